@@ -1,0 +1,47 @@
+# The only door: every habit of this project is a target here. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
+export SPARK_LOCAL_IP ?= 127.0.0.1
+
+.PHONY: help setup demo test test-native test-python lint format bench eval wheel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
+	@scripts/setup.sh
+
+demo: setup ## the same PySpark job on plain Spark and on pyslash, over the NYC flights of 2013
+	@pyslash demo
+
+test: setup ## native tests under sanitizers, then pytest, then what was not covered
+	@scripts/test.sh
+
+test-native: setup ## the native tests alone, under ASan/UBSan and TSan
+	@scripts/test_native.sh
+
+test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
+	@pytest $(ARGS)
+
+lint: setup ## ruff, mypy --strict, clang-format: all without a finding
+	@scripts/lint.sh
+
+format: setup ## rewrite the sources as `make lint` wants them
+	@scripts/lint.sh --fix
+
+bench: setup ## a quick comparison with plain Spark (2 M rows)
+	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)
+
+eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
+	@python -m eval bars $(ARGS)
+
+wheel: setup ## build a wheel into dist/
+	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist
+
+clean: ## remove everything that was built, .venv included
+	rm -rf $(VENV) build dist spark-warehouse artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis

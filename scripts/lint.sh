@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# ruff, mypy --strict and clang-format; `--fix` rewrites what can be rewritten.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mapfile -t native < <(git ls-files --cached --others --exclude-standard 'native/*.h' 'native/*.cpp')
+mapfile -t shell < <(git ls-files --cached --others --exclude-standard 'scripts/*.sh' .ci/run)
+
+if [ "${1:-}" = --fix ]; then
+  ruff check --fix .
+  ruff format .
+  clang-format -i "${native[@]}"
+  exit
+fi
+
+status=0
+ruff check . || status=1
+ruff format --check . || status=1
+mypy --strict || status=1
+clang-format --dry-run -Werror "${native[@]}" || status=1
+for script in "${shell[@]}"; do bash -n "$script" || status=1; done
+exit $status

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Makes .venv from nothing: what the system lacks (apt, only when it lacks it), Python packages, pyslash itself.
+# A second run does only what changed: the Python packages follow pyproject.toml, the installed pyslash follows native/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=.venv
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$@"; exit 1; }
+
+# Install system packages. Runs only when something is missing.
+install_packages() {
+  command -v apt-get >/dev/null || fail "this system has no apt-get; please install by hand: $*"
+  local run=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "please install as root: $*"
+    run=(sudo)
+  fi
+  say "installing $*"
+  "${run[@]}" apt-get update -qq
+  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# A Python is tried, not only looked up: a version manager's shims exist for versions that do not run.
+python_is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3.14 python3; do
+    if python_is_new_enough "$candidate"; then
+      "$candidate" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+  return 1
+}
+
+python_missing_parts() { # the Debian packages that this Python still needs for venv and for headers
+  "$1" - <<'PY'
+import importlib.util, os, sys, sysconfig
+version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
+    print(f"{version}-venv")
+if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+    print(f"{version}-dev")
+PY
+}
+
+javac_is_new_enough() {
+  local javac=javac version
+  [ -n "${JAVA_HOME:-}" ] && javac="$JAVA_HOME/bin/javac"
+  version=$("$javac" -version 2>&1) || return 1
+  version=${version#javac }
+  [[ ${version%%.*} =~ ^[0-9]+$ ]] && [ "${version%%.*}" -ge 17 ]
+}
+
+compiler_is_new_enough() {
+  echo '#include <span>
+#include <concepts>
+int main() { return 0; }' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
+}
+
+gtest_is_there() {
+  echo '#include <gtest/gtest.h>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
+}
+
+system_packages() {
+  local wanted=()
+  compiler_is_new_enough || wanted+=(g++)
+  find_python >/dev/null || wanted+=(python3 python3-venv python3-dev)
+  if ! javac_is_new_enough; then
+    [ -z "${JAVA_HOME:-}" ] || fail "JAVA_HOME=$JAVA_HOME has no javac of version 17 or later"
+    wanted+=(openjdk-17-jdk-headless)
+  fi
+  command -v ps >/dev/null || wanted+=(procps) # Spark's scripts call it
+  gtest_is_there || wanted+=(libgtest-dev)
+  [ ${#wanted[@]} = 0 ] || install_packages "${wanted[@]}"
+
+  compiler_is_new_enough || fail "no C++20 compiler: ${CXX:-c++} is too old or missing"
+  javac_is_new_enough || fail "javac is still older than 17: point JAVA_HOME at a newer JDK"
+  python=$(find_python) || fail "Python 3.11 or later is needed and none was found; set PYTHON=/path/to/python3.11"
+  local parts
+  mapfile -t parts < <(python_missing_parts "$python")
+  [ ${#parts[@]} = 0 ] || install_packages "${parts[@]}"
+}
+
+python_packages() {
+  if [ -x $venv/bin/python ] && ! python_is_new_enough $venv/bin/python; then
+    say "$venv holds an older Python, making it anew"
+    rm -rf $venv
+  fi
+  if ! [ -x $venv/bin/pip ]; then
+    say "making $venv with $("$python" --version)"
+    "$python" -m venv $venv
+  fi
+  if ! cmp -s pyproject.toml $venv/.dependencies; then
+    say "installing Python packages"
+    $venv/bin/pip install --quiet --upgrade 'pip>=25.1' # the first that knows dependency groups
+    $venv/bin/pip install --quiet --group build --group test --group lint
+    cp pyproject.toml $venv/.dependencies
+  fi
+}
+
+# Editable: Python sources are read from the tree, the native parts from $venv. Without build isolation the native build
+# directory stays valid, so a rebuild compiles only what changed.
+pyslash_itself() {
+  local stamp=$venv/.installed
+  if [ ! -e $stamp ] || [ -n "$(find pyproject.toml native -newer $stamp -print -quit)" ]; then
+    say "building and installing pyslash"
+    touch $stamp.next
+    PATH="$PWD/$venv/bin:$PATH" $venv/bin/pip install --quiet --no-build-isolation --editable .
+    mv $stamp.next $stamp
+  fi
+}
+
+system_packages
+python_packages
+pyslash_itself
