@@ -1,0 +1,44 @@
+#include "arena_mapping.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "pyslash/error.h"
+
+namespace pyslash {
+
+ArenaMapping::ArenaMapping(int fd, uint64_t size) : size_(size) {
+  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) {
+    throw Error(Status::internal, "cannot map an arena of " + std::to_string(size) + " bytes: " + std::strerror(errno));
+  }
+  data_ = static_cast<uint8_t*>(address);
+}
+
+ArenaMapping::~ArenaMapping() { ::munmap(data_, size_); }
+
+ArenaLock::ArenaLock(const ArenaMapping& mapping) : mutex_(mapping.header().mutex) {
+  const int result = ::pthread_mutex_lock(&mutex_);
+  if (result == EOWNERDEAD) {
+    ::pthread_mutex_consistent(&mutex_);
+  } else if (result != 0) {
+    throw Error(Status::internal, std::string("cannot lock the arena: ") + std::strerror(result));
+  }
+}
+
+ArenaLock::~ArenaLock() { ::pthread_mutex_unlock(&mutex_); }
+
+void initialise_lock(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int result = ::pthread_mutex_init(&mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+  if (result != 0) throw Error(Status::internal, std::string("cannot set up the arena's lock: ") + std::strerror(result));
+}
+
+}  // namespace pyslash
