@@ -1,0 +1,14 @@
+"""Measurements of pyslash against Spark's own stateful aggregation: workloads x engines -> JSON lines and a table.
+
+    python -m eval run --workload aggregate --slide 1 --engines slash-rows,spark-rocksdb
+    python -m eval bars --rows 2000000
+
+How a figure is made, so that it can be judged:
+
+- every engine runs in its own process and JVM; all read the same Parquet files with the same number of cores and with
+  `spark.sql.shuffle.partitions` = number of cores (the default of 200 makes Spark slower on one machine);
+- before anything is measured each process has run a sample of the same workload twice; once its output is compared with
+  what a Spark batch query gives over the same rows;
+- engines take turns, so that a slow minute of the machine hits all of them;
+- a run's time goes from `start()` to the end of `awaitTermination()` of an availableNow stream with a noop sink.
+"""

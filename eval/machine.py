@@ -1,0 +1,44 @@
+"""Where figures were measured: versions and machine, for every line of results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@cache
+def describe() -> dict[str, object]:
+    """CPU, cores that may be used, memory, kernel, and the versions of what took part."""
+    return {
+        "cpu": _first(Path("/proc/cpuinfo"), r"model name\s*: (.*)") or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(int(_first(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0) / 2**20, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _java(),
+        **{name: _version(name) for name in ("pyslash", "pyspark", "pyarrow")},
+    }
+
+
+def _first(path: Path, pattern: str) -> str | None:
+    match = re.search(pattern, path.read_text()) if path.exists() else None
+    return match[1] if match else None
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    command = f"{home}/bin/java" if home else "java"
+    lines = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    return lines[0] if lines else "unknown"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

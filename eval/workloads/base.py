@@ -1,0 +1,100 @@
+"""What every workload has: rows cut into files by micro-batch, event time that advances with them, one windowed query."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH_US = 1_700_000_000_000_000  # event time of the first row, a multiple of every window used here
+DISORDER_US = 1_000_000  # a row is at most this much ahead of its place in event-time order
+WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
+WATERMARK_MS = 2_000
+ROW_GROUP = 131_072  # small enough for Spark to cut one file into a task for each core
+
+
+@dataclass(frozen=True)
+class Workload(ABC):
+    """Parameters of a workload. Equal parameters make equal rows, on every machine.
+
+    `rows` are spread evenly over `span_s` seconds of event time and over `batches` micro-batches.
+    """
+
+    name: ClassVar[str]
+    event_time: ClassVar[str]
+
+    rows: int = 20_000_000
+    batches: int = 8
+    span_s: float = 200.0
+    seed: int = 1
+
+    @abstractmethod
+    def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
+        """Rows for these event times (int64, microseconds)."""
+
+    @abstractmethod
+    def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
+        """The windowed aggregation over `rows`, a stream or a batch of them."""
+
+    def write_extras(self, folder: Path) -> None:
+        """Write what the query needs beside the rows."""
+
+    @property
+    def files_per_batch(self) -> int:
+        """Files in a micro-batch: a few, so that its scan is parallel; one for tiny batches."""
+        return max(1, min(4, self.rows // self.batches // 10_000))
+
+    def sample(self) -> Workload:
+        """The same workload, a fifth as long."""
+        values = asdict(self) | {"rows": max(self.rows // 5, self.batches), "span_s": self.span_s / 5}
+        return type(self)(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """Name and parameters, for reports."""
+        return {"name": self.name, **asdict(self)}
+
+    def generate(self, cache: Path) -> Path:
+        """The folder with the rows below `cache`, made now unless it is there: `rows/*.parquet` and the extras."""
+        parameters = json.dumps(self.describe(), sort_keys=True)
+        folder = cache / f"{self.name}-{hashlib.sha256(parameters.encode()).hexdigest()[:12]}"
+        if folder.exists():
+            return folder
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        (unfinished / "rows").mkdir(parents=True)
+        files = self.batches * self.files_per_batch
+        for number in range(files):
+            self._write_file(unfinished / "rows", number, files)
+        self.write_extras(unfinished)
+        (unfinished / "parameters.json").write_text(parameters)
+        unfinished.rename(folder)
+        return folder
+
+    def _write_file(self, folder: Path, number: int, files: int) -> None:
+        begin, end = (self.rows * n // files for n in (number, number + 1))
+        generator = np.random.default_rng([self.seed, number])
+        place = np.arange(begin, end, dtype=np.float64) * (self.span_s * 1e6 / self.rows)
+        # The disorder is bounded by the spacing of long streams only, so short ones keep their order of batches.
+        disorder = min(DISORDER_US, self.span_s * 1e6 / self.batches / 4)
+        event_time = EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
+        path = folder / f"rows-{number:06d}.parquet"
+        pq.write_table(self.table(generator, event_time), path, row_group_size=ROW_GROUP)
+        modified = 1_400_000_000 + number  # Spark streams files in the order of these times
+        os.utime(path, (modified, modified))
+
+
+def timestamps(event_time: np.ndarray) -> pa.Array:
+    """Microseconds since 1970 as Spark's TimestampType has them."""
+    return pa.array(event_time).cast(pa.timestamp("us", tz="UTC"))

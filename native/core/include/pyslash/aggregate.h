@@ -1,0 +1,60 @@
+// An aggregate function: which states it needs and how its result follows from them. One file of src/aggregates/ each;
+// a new one is such a file and its line in the table of src/aggregates/table.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "pyslash/column.h"
+#include "pyslash/plan.h"
+#include "pyslash/states.h"
+
+namespace pyslash {
+
+class Aggregate {
+ public:
+  virtual ~Aggregate() = default;
+  virtual Type result_type() const = 0;
+  virtual bool result_nullable() const = 0;
+  // Results of the groups, in their order, into `out` (replaced). Every group must hold a row.
+  // Status::arithmetic_overflow if the plan asks for ANSI arithmetic and a result does not fit its type.
+  virtual void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const = 0;
+};
+
+// Collects the states of a plan while its aggregates are made.
+class StateRequests {
+ public:
+  StateRequests(const std::vector<Column>& columns, std::vector<StateSpec>& states);
+  // Index of the state, which is added if no aggregate asked for it before.
+  size_t need(StateKind kind, int column);
+
+ private:
+  const std::vector<Column>& columns_;
+  std::vector<StateSpec>& states_;
+};
+
+// How many of a group's rows have a value in a column.
+class ValueCount {
+ public:
+  ValueCount(int column, bool nullable, StateRequests& states);
+  bool nullable() const { return nulls_ != 0; }
+  int64_t operator()(const StateSet& states, uint32_t group) const;
+
+ private:
+  size_t nulls_ = 0;  // 0 is the `rows` state: the column has no nulls
+};
+
+struct AggregateInput {
+  int column;  // -1: none, as in count(*)
+  Column of;   // that column's type
+  bool ansi;   // spark.sql.ansi.enabled
+};
+
+// Status::invalid_plan if there is no such function, or none over such a column.
+std::shared_ptr<const Aggregate> make_aggregate(std::string_view function, const AggregateInput& input,
+                                                StateRequests& states);
+
+}  // namespace pyslash

@@ -1,0 +1,48 @@
+// Key -> dense group id: open addressing with linear probing, a batch at a time.
+//
+// Several tables may share one GroupKeys (the accumulator has a table a pane): ids are then dense over all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pyslash/group_keys.h"
+
+namespace pyslash {
+
+class KeyTable {
+ public:
+  KeyTable();
+
+  // groups[row] = id of the row's key, for rows [0, count); keys not seen before are appended to `keys`.
+  // Every call must pass the same GroupKeys.
+  void find_or_insert(const EncodedKeys& encoded, size_t count, GroupKeys& keys, uint32_t* groups);
+  // The same for the given rows only; other elements of `groups` stay.
+  void find_or_insert(const EncodedKeys& encoded, std::span<const uint32_t> rows, GroupKeys& keys, uint32_t* groups);
+
+  size_t size() const { return used_ + (null_group_ != empty ? 1 : 0); }
+  // Forgets all keys but keeps the memory.
+  void clear();
+
+ private:
+  struct Slot {
+    uint64_t hash;
+    uint32_t group;
+    uint32_t unused;
+  };
+  static_assert(sizeof(Slot) == 16);  // four a cache line, never across two
+  static constexpr uint32_t empty = UINT32_MAX;
+
+  template <KeyForm form, bool nullable, typename Rows>
+  void probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
+  template <typename Rows>
+  void dispatch(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
+  void grow();
+
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+  uint32_t null_group_ = empty;
+};
+
+}  // namespace pyslash

@@ -1,0 +1,93 @@
+// The states of groups, one column a state, indexed by dense group id.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "pyslash/bytes.h"
+#include "pyslash/column.h"
+#include "pyslash/plan.h"
+
+namespace pyslash {
+
+// Every state has an identity (combining with it changes nothing) and is combined associatively and commutatively, but
+// for the rounding of float sums.
+class StateColumn {
+ public:
+  virtual ~StateColumn() = default;
+
+  // Groups there are. New groups hold the identity; fewer groups forget the last ones.
+  virtual void resize(size_t groups) = 0;
+  virtual size_t size() const = 0;
+
+  // Adds row i of a batch to groups[i]. Null rows change nothing but `nulls`.
+  virtual void update(const BatchColumn& column, const uint32_t* groups, size_t rows) = 0;
+
+  // this[first + i] (+)= source[source_first + i], i < count. `source` is a column of the same state, maybe this one.
+  virtual void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) = 0;
+  // this[groups[i]] (+)= row i of a segment. `buffers` are this state's, checked by SegmentReader.
+  virtual void merge(std::span<const Bytes> buffers, const uint32_t* groups, size_t rows) = 0;
+
+  // Segment buffers: their number, their exact lengths for the given groups (unpadded; 0 says absent), their contents.
+  virtual size_t buffers() const = 0;
+  virtual void measure(std::span<const uint32_t> groups, std::span<uint64_t> lengths) const = 0;
+  virtual void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const = 0;
+  // Whether buffers of these lengths (and offsets, where it has such) can be this state's of `rows` groups.
+  virtual bool fits(std::span<const Bytes> buffers, size_t rows) const = 0;
+};
+
+std::unique_ptr<StateColumn> make_state(const StateSpec& spec);
+
+// All states of a plan.
+class StateSet {
+ public:
+  explicit StateSet(const Plan& plan);
+
+  size_t size() const { return columns_.size(); }
+  StateColumn& operator[](size_t state) { return *columns_[state]; }
+  const StateColumn& operator[](size_t state) const { return *columns_[state]; }
+
+  size_t groups() const { return columns_[0]->size(); }
+  void resize(size_t groups);
+  // All groups back to the identity, e.g. before a next partition of a merge.
+  void reset(size_t groups);
+  void combine(size_t first, const StateSet& source, size_t source_first, size_t count);
+  // Number of rows a group holds: zero iff the group is absent.
+  int64_t rows(uint32_t group) const;
+
+ private:
+  std::vector<std::unique_ptr<StateColumn>> columns_;
+};
+
+// What aggregates read of states when they finish.
+class CountState : public StateColumn {
+ public:
+  virtual int64_t count(uint32_t group) const = 0;
+};
+
+// Exact sum of integers and decimals: low + high * 2^64 (types of 8 bytes) or low + high * 2^128 (decimals of more than
+// 18 digits). `high` moves only when an addition overflows, so it costs nothing and order cannot change the result.
+struct ExactSum {
+  int128_t low;
+  int64_t high;  // zero whenever the sum fits 128 bits
+};
+class ExactSumState : public StateColumn {
+ public:
+  virtual ExactSum sum(uint32_t group) const = 0;
+};
+
+class FloatSumState : public StateColumn {
+ public:
+  virtual double sum(uint32_t group) const = 0;
+};
+
+// min and max.
+class ValueState : public StateColumn {
+ public:
+  // Values of the groups into out.values (and out.offsets); of groups without a value: unspecified, but defined.
+  virtual void gather(std::span<const uint32_t> groups, ResultColumn& out) const = 0;
+};
+
+}  // namespace pyslash

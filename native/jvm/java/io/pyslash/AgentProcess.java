@@ -1,0 +1,134 @@
+package io.pyslash;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.File;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskKilledException;
+
+/** The agent of this executor: found or started by the first task, looked after by every other one. */
+final class AgentProcess {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final int EXTRA_SECONDS = 10;
+  private static final Map<String, Agent> AGENTS = new HashMap<>();
+
+  private AgentProcess() {}
+
+  /** An agent that lives; a dead one's successor has another incarnation, and nothing of what the dead one held. */
+  static synchronized Agent ensure(UpdateOrder order) {
+    String key = nameOf(order.secret);
+    Agent known = AGENTS.get(key);
+    if (known != null) {
+      if (known.isAlive()) {
+        return known;
+      }
+      AGENTS.remove(key);
+      known.close();
+    }
+    Agent started = start(order);
+    AGENTS.put(key, started);
+    return started;
+  }
+
+  private static Agent start(UpdateOrder order) {
+    String python = python(order);
+    String output;
+    int status;
+    Process process = null;
+    try {
+      // -P: an executor's working directory holds files of the job, which must not shadow modules.
+      ProcessBuilder command = new ProcessBuilder(python, "-P", "-m", "pyslash.agent", "ensure");
+      command.redirectErrorStream(true);
+      extendPythonPath(command.environment(), order.pythonPath);
+      process = command.start();
+      try (OutputStream request = process.getOutputStream()) {
+        request.write(JSON.writeValueAsBytes(request(order)));
+      }
+      if (!process.waitFor(order.startTimeoutSeconds + EXTRA_SECONDS, TimeUnit.SECONDS)) {
+        throw failed(python, "did not end within " + (order.startTimeoutSeconds + EXTRA_SECONDS) + " s");
+      }
+      status = process.exitValue();
+      output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+    } catch (IOException error) {
+      throw failed(python, error.toString());
+    } catch (InterruptedException killed) {
+      throw new TaskKilledException("killed while the agent was started");
+    } finally {
+      if (process != null) {
+        process.destroyForcibly();
+      }
+    }
+    String answer = output.substring(output.lastIndexOf('\n') + 1);
+    if (status != 0) {
+      throw failed(python, reason(answer, output));
+    }
+    try {
+      return Agent.open(answer);
+    } catch (IOException | IllegalArgumentException error) {
+      throw failed(python, "printed no descriptor: " + output);
+    }
+  }
+
+  private static ObjectNode request(UpdateOrder order) {
+    String host = SparkEnv.get().blockManager().blockManagerId().host();
+    ObjectNode request = JSON.createObjectNode();
+    request.put("secret", HexFormat.of().formatHex(order.secret));
+    request.put("arena_bytes", order.arenaBytes);
+    request.put("jvm_pid", ProcessHandle.current().pid());
+    request.put("host", host.startsWith("[") ? host.substring(1, host.length() - 1) : host);
+    request.put("runtime_dir", order.runtimeDirectory);
+    request.put("deadline_seconds", order.startTimeoutSeconds);
+    return request;
+  }
+
+  private static String python(UpdateOrder order) {
+    if (order.python != null && !order.python.isEmpty()) {
+      return order.python;
+    }
+    String configured = System.getenv("PYSPARK_PYTHON");
+    return configured != null && !configured.isEmpty() ? configured : "python3";
+  }
+
+  private static void extendPythonPath(Map<String, String> environment, String entries) {
+    if (entries != null && !entries.isEmpty()) {
+      String own = environment.get("PYTHONPATH");
+      environment.put("PYTHONPATH", own == null || own.isEmpty() ? entries : entries + File.pathSeparator + own);
+    }
+  }
+
+  /** The agent's own words if it could still speak, else everything that Python printed. */
+  private static String reason(String answer, String output) {
+    try {
+      JsonNode error = JSON.readTree(answer);
+      if (error.has("message")) {
+        return error.get("message").textValue();
+      }
+    } catch (IOException notJson) {
+      // The interpreter itself failed, for instance for want of the module.
+    }
+    return output.isEmpty() ? "no output" : output;
+  }
+
+  private static SlashException failed(String python, String reason) {
+    return new SlashException(SlashException.AGENT_START, "`" + python + " -P -m pyslash.agent ensure`: " + reason);
+  }
+
+  /** Tells applications of one JVM apart without keeping a second copy of their secret. */
+  private static String nameOf(byte[] secret) {
+    try {
+      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(secret));
+    } catch (NoSuchAlgorithmException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+package io.pyslash;
+
+/**
+ * The native core as Java sees it. Handles are numbers that are checked at every call and never given out twice; every
+ * failure is a {@link SlashException}.
+ */
+final class Native {
+  static {
+    NativeLibrary.load();
+  }
+
+  private Native() {}
+
+  /** Fields of a row, the event time included. */
+  static native int fields(byte[] planText);
+
+  /** Bytes of every row if the plan's columns all have fixed width, else 0. */
+  static native int fixedRowBytes(byte[] planText);
+
+  static native long createAccumulator(byte[] planText, long watermarkMicros);
+
+  /** {@code rows} rows back to back in {@code bytes} bytes of off-heap memory; each after its size as int64 if sizes vary. */
+  static native void add(long accumulator, long pageAddress, long bytes, long rows);
+
+  /** Writes the block into the arena and publishes it; its head is the receipt. */
+  static native byte[] seal(long accumulator, long arena, byte[] query, long epoch, long attempt);
+
+  static native long rows(long accumulator);
+
+  static native long lateRows(long accumulator);
+
+  /** Nothing if the handle is closed already. */
+  static native void closeAccumulator(long accumulator);
+
+  /** Maps the arena behind /proc/PID/fd/FD; fails if its header carries another incarnation. */
+  static native long openArena(String procFdPath, byte[] incarnation);
+
+  /** Calls that use the arena at this moment keep its mapping until they return. */
+  static native void closeArena(long arena);
+}

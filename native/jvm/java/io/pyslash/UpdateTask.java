@@ -1,0 +1,84 @@
+package io.pyslash;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The update task: all rows of a partition into one block of the executor's arena.
+ *
+ * <p>Its one result is the receipt: int32 (little endian) length of the agent's descriptor, the descriptor (JSON), the
+ * head of the block.
+ */
+final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]> {
+  private static final long serialVersionUID = 1L;
+
+  private final UpdateOrder order;
+  private final StructType schema;
+
+  UpdateTask(UpdateOrder order, StructType schema) {
+    this.order = order;
+    this.schema = schema;
+  }
+
+  @Override
+  public Iterator<byte[]> call(Iterator<InternalRow> rows) {
+    TaskContext context = TaskContext.get();
+    Agent agent = AgentProcess.ensure(order);
+    long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
+    try {
+      try (RowPage page =
+          new RowPage(accumulator, Native.fields(order.planText), Native.fixedRowBytes(order.planText))) {
+        fill(page, rows, context);
+      }
+      stopIfKilled(context);
+      byte[] head = Native.seal(accumulator, agent.arena, order.query, order.epoch, context.taskAttemptId());
+      return List.of(receipt(agent.descriptor, head)).iterator();
+    } finally {
+      Native.closeAccumulator(accumulator);
+    }
+  }
+
+  private void fill(RowPage page, Iterator<InternalRow> rows, TaskContext context) {
+    UnsafeProjection toUnsafe = null;
+    while (rows.hasNext()) {
+      InternalRow row = rows.next();
+      UnsafeRow unsafe;
+      if (row instanceof UnsafeRow) {
+        unsafe = (UnsafeRow) row;
+      } else {
+        if (toUnsafe == null) {
+          toUnsafe = UnsafeProjection.create(schema);
+        }
+        unsafe = toUnsafe.apply(row);
+      }
+      if (page.add(unsafe)) {
+        stopIfKilled(context);
+      }
+    }
+    page.flush();
+  }
+
+  private static void stopIfKilled(TaskContext context) {
+    if (context.isInterrupted()) {
+      throw new TaskKilledException("the update task was killed");
+    }
+  }
+
+  private static byte[] receipt(byte[] descriptor, byte[] head) {
+    return ByteBuffer.allocate(Integer.BYTES + descriptor.length + head.length)
+        .order(ByteOrder.LITTLE_ENDIAN)
+        .putInt(descriptor.length)
+        .put(descriptor)
+        .put(head)
+        .array();
+  }
+}

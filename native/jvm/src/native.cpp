@@ -1,0 +1,142 @@
+// The native methods of io.pyslash.Native.
+#include <fcntl.h>
+#include <jni.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "boundary.h"
+#include "handles.h"
+#include "pyslash/accumulator.h"
+#include "pyslash/arena.h"
+#include "pyslash/plan.h"
+#include "pyslash/seal.h"
+
+namespace pyslash::jvm {
+namespace {
+
+// Tasks use one accumulator from one thread; the lock makes any other use slow instead of fatal.
+struct GuardedAccumulator {
+  GuardedAccumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us)
+      : accumulator(std::move(plan), watermark_us) {}
+  std::mutex mutex;
+  Accumulator accumulator;
+};
+
+// Leaked on purpose: the JVM may still run tasks while static destructors run.
+Handles<GuardedAccumulator>& accumulators() {
+  static auto& handles = *new Handles<GuardedAccumulator>("accumulator");
+  return handles;
+}
+
+Handles<Arena>& arenas() {
+  static auto& handles = *new Handles<Arena>("arena");
+  return handles;
+}
+
+Id128 id_of(JNIEnv* env, jbyteArray array, const char* what) {
+  const auto bytes = bytes_of(env, array, what);
+  Id128 id;
+  if (bytes.size() != id.size()) {
+    throw Error(Status::invalid_input, std::string(what) + " has " + std::to_string(bytes.size()) + " bytes, not 16");
+  }
+  std::copy(bytes.begin(), bytes.end(), id.begin());
+  return id;
+}
+
+struct Descriptor {
+  explicit Descriptor(const std::string& path) : fd(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    if (fd < 0) throw Error(Status::stale_incarnation, "cannot open the arena " + path + ": " + std::strerror(errno));
+  }
+  ~Descriptor() { close(fd); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
+
+}  // namespace
+}  // namespace pyslash::jvm
+
+using namespace pyslash;
+using namespace pyslash::jvm;
+
+extern "C" {
+
+JNIEXPORT jint JNICALL Java_io_pyslash_Native_fields(JNIEnv* env, jclass, jbyteArray plan_text) {
+  return guarded<jint>(env, [&] {
+    return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).columns().size());
+  });
+}
+
+JNIEXPORT jint JNICALL Java_io_pyslash_Native_fixedRowBytes(JNIEnv* env, jclass, jbyteArray plan_text) {
+  return guarded<jint>(env, [&] {
+    return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).fixed_row_bytes());
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createAccumulator(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                                 jlong watermark_us) {
+  return guarded<jlong>(env, [&] {
+    auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
+    return accumulators().put(std::make_shared<GuardedAccumulator>(std::move(plan), watermark_us));
+  });
+}
+
+JNIEXPORT void JNICALL Java_io_pyslash_Native_add(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
+                                                  jlong rows) {
+  guarded<void>(env, [&] {
+    if (page == 0 || bytes < 0 || rows < 0) throw Error(Status::invalid_input, "a page needs an address and sizes");
+    const auto guarded = accumulators().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    guarded->accumulator.add_rows(reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes),
+                                  static_cast<size_t>(rows));
+  });
+}
+
+JNIEXPORT jbyteArray JNICALL Java_io_pyslash_Native_seal(JNIEnv* env, jclass, jlong handle, jlong arena,
+                                                         jbyteArray query, jlong epoch, jlong attempt) {
+  return guarded<jbyteArray>(env, [&] {
+    const BlockIdentity identity{id_of(env, query, "query id"), epoch, attempt};
+    const auto guarded = accumulators().get(handle);
+    const auto mapped = arenas().get(arena);
+    const std::lock_guard lock(guarded->mutex);
+    const auto head = seal(guarded->accumulator, *mapped, identity);
+    return to_java(env, head.data(), head.size());
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_rows(JNIEnv* env, jclass, jlong handle) {
+  return guarded<jlong>(env, [&] {
+    const auto guarded = accumulators().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    return static_cast<jlong>(guarded->accumulator.rows());
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_lateRows(JNIEnv* env, jclass, jlong handle) {
+  return guarded<jlong>(env, [&] {
+    const auto guarded = accumulators().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    return static_cast<jlong>(guarded->accumulator.late_rows());
+  });
+}
+
+JNIEXPORT void JNICALL Java_io_pyslash_Native_closeAccumulator(JNIEnv* env, jclass, jlong handle) {
+  guarded<void>(env, [&] { accumulators().close(handle); });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openArena(JNIEnv* env, jclass, jstring path, jbyteArray incarnation) {
+  return guarded<jlong>(env, [&] {
+    const auto id = id_of(env, incarnation, "incarnation");
+    const Descriptor file(text_of(env, path, "path"));
+    return arenas().put(std::make_shared<Arena>(Arena::attach(file.fd, id)));
+  });
+}
+
+JNIEXPORT void JNICALL Java_io_pyslash_Native_closeArena(JNIEnv* env, jclass, jlong handle) {
+  guarded<void>(env, [&] { arenas().close(handle); });
+}
+
+}  // extern "C"

@@ -1,0 +1,68 @@
+"""pyslash: PySpark's windowed streaming aggregations without a shuffle and without a state store.
+
+    import pyslash
+    pyslash.enable(spark)            # or spark.pyspark.driver.python=slash-python, and no line of code
+
+Queries that are covered then keep partial window state where their rows are, and merge it when a window closes; all
+others run on plain Spark, and `explain` says why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "disable", "enable", "explain", "progress"]
+
+
+def enable(spark: SparkSession) -> None:
+    """Let pyslash take over the streaming queries that it covers, in every session of this application.
+
+    Args:
+        spark: a classic (not Spark Connect) session.
+
+    Raises:
+        ConfigError: a `spark.slash.*` value does not parse.
+        UnsupportedQueryError: the session is a Spark Connect session.
+    """
+    from pyslash.conf import Conf
+    from pyslash.errors import UnsupportedQueryError
+    from pyslash.streaming import hook
+
+    if not hasattr(spark, "_jsparkSession"):
+        raise UnsupportedQueryError("pyslash needs a classic Spark session: it reads plans in the driver's JVM")
+    Conf.read(spark.conf.get)
+    hook.install()
+
+
+def disable() -> None:
+    """Take over no further query; those that run go on."""
+    from pyslash.streaming import hook
+
+    hook.uninstall()
+
+
+def explain(df: DataFrame) -> str:
+    """Print and return whether pyslash covers a streaming DataFrame: how it would run, or why not."""
+    from pyslash.plan.explain import explain as text_of
+
+    text = text_of(df)
+    print(text)
+    return text
+
+
+def progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Figures of the last epochs of a query, oldest first; empty where the query runs on plain Spark.
+
+    Each is a dict with the fields of `pyslash.streaming.progress.EpochProgress`: rows, late rows, distinct groups,
+    milliseconds of update, commit, merge and sink, pinned bytes, bytes read by transport.
+    """
+    from pyslash.streaming import hook
+
+    runner = hook.runner_of(query)
+    return runner.progress.epochs() if runner is not None and runner.progress is not None else []

@@ -1,0 +1,80 @@
+"""How an agent is known to others: a small record, written as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AgentDescriptor:
+    """Everything that a peer needs to find an agent and to tell it from an earlier one.
+
+    `pid` and `start_time` (clock ticks since boot) name the process, `fd` is the arena's descriptor in it,
+    `incarnation` (32 hex digits) is random for each start, `boot_id` tells hosts apart.
+    """
+
+    pid: int
+    start_time: int
+    fd: int
+    arena_bytes: int
+    incarnation: str
+    socket: str
+    host: str
+    port: int
+    boot_id: str
+    log: str
+
+    def to_json(self) -> str:
+        """One line of JSON, fields in order."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> AgentDescriptor:
+        """The descriptor in `text`.
+
+        Raises:
+            ValueError: not JSON, or a field is missing, unknown or of another type.
+        """
+        record = json.loads(text)
+        if not isinstance(record, dict):
+            raise ValueError("an agent's descriptor is a JSON object")
+        wanted = {field.name: int if field.type == "int" else str for field in fields(cls)}
+        if set(record) != set(wanted):
+            raise ValueError(f"an agent's descriptor has the fields {sorted(wanted)}, not {sorted(record)}")
+        for name, kind in wanted.items():
+            if type(record[name]) is not kind:
+                raise ValueError(f"field {name} of an agent's descriptor is {record[name]!r}, not {kind.__name__}")
+        if len(record["incarnation"]) != 32 or len(bytes.fromhex(record["incarnation"])) != 16:
+            raise ValueError(f"incarnation {record['incarnation']!r} is not 32 hex digits")
+        return cls(**record)
+
+    @property
+    def incarnation_bytes(self) -> bytes:
+        """The 16 bytes that stand in the arena's header and in every block's head."""
+        return bytes.fromhex(self.incarnation)
+
+    @property
+    def arena_path(self) -> str:
+        """Where another process of this host and user opens the arena."""
+        return f"/proc/{self.pid}/fd/{self.fd}"
+
+    @property
+    def tcp_location(self) -> str:
+        """The Flight location that other hosts reach."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"grpc+tcp://{host}:{self.port}"
+
+    @property
+    def unix_location(self) -> str:
+        """The Flight location inside the host."""
+        return f"grpc+unix://{self.socket}"
+
+    def __str__(self) -> str:
+        """Short form for messages: who and where."""
+        return f"agent {self.incarnation[:8]} (pid {self.pid}, {self.host}:{self.port})"
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields as a plain dictionary."""
+        return asdict(self)

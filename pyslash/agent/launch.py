@@ -1,0 +1,218 @@
+"""Finding the executor's agent, or starting it. Standard library only: an executor's first task waits for this."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyslash.agent import process
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.runtime import RuntimeDirectory, open_runtime
+from pyslash.agent.token import SECRET_BYTES, secret_name
+from pyslash.errors import AgentStartError
+
+# An HTTP/2 client's greeting (RFC 9113, 3.4) and an empty SETTINGS frame; a gRPC server answers with its own SETTINGS.
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS_FRAME = 4
+MAX_DEADLINE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """What an executor asks of its agent. `jvm_pid`: the agent lives as long as that process."""
+
+    secret: bytes
+    arena_bytes: int
+    jvm_pid: int
+    host: str
+    runtime_dir: str | None = None
+    deadline_seconds: float = 30
+
+    def __post_init__(self) -> None:
+        """Bounds, checked before anything is started."""
+        if len(self.secret) != SECRET_BYTES:
+            raise AgentStartError(f"the secret must have {SECRET_BYTES} bytes, not {len(self.secret)}")
+        if not 0 < self.deadline_seconds <= MAX_DEADLINE_SECONDS:
+            raise AgentStartError(f"deadline_seconds must be within (0, {MAX_DEADLINE_SECONDS}]")
+        if self.arena_bytes <= 0 or self.jvm_pid <= 0 or not self.host:
+            raise AgentStartError("arena_bytes and jvm_pid must be positive, and host must be given")
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"AgentRequest(arena_bytes={self.arena_bytes}, jvm_pid={self.jvm_pid}, host={self.host!r})"
+
+    @classmethod
+    def from_json(cls, text: str) -> AgentRequest:
+        """The request in a JSON object of exactly these fields; the secret is 64 hex digits.
+
+        Raises:
+            AgentStartError: malformed; the message never quotes the input, which holds the secret.
+        """
+        kinds: dict[str, tuple[type, ...]] = {
+            "secret": (str,),
+            "arena_bytes": (int,),
+            "jvm_pid": (int,),
+            "host": (str,),
+            "runtime_dir": (str, type(None)),
+            "deadline_seconds": (int, float),
+        }
+        try:
+            record: dict[str, Any] = json.loads(text)
+            if set(record) != set(kinds):
+                raise AgentStartError(f"a request has the fields {sorted(kinds)}, not {sorted(record)}")
+            for name, allowed in kinds.items():
+                if type(record[name]) not in allowed:
+                    raise AgentStartError(f"field {name} of a request has the wrong type")
+            record["secret"] = bytes.fromhex(record["secret"])
+        except (ValueError, TypeError):
+            raise AgentStartError("a request is one JSON object, with its secret in hex") from None
+        return cls(**record)
+
+
+def ensure(request: AgentRequest) -> AgentDescriptor:
+    """The descriptor of the executor's agent, started if there is none that answers.
+
+    Raises:
+        AgentStartError: the JVM is gone, the runtime directory is not safe, or the agent did not start in time;
+            the message ends with what it wrote to its log.
+    """
+    deadline = time.monotonic() + request.deadline_seconds
+    jvm_start = process.start_time(request.jvm_pid)
+    if jvm_start is None:
+        raise AgentStartError(f"no agent for JVM {request.jvm_pid}: there is no such process")
+    runtime = open_runtime(request.runtime_dir, request.jvm_pid, jvm_start, secret_name(request.secret))
+    with runtime.lock(deadline):
+        running = _running_agent(runtime)
+        return running if running is not None else _start(request, jvm_start, runtime, deadline)
+
+
+def ensure_from_worker(
+    secret: bytes, arena_bytes: int, host: str, runtime_dir: str | None = None, deadline_seconds: float = 30
+) -> AgentDescriptor:
+    """`ensure` for a Python worker: its JVM is the nearest ancestor that is one.
+
+    Raises:
+        AgentStartError: as `ensure`, or no ancestor is a JVM.
+    """
+    jvm = process.nearest_jvm()
+    if jvm is None:
+        raise AgentStartError(f"process {os.getpid()} runs below no JVM, so there is no executor to keep an agent for")
+    return ensure(AgentRequest(secret, arena_bytes, jvm, host, runtime_dir, deadline_seconds))
+
+
+def answers(path: str, timeout_seconds: float = 2) -> bool:
+    """Whether a gRPC server answers on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(timeout_seconds)
+        try:
+            client.connect(path)
+            client.sendall(_HTTP2_GREETING)
+            frame = client.recv(9, socket.MSG_WAITALL)
+        except OSError:
+            return False
+        return len(frame) == 9 and frame[3] == _SETTINGS_FRAME
+
+
+def _running_agent(runtime: RuntimeDirectory) -> AgentDescriptor | None:
+    try:
+        descriptor = AgentDescriptor.from_json(runtime.descriptor.read_bytes())
+    except (FileNotFoundError, ValueError):
+        runtime.remove_agent_files()
+        return None
+    if process.is_alive(descriptor.pid, descriptor.start_time):
+        if answers(descriptor.socket):
+            return descriptor
+        # It lives but does not answer (stopped, out of threads): two agents of one executor must never coexist.
+        process.kill(descriptor.pid, descriptor.start_time)
+    runtime.remove_agent_files()
+    return None
+
+
+def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor:
+    ready, ready_of_agent = os.pipe()
+    try:
+        with open(runtime.log, "ab", buffering=0, opener=_private) as log:
+            agent = subprocess.Popen(
+                [sys.executable, "-m", "pyslash.agent", "serve", "--ready-fd", str(ready_of_agent)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(ready_of_agent,),
+                start_new_session=True,
+                env=_environment(),
+                cwd="/",
+            )
+    finally:
+        os.close(ready_of_agent)
+    order = {
+        "secret": request.secret.hex(),
+        "arena_bytes": request.arena_bytes,
+        "jvm_pid": request.jvm_pid,
+        "jvm_start": jvm_start,
+        "host": request.host,
+        "directory": str(runtime.path),
+        "name": runtime.name,
+    }
+    try:
+        # A process that died at once breaks this pipe; its log, quoted below, says of what.
+        with contextlib.suppress(BrokenPipeError):
+            agent.communicate(json.dumps(order).encode(), timeout=max(0.1, deadline - time.monotonic()))
+        if _closes_in_time(ready, deadline):
+            if runtime.descriptor.exists():
+                return AgentDescriptor.from_json(runtime.descriptor.read_bytes())
+            reason = "ended while it started"
+        else:
+            reason = f"gave no answer within {request.deadline_seconds:g} s"
+    except subprocess.TimeoutExpired:
+        reason = f"took no order within {request.deadline_seconds:g} s"
+    except BaseException:
+        _kill_session(agent)
+        raise
+    finally:
+        os.close(ready)
+    _kill_session(agent)
+    raise AgentStartError(f"the agent of JVM {request.jvm_pid} {reason}. Its log {runtime.log} ends: {_tail(runtime.log)}")
+
+
+def _kill_session(agent: subprocess.Popen[bytes]) -> None:
+    """The agent left its first process behind (see `serve`), but not that process's session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(agent.pid, signal.SIGKILL)
+    agent.wait()
+
+
+def _closes_in_time(pipe: int, deadline: float) -> bool:
+    """Waits until the agent closes its end: it does so when its descriptor is in place, or when it dies."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(max(0, int((deadline - time.monotonic()) * 1000))))
+
+
+def _environment() -> dict[str, str]:
+    """The environment of this process; the agent imports pyslash from where this process did."""
+    here = str(Path(__file__).resolve().parents[2])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join([here, *(entry for entry in known if entry and entry != here)])
+    # GRPC_VERBOSITY: gRPC logs every fork of its host process otherwise.
+    return {**os.environ, "PYTHONPATH": path, "GRPC_VERBOSITY": os.environ.get("GRPC_VERBOSITY", "ERROR")}
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _tail(path: Path, last_bytes: int = 2000) -> str:
+    try:
+        return path.read_bytes()[-last_bytes:].decode(errors="replace").strip() or "(empty)"
+    except OSError as error:
+        return f"(unreadable: {error.strerror})"

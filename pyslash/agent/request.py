@@ -1,0 +1,122 @@
+"""The control plane's messages: JSON of a fixed form, checked field by field before anything is done with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyslash.errors import InvalidRequestError
+
+MAX_OFFSETS = 16384  # entries of the arena's table
+MAX_RANGES = 65536
+MAX_PLAN_BYTES = 1 << 20
+MAX_BODY_BYTES = 4 << 20
+_INT64 = 1 << 63
+
+Check = Callable[[Any], bool]
+
+
+def _integer(low: int, high: int) -> Check:
+    return lambda value: type(value) is int and low <= value < high
+
+
+def _list_of(item: Check, most: int) -> Check:
+    return lambda value: type(value) is list and len(value) <= most and all(item(one) for one in value)
+
+
+def _text(most: int) -> Check:
+    return lambda value: type(value) is str and value.isascii() and len(value) <= most
+
+
+def _range(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and _UNSIGNED(value[0]) and type(value[1]) is int and value[1] > 0
+
+
+_UNSIGNED = _integer(0, _INT64)
+_SIGNED = _integer(-_INT64, _INT64)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """These blocks, and no other uncommitted ones up to this epoch, are the query's."""
+
+    epoch: int
+    offsets: list[int]
+    plan: str
+
+
+@dataclass(frozen=True)
+class Discard:
+    """What tasks of a failed update of this epoch, not committed yet, have written is not wanted."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """Panes that start before `before_pane` (microseconds) are needed no more."""
+
+    before_pane: int
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The end of the agent's log."""
+
+    last_bytes: int
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A request without fields: drop, describe, stats."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The ticket of a DoGet: ranges [offset in the block, length] of the block at `offset` in the arena."""
+
+    offset: int
+    ranges: list[list[int]]
+    incarnation: str
+
+
+_FORMS: dict[type, dict[str, Check]] = {
+    Commit: {"epoch": _integer(0, _INT64 - 1), "offsets": _list_of(_UNSIGNED, MAX_OFFSETS), "plan": _text(MAX_PLAN_BYTES)},
+    Discard: {"epoch": _integer(0, _INT64 - 1)},
+    Release: {"before_pane": _SIGNED},
+    Logs: {"last_bytes": _integer(1, 1 << 20)},
+    Empty: {},
+    Read: {"offset": _UNSIGNED, "ranges": _list_of(_range, MAX_RANGES), "incarnation": _text(32)},
+}
+
+Form = TypeVar("Form", Commit, Discard, Release, Logs, Empty, Read)
+
+
+def parse(form: type[Form], body: bytes) -> Form:
+    """`body` as a request of this form.
+
+    Raises:
+        InvalidRequestError: too long, no JSON object, a field missing, unknown, of the wrong type or out of range.
+    """
+    name = form.__name__.lower()
+    if len(body) > MAX_BODY_BYTES:
+        raise InvalidRequestError(f"a {name} request has at most {MAX_BODY_BYTES} bytes, not {len(body)}")
+    try:
+        record = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise InvalidRequestError(f"the body of a {name} request is not JSON") from None
+    checks = _FORMS[form]
+    if type(record) is not dict or set(record) != set(checks):
+        found = sorted(record) if type(record) is dict else type(record).__name__
+        raise InvalidRequestError(f"a {name} request has the fields {sorted(checks)}, not {found}")
+    for field, check in checks.items():
+        if not check(record[field]):
+            raise InvalidRequestError(f"field {field} of a {name} request has the wrong type or is out of range")
+    return form(**record)
+
+
+def body(form: Commit | Discard | Release | Logs | Empty | Read) -> bytes:
+    """The bytes that `parse` reads."""
+    return json.dumps(form.__dict__, separators=(",", ":")).encode()

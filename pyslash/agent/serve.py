@@ -1,0 +1,142 @@
+"""The agent's main function: from the order on standard input to its last trace gone."""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import os
+import secrets
+import select
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pyslash.agent import process
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.runtime import RuntimeDirectory, sweep
+
+_log = logging.getLogger("pyslash.agent")
+
+
+class End(enum.Enum):
+    """Why an agent ends. If it was asked to, its log stays as long as the JVM lives; otherwise nothing does."""
+
+    JVM_GONE = "its JVM is gone"
+    ASKED = "it was asked to"
+
+
+@dataclass(frozen=True)
+class _Order:
+    secret: bytes
+    arena_bytes: int
+    jvm_pid: int
+    jvm_start: int
+    host: str
+    runtime: RuntimeDirectory
+
+
+def serve(ready_fd: int) -> NoReturn:
+    """Runs until the JVM or a signal ends it. `ready_fd` is closed once the descriptor is in place.
+
+    The order comes on standard input, so that the secret is in no argument list and no environment.
+    """
+    if os.fork():
+        # Whoever asked (a Python worker, say) is not to become the parent of a process that outlives the request.
+        os._exit(0)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s pid %(process)d %(name)s: %(message)s"
+    )
+    order = _read_order()
+    watch = _Watch(order.jvm_pid, order.jvm_start)
+    servers = _open(order)
+    os.close(ready_fd)
+    end = watch.wait()
+    _log.info("ends: %s; served %d ways", end.value, len(servers))
+    _close(order, end)
+
+
+def _read_order() -> _Order:
+    record = json.loads(sys.stdin.buffer.read())
+    runtime = RuntimeDirectory(Path(record.pop("directory")), record.pop("name"))
+    return _Order(secret=bytes.fromhex(record.pop("secret")), runtime=runtime, **record)
+
+
+class _Watch:
+    """Waits for the JVM's end or SIGTERM/SIGINT, whichever is first."""
+
+    def __init__(self, jvm_pid: int, jvm_start: int) -> None:
+        self._jvm = os.pidfd_open(jvm_pid)
+        if not process.is_alive(jvm_pid, jvm_start):
+            raise ProcessLookupError(f"JVM {jvm_pid} is gone")
+        self._asked, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
+    def wait(self) -> End:
+        poll = select.poll()
+        poll.register(self._jvm, select.POLLIN)
+        poll.register(self._asked, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll()}
+        return End.JVM_GONE if self._jvm in ready else End.ASKED
+
+
+def _open(order: _Order) -> list[Any]:
+    # Late imports: they cost a quarter of a second, and the checks above come first.
+    from pyslash import _native
+    from pyslash.agent.compaction import Compactor
+    from pyslash.agent.server import AgentServer
+    from pyslash.agent.state import AgentState
+
+    runtime = order.runtime
+    sweep(runtime.path.parent)
+    runtime.remove_agent_files()
+    incarnation = secrets.token_bytes(16)
+    fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC)
+    state = AgentState(_native.Arena.create(fd, order.arena_bytes, incarnation), incarnation)
+    compactor = Compactor(state)
+    bracketed = f"[{order.host}]" if ":" in order.host else order.host
+    servers = [
+        AgentServer(location, order.secret, state, compactor, runtime.log)
+        for location in (f"grpc+unix://{runtime.socket}", f"grpc+tcp://{bracketed}:0")
+    ]
+    compactor.start()
+    pid = os.getpid()
+    started = process.start_time(pid)
+    assert started is not None
+    descriptor = AgentDescriptor(
+        pid=pid,
+        start_time=started,
+        fd=fd,
+        arena_bytes=order.arena_bytes,
+        incarnation=incarnation.hex(),
+        socket=str(runtime.socket),
+        host=order.host,
+        port=servers[1].port,
+        boot_id=process.boot_id(),
+        log=str(runtime.log),
+    )
+    _put(runtime.descriptor, descriptor.to_json())
+    _log.info("%s serves JVM %d with an arena of %d bytes", descriptor, order.jvm_pid, order.arena_bytes)
+    return servers
+
+
+def _put(path: Path, text: str) -> None:
+    """All or nothing: readers see the whole file or none."""
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(text)
+    unfinished.rename(path)
+
+
+def _close(order: _Order, end: End) -> NoReturn:
+    if end is End.JVM_GONE:
+        order.runtime.remove()
+    else:
+        order.runtime.remove_agent_files()
+    logging.shutdown()
+    # Without a shutdown of the servers: calls in progress have no one left to answer to, and gRPC would unlink the
+    # socket's path a second time, when it may already be the next agent's.
+    os._exit(0)

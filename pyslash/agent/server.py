@@ -1,0 +1,137 @@
+"""The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
+
+Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block: the `tcp`
+transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from pyslash.agent import token
+from pyslash.agent.compaction import Compactor
+from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, parse
+from pyslash.agent.state import AgentState
+from pyslash.errors import SlashError
+
+# Small enough that a message's copies stay in cache-sized buffers, large enough that its overhead does not show.
+_MESSAGE_BYTES = 4 << 20
+_SCHEMA = pa.schema([pa.field("bytes", pa.large_binary(), nullable=False)])
+
+_log = logging.getLogger(__name__)
+
+
+class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
+    """The query that a call has proved its right to, and the incarnation that it is meant for."""
+
+    def __init__(self, query: bytes, incarnation: str | None) -> None:
+        self.query = query
+        self.incarnation = incarnation
+
+
+class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """No token, no answer: runs before any method of the server."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _Caller:
+        query = token.verify(self._secret, headers)
+        if query is None:
+            raise flight.FlightUnauthenticatedError("this call carries no valid query id and token")
+        return _Caller(query, token.single(headers, token.INCARNATION_HEADER))
+
+
+class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Listens as soon as it is constructed; `port` is the one that the system chose."""
+
+    def __init__(self, location: str, secret: bytes, state: AgentState, compactor: Compactor, log: Path) -> None:
+        """On `location`: grpc+unix://… or grpc+tcp://host:0."""
+        self._state = state
+        self._compactor = compactor
+        self._log_file = log
+        self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
+            "commit": self._commit,
+            "release": self._release,
+            "discard": lambda query, body: state.discard(query, parse(Discard, body)),
+            "drop": lambda query, body: self._plain(body, lambda: state.drop(query)),
+            "describe": lambda query, body: self._plain(body, lambda: state.describe(query)),
+            "stats": lambda query, body: self._plain(body, lambda: {**state.stats(), **_process_figures()}),
+            "logs": self._logs,
+        }
+        super().__init__(location, middleware={"caller": _TokenCheck(secret)})
+
+    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
+        """One JSON object in, one out."""
+        query = context.get_middleware("caller").query
+        try:
+            self._state.check_incarnation(context.get_middleware("caller").incarnation)
+            act = self._actions.get(action.type)
+            if act is None:
+                raise flight.FlightServerError(f"there is no action {action.type[:40]!r}")
+            answer = act(query, bytes(action.body or b""))
+        except SlashError as error:
+            _log.warning("query %s: %s refused: %s", query.hex()[:8], action.type, error)
+            raise _flight_error(error) from None
+        return iter([flight.Result(pa.py_buffer(json.dumps(answer, separators=(",", ":")).encode()))])
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """The ranges in order, each cut into messages of one large_binary value."""
+        query = context.get_middleware("caller").query
+        try:
+            request = parse(Read, bytes(ticket.ticket))
+            views = self._state.pin(query, request)
+        except SlashError as error:
+            _log.warning("query %s: read refused: %s", query.hex()[:8], error)
+            raise _flight_error(error) from None
+        return flight.GeneratorStream(_SCHEMA, self._messages(request.offset, views))
+
+    def _messages(self, offset: int, views: list[Any]) -> Iterator[pa.RecordBatch]:
+        try:
+            for view in views:
+                data = pa.py_buffer(view)
+                for start in range(0, data.size, _MESSAGE_BYTES):
+                    piece = data.slice(start, min(_MESSAGE_BYTES, data.size - start))
+                    self._state.counters["bytes served"] += piece.size
+                    bounds = pa.array([0, piece.size], pa.int64()).buffers()[1]
+                    yield pa.record_batch([pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, piece])], schema=_SCHEMA)
+        finally:
+            self._state.unpin(offset)
+
+    def _commit(self, query: bytes, body: bytes) -> dict[str, Any]:
+        answer = self._state.commit(query, parse(Commit, body))
+        self._compactor.look()
+        return answer
+
+    def _release(self, query: bytes, body: bytes) -> dict[str, Any]:
+        answer = self._state.release(query, parse(Release, body))
+        self._compactor.look()
+        return answer
+
+    def _logs(self, query: bytes, body: bytes) -> dict[str, Any]:
+        last_bytes = parse(Logs, body).last_bytes
+        with open(self._log_file, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - last_bytes))
+            return {"text": log.read(last_bytes).decode(errors="replace")}
+
+    @staticmethod
+    def _plain(body: bytes, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        parse(Empty, body)
+        return act()
+
+
+def _flight_error(error: SlashError) -> flight.FlightServerError:
+    return flight.FlightServerError(str(error), extra_info=type(error).__name__.encode())
+
+
+def _process_figures() -> dict[str, int]:
+    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {"rss_bytes": resident_pages * os.sysconf("SC_PAGE_SIZE"), "open_fds": len(os.listdir("/proc/self/fd"))}

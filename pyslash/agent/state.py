@@ -1,0 +1,321 @@
+"""What an agent holds: the arena, and for each query the committed blocks that are alive.
+
+A block that readers or a compaction still use is *pinned*; one that nobody needs any more is *doomed*, and freed as
+soon as it is unpinned. Every method takes the one lock; none waits for anything else while it holds it.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyslash import _native
+from pyslash.agent.compaction import Outcome, choose_inputs
+from pyslash.agent.request import Commit, Discard, Read, Release
+from pyslash.errors import InvalidRequestError, StaleIncarnationError
+
+# No epoch of a stream: Spark counts from zero by ones. A compaction's result carries it, so that the commit of an
+# epoch, which drops what earlier attempts left, cannot drop a result that waits to be swapped in.
+COMPACTED_EPOCH = (1 << 63) - 1
+_LAST_EPOCH = COMPACTED_EPOCH - 1
+_BEFORE_ALL_PANES = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class LiveBlock:
+    """A committed block: where it lies in the arena, its head as bytes, its panes as (start, groups, bytes)."""
+
+    offset: int
+    length: int
+    head: bytes
+    panes: tuple[tuple[int, int, int], ...]
+
+    def dead_bytes(self, first_live_pane: int) -> int:
+        """Bytes of panes that no open window needs."""
+        return sum(size for pane, _, size in self.panes if pane < first_live_pane)
+
+    def is_dead(self, first_live_pane: int) -> bool:
+        """Whether no pane is alive."""
+        return all(pane < first_live_pane for pane, _, _ in self.panes)
+
+
+@dataclass
+class QueryState:
+    """One query's share of the arena."""
+
+    plan: Any
+    plan_text: str
+    epoch: int = -1
+    offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
+    freed: int = 0  # by the last commit
+    first_live_pane: int = _BEFORE_ALL_PANES
+    live: dict[int, LiveBlock] = field(default_factory=dict)
+    compacting: bool = False
+    compacted: Outcome | None = None  # finished, waits for the next commit
+
+    @property
+    def bytes(self) -> int:
+        """Arena bytes of the live blocks."""
+        return sum(block.length for block in self.live.values())
+
+
+@dataclass(frozen=True)
+class CompactionJob:
+    """Blocks to fold into one. They stay pinned until `AgentState.end_compaction`."""
+
+    query: bytes
+    plan: Any
+    offsets: list[int]
+    first_live_pane: int
+
+
+class AgentState:
+    """Everything the control plane and the compactor share. Queries are 16-byte ids."""
+
+    def __init__(self, arena: Any, incarnation: bytes) -> None:
+        """Over an empty arena."""
+        self._arena = arena
+        self._incarnation = incarnation
+        self._lock = threading.Lock()
+        self._queries: dict[bytes, QueryState] = {}
+        self._dropped: set[bytes] = set()
+        self._pins: Counter[int] = Counter()
+        self._doomed: set[int] = set()
+        self.counters: Counter[str] = Counter()
+
+    def check_incarnation(self, meant: str | None) -> None:
+        """A later agent of the same executor listens at the same socket; it must not answer for an earlier one.
+
+        Raises:
+            StaleIncarnationError: the call was `meant` for another incarnation.
+        """
+        if meant != self._incarnation.hex():
+            raise StaleIncarnationError(f"a call for incarnation {meant} reached incarnation {self._incarnation.hex()}")
+
+    def commit(self, query: bytes, request: Commit) -> dict[str, Any]:
+        """Makes the epoch's blocks the query's, swaps a finished compaction in, and answers with all live heads.
+
+        Raises:
+            InvalidRequestError: an older epoch, other blocks or another plan than this epoch or query was committed
+                with, or an offset that is no published block of this query and epoch. Nothing has changed then.
+        """
+        offsets = frozenset(request.offsets)
+        with self._lock:
+            state = self._state_for(query, request.plan)
+            if request.epoch < state.epoch or (request.epoch == state.epoch and offsets != state.offsets):
+                raise InvalidRequestError(
+                    f"commit of epoch {request.epoch}: epoch {state.epoch} has been committed with "
+                    f"{len(state.offsets)} other blocks"
+                )
+            if request.epoch > state.epoch:
+                self._commit(query, state, request.epoch, offsets)
+                self._queries[query] = state
+                self.counters["commits"] += 1
+            return {"blocks": self._heads(state), "freed": state.freed, **self._room()}
+
+    def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
+        """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
+
+        Raises:
+            InvalidRequestError: the epoch is committed.
+        """
+        with self._lock:
+            state = self._queries.get(query)
+            if state is not None and request.epoch <= state.epoch:
+                raise InvalidRequestError(f"discard of epoch {request.epoch}: epoch {state.epoch} has been committed")
+            freed = self._arena.commit(query, request.epoch, [])
+            self.counters["discards"] += 1
+            return {"freed": freed, **self._room()}
+
+    def release(self, query: bytes, request: Release) -> dict[str, Any]:
+        """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction."""
+        with self._lock:
+            state = self._queries.get(query)
+            dead: list[LiveBlock] = []
+            if state is not None:
+                state.first_live_pane = max(state.first_live_pane, request.before_pane)
+                dead = [block for block in state.live.values() if block.is_dead(state.first_live_pane)]
+                self._retire(state, [block.offset for block in dead])
+            self.counters["releases"] += 1
+            return {"freed": len(dead), **self._room()}
+
+    def drop(self, query: bytes) -> dict[str, Any]:
+        """Frees everything of a query for good: its id is refused from now on, and late blocks of it are swept."""
+        with self._lock:
+            state = self._queries.pop(query, None)
+            self._dropped.add(query)
+            freed = self._arena.commit(query, _LAST_EPOCH, [])
+            if state is not None:
+                freed += len(state.live)
+                self._retire(state, list(state.live))
+                if state.compacted is not None:
+                    self._doom(state.compacted.offsets())
+            self.counters["drops"] += 1
+            return {"freed": freed, **self._room()}
+
+    def describe(self, query: bytes) -> dict[str, Any]:
+        """Incarnation, sizes, the last committed epoch (-1: none) and all live heads."""
+        with self._lock:
+            state = self._queries.get(query)
+            return {
+                "incarnation": self._incarnation.hex(),
+                "epoch": -1 if state is None else state.epoch,
+                "blocks": [] if state is None else self._heads(state),
+                **self._room(),
+            }
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start, and bytes and blocks by query."""
+        with self._lock:
+            queries = {
+                query.hex(): {"epoch": state.epoch, "blocks": len(state.live), "bytes": state.bytes}
+                for query, state in self._queries.items()
+            }
+            return {"counters": dict(self.counters), "queries": queries, "pinned": len(self._pins), **self._room()}
+
+    def pin(self, query: bytes, request: Read) -> list[Any]:
+        """Views of the ranges of a committed block of the query; `unpin` its offset when they have been used.
+
+        Raises:
+            StaleIncarnationError: the ticket was meant for an agent that is gone.
+            InvalidRequestError: no committed block of the query lies there, or a range leaves it.
+        """
+        self.check_incarnation(request.incarnation)
+        with self._lock:
+            state = self._queries.get(query)
+            block = None if state is None else state.live.get(request.offset)
+            if block is None:
+                raise InvalidRequestError(f"no committed block of this query lies at {request.offset}")
+            for offset, length in request.ranges:
+                if offset + length > block.length:
+                    raise InvalidRequestError(
+                        f"range [{offset}, {offset + length}) leaves the block at {block.offset} of {block.length} bytes"
+                    )
+            self._pins[block.offset] += 1
+        return [self._arena.view(block.offset + offset, length) for offset, length in request.ranges]
+
+    def unpin(self, offset: int) -> None:
+        """Ends a `pin`."""
+        with self._lock:
+            self._unpin([offset])
+
+    def begin_compaction(self) -> CompactionJob | None:
+        """Blocks of some query that are worth folding, pinned; None if there are none."""
+        with self._lock:
+            for query, state in self._queries.items():
+                if state.compacting or state.compacted is not None:
+                    continue
+                offsets = choose_inputs(state.live.values(), state.first_live_pane)
+                if offsets:
+                    state.compacting = True
+                    self._pins.update(offsets)
+                    return CompactionJob(query, state.plan, offsets, state.first_live_pane)
+        return None
+
+    def compact(self, job: CompactionJob) -> bytes:
+        """The long part, without the lock: the head of the new published block, empty if no pane was left."""
+        head: bytes = _native.compact(
+            job.plan, self._arena, job.offsets, job.first_live_pane, job.query, COMPACTED_EPOCH
+        )
+        return head
+
+    def end_compaction(self, job: CompactionJob, head: bytes | None) -> None:
+        """Keeps the result for the next commit; `head` is None if the compaction failed."""
+        with self._lock:
+            self._unpin(job.offsets)
+            outcome = None if head is None else Outcome(tuple(job.offsets), self._block(head) if head else None)
+            state = self._queries.get(job.query)
+            if state is not None and state.plan is job.plan:
+                state.compacting = False
+                state.compacted = outcome
+                self.counters["compactions" if outcome else "failed compactions"] += 1
+            elif outcome is not None:
+                self._doom(outcome.offsets())
+
+    def sweep(self) -> int:
+        """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""
+        with self._lock:
+            freed = self._arena.reclaim_dead()
+            freed += sum(self._arena.commit(query, state.epoch, []) for query, state in self._queries.items())
+            freed += sum(self._arena.commit(query, _LAST_EPOCH, []) for query in self._dropped)
+            self.counters["swept"] += freed
+            return int(freed)
+
+    def _state_for(self, query: bytes, plan_text: str) -> QueryState:
+        if query in self._dropped:
+            raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
+        state = self._queries.get(query)
+        if state is None:
+            return QueryState(_native.Plan(plan_text), plan_text)
+        if state.plan_text != plan_text:
+            raise InvalidRequestError("the plan differs from the one that this query was committed with before")
+        return state
+
+    def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
+        lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+        blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
+        compacted, state.compacted = state.compacted, None
+        added = compacted.offsets() if compacted is not None else []
+        state.freed = self._arena.commit(query, epoch, [*sorted(offsets), *added])
+        state.epoch, state.offsets = epoch, offsets
+        state.live.update((block.offset, block) for block in blocks)
+        if compacted is not None:
+            self._retire(state, [offset for offset in compacted.inputs if offset in state.live])
+            if compacted.block is not None:
+                if compacted.block.is_dead(state.first_live_pane):
+                    self._doom(added)
+                else:
+                    state.live[compacted.block.offset] = compacted.block
+
+    def _published(self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]) -> LiveBlock:
+        if offset not in lengths or offset in state.live:
+            raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
+        head = _native.Head(self._arena.view(offset, lengths[offset]))
+        if head.query != query or head.epoch != epoch or head.incarnation != self._incarnation:
+            raise InvalidRequestError(
+                f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
+            )
+        if head.fingerprint != state.plan.fingerprint:
+            raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
+        return self._block(self._arena.view(offset, head.head_length))
+
+    def _block(self, head: Any) -> LiveBlock:
+        raw = bytes(head)
+        parsed = _native.Head(raw)
+        return LiveBlock(parsed.arena_offset, parsed.length, raw, tuple(parsed.panes))
+
+    def _heads(self, state: QueryState) -> list[str]:
+        return [base64.b64encode(state.live[offset].head).decode() for offset in sorted(state.live)]
+
+    def _room(self) -> dict[str, int]:
+        return {"used_bytes": self._arena.used_bytes, "arena_bytes": self._arena.size}
+
+    def _retire(self, state: QueryState, offsets: list[int]) -> None:
+        for offset in offsets:
+            del state.live[offset]
+        self._doom(offsets)
+
+    def _doom(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            if self._pins[offset]:
+                self._doomed.add(offset)
+            else:
+                del self._pins[offset]
+                self._free(offset)
+
+    def _unpin(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self._pins[offset] -= 1
+            if not self._pins[offset]:
+                del self._pins[offset]
+                if offset in self._doomed:
+                    self._doomed.remove(offset)
+                    self._free(offset)
+
+    def _free(self, offset: int) -> None:
+        self._arena.free(offset)
+        self.counters["freed"] += 1

@@ -1,0 +1,166 @@
+"""The configuration keys of pyslash: every `spark.slash.*` key, its default and what it means, in one table.
+
+Values are read from a session's runtime configuration, so that `spark-submit --conf`, a properties file and
+`spark.conf.set` all work; a query keeps the values that it started with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyslash.errors import ConfigError
+
+PREFIX = "spark.slash."
+
+_SIZE = re.compile(r"^(\d+)\s*([kmgt]?)i?b?$", re.IGNORECASE)
+_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size in Spark's spelling.
+
+    >>> parse_bytes("2g"), parse_bytes("64 MiB"), parse_bytes("100")
+    (2147483648, 67108864, 100)
+    """
+    match = _SIZE.match(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a size such as 512m or 2g")
+    return int(match[1]) * _UNIT[match[2].lower()]
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in allowed:
+            raise ValueError(f"{text!r} is not one of {', '.join(allowed)}")
+        return text.lower()
+
+    return parse
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise ValueError(f"{text!r} is not a positive number")
+    return number
+
+
+@dataclass(frozen=True)
+class Key:
+    """One configuration key: its full name, default (as text), parser and meaning."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    doc: str
+
+
+_KEYS = (
+    Key(
+        "mode",
+        "auto",
+        _choice("auto", "require", "off"),
+        "`auto`: queries that are not covered run on plain Spark, with the reason in the log; "
+        "`require`: such a query fails to start; `off`: pyslash touches nothing.",
+    ),
+    Key(
+        "ingest",
+        "auto",
+        _choice("auto", "rows", "arrow"),
+        "How rows reach native code: `rows` through the row bridge inside the executor's JVM, `arrow` through "
+        "`mapInArrow`; `auto` takes the row bridge where its jar is there.",
+    ),
+    Key(
+        "transport",
+        "auto",
+        _choice("auto", "verbs", "shm", "tcp"),
+        "How a merge reads partial state out of an agent: `shm` on the same host, `tcp` elsewhere; `auto` chooses for "
+        "each peer. A forced transport that cannot be had is an error.",
+    ),
+    Key(
+        "arena.size",
+        "2g",
+        parse_bytes,
+        "Upper bound of the arena of each executor, in which its partial state lives. Pages are taken as they are used.",
+    ),
+    Key(
+        "agent.startTimeout",
+        "30",
+        _positive,
+        "Seconds that an executor waits for its agent to start.",
+    ),
+    Key(
+        "agent.callTimeout",
+        "30",
+        _positive,
+        "Seconds that a call to an agent may take before it fails with an error that names the agent.",
+    ),
+    Key(
+        "merge.driverBytes",
+        "1m",
+        parse_bytes,
+        "A merge whose partial state is smaller than this is done by the driver itself instead of by a Spark job.",
+    ),
+    Key(
+        "merge.taskBytes",
+        "16m",
+        parse_bytes,
+        "Partial state that one merge task should read; a merge has as many tasks as its measured bytes ask for, "
+        "between the number of cores and 32 times that.",
+    ),
+    Key(
+        "progress.retained",
+        "100",
+        _positive,
+        "Epochs whose figures `pyslash.progress(query)` keeps.",
+    ),
+)
+
+KEYS: dict[str, Key] = {PREFIX + key.name: key for key in _KEYS}
+
+
+@dataclass(frozen=True)
+class Conf:
+    """The parsed values of one query."""
+
+    mode: str
+    ingest: str
+    transport: str
+    arena_bytes: int
+    agent_start_timeout: int
+    agent_call_timeout: int
+    merge_driver_bytes: int
+    merge_task_bytes: int
+    progress_retained: int
+
+    @classmethod
+    def read(cls, get: Callable[[str, str], str | None]) -> Conf:
+        """Values by `get(full key, default)`, for instance `spark.conf.get`.
+
+        Raises:
+            ConfigError: a value does not parse; the message names the key.
+        """
+        values = []
+        for name, key in KEYS.items():
+            text = get(name, key.default)
+            try:
+                values.append(key.parse(key.default if text is None else text))
+            except ValueError as error:
+                raise ConfigError(f"{name}: {error}") from None
+        return cls(*values)
+
+
+def mode_of(get: Callable[[str, str], str | None]) -> str:
+    """`spark.slash.mode` alone: what the hook asks before anything else.
+
+    Raises:
+        ConfigError: the value is none of the modes.
+    """
+    name = PREFIX + "mode"
+    key = KEYS[name]
+    try:
+        return str(key.parse(get(name, key.default) or key.default))
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None

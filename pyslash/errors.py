@@ -1,0 +1,85 @@
+"""Every error that pyslash raises. Native code, the JVM's tasks and the agents raise these same classes: one table each
+maps what they report. A message names what was wanted, what was found and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class SlashError(Exception):
+    """Root of all of them."""
+
+
+class InvalidPlanError(SlashError):
+    """A plan's text does not parse, or names what the native core does not know."""
+
+
+class InvalidInputError(SlashError):
+    """Rows, columns or arguments that do not fit."""
+
+
+class CorruptBlockError(SlashError):
+    """Magic, length or CRC of a block is wrong: its bytes are not to be used."""
+
+
+class StaleIncarnationError(SlashError):
+    """An arena or a block belongs to an agent that is gone."""
+
+
+class ArenaFullError(SlashError):
+    """No gap in an executor's arena is large enough; `spark.slash.arena.size` is its size."""
+
+
+class ArithmeticOverflowError(SlashError):
+    """A sum does not fit its type and the query's ANSI mode forbids to wrap; named as Spark names it."""
+
+
+class NativeError(SlashError):
+    """A system call or the JVM failed below pyslash; the message names it."""
+
+
+class ConfigError(SlashError):
+    """A `spark.slash.*` value does not parse."""
+
+
+class UnsupportedQueryError(SlashError):
+    """`spark.slash.mode=require`, and the query is not covered; or the session is of a kind that never is."""
+
+
+class StateLostError(SlashError):
+    """Partial window state is out of reach, or was written by another kind of query."""
+
+
+class PlanMismatchError(SlashError):
+    """A checkpoint's state was made by another aggregation."""
+
+
+class RowBridgeUnavailableError(SlashError):
+    """The row bridge's jar is not in this installation, or cannot be added to the session."""
+
+
+class TransportUnavailableError(SlashError):
+    """The transport that the configuration asks for cannot be had for a peer."""
+
+
+class AgentError(SlashError):
+    """An agent, or the way to it, failed; the message names the agent and what was asked of it."""
+
+
+class AgentStartError(AgentError):
+    """An executor's agent could not be started."""
+
+
+class AgentTimeoutError(AgentError):
+    """An agent did not answer within the deadline."""
+
+
+class AgentUnavailableError(AgentError):
+    """Nobody listens where the agent should be."""
+
+
+class UnauthenticatedError(AgentError):
+    """The agent does not accept the query's token."""
+
+
+class InvalidRequestError(AgentError):
+    """A call to an agent that is malformed, out of bounds, or contradicts what the agent holds."""

@@ -1,0 +1,1 @@
+"""The driver's side: the hook into `DataStreamWriter`, and the life of an epoch."""

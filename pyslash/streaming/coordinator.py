@@ -1,0 +1,113 @@
+"""The coordinator of one query: which agents hold its state, which blocks are live, and the calls that change that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyslash._native import Head
+from pyslash.agent.client import AgentClient, CommitReply
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.token import query_token
+from pyslash.errors import AgentError, StateLostError
+from pyslash.streaming.manifest import Manifest
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class LiveBlock:
+    """A committed block: who holds it, and its head."""
+
+    agent: AgentDescriptor
+    head: Head
+    raw: bytes
+
+
+class Coordinator:
+    """Tells agents what an epoch consists of, and keeps their answers: the live blocks of the query."""
+
+    def __init__(self, query_id: bytes, plan: str, secret: bytes, timeout_seconds: float) -> None:
+        self.query_id = query_id
+        self.token = query_token(secret, query_id)
+        self._plan = plan
+        self._timeout = timeout_seconds
+        self._clients: dict[str, AgentClient] = {}
+        self._live: dict[str, list[LiveBlock]] = {}
+        self.used_bytes = 0
+
+    @property
+    def agents(self) -> list[AgentDescriptor]:
+        """Every agent that holds state of the query."""
+        return [client.descriptor for client in self._clients.values()]
+
+    def live_blocks(self) -> list[LiveBlock]:
+        """Blocks as of the last commit."""
+        return [block for blocks in self._live.values() for block in blocks]
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the epoch's blocks, and no others, part of the state. Idempotent.
+
+        Raises:
+            StateLostError: an agent that holds state of the query is gone.
+        """
+        for agent in manifest.agents:
+            self._client(agent)
+        offsets: dict[str, list[int]] = {incarnation: [] for incarnation in self._clients}
+        for incarnation, offset in manifest.blocks:
+            offsets[incarnation].append(offset)
+        replies = self._each(lambda client: client.commit(manifest.epoch, offsets[_name(client)], self._plan))
+        self.used_bytes = 0
+        for incarnation, reply in replies.items():
+            self._live[incarnation] = self._blocks(incarnation, reply)
+            self.used_bytes += reply.used_bytes
+
+    def release(self, before_pane: int) -> None:
+        """Panes below `before_pane` are needed no more."""
+        self._each(lambda client: client.release(before_pane))
+
+    def abandon(self, agents: Iterable[AgentDescriptor], epoch: int) -> None:
+        """Give up what tasks of a failed update have published; its rows will be read again."""
+        for agent in agents:
+            self._client(agent)
+        self._each(lambda client: client.discard(epoch))
+
+    def drop(self) -> None:
+        """Free everything of the query."""
+        self._each(lambda client: client.drop())
+
+    def close(self) -> None:
+        """Close the connections to the agents; their state stays."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _client(self, agent: AgentDescriptor) -> AgentClient:
+        if agent.incarnation not in self._clients:
+            self._clients[agent.incarnation] = AgentClient(
+                agent, self.query_id, self.token, timeout_seconds=self._timeout
+            )
+        return self._clients[agent.incarnation]
+
+    def _blocks(self, incarnation: str, reply: CommitReply) -> list[LiveBlock]:
+        agent = self._clients[incarnation].descriptor
+        return [LiveBlock(agent, Head(raw), raw) for raw in reply.blocks]
+
+    def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
+        """The call on every agent, at the same time where there are several."""
+        clients = list(self._clients.values())
+        try:
+            if len(clients) <= 1:
+                return {_name(client): call(client) for client in clients}
+            with ThreadPoolExecutor(min(32, len(clients)), thread_name_prefix="pyslash-coordinator") as pool:
+                return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
+        except AgentError as error:
+            raise StateLostError(
+                f"partial window state is out of reach: {error}. Restart the query with a new checkpointLocation."
+            ) from error
+
+
+def _name(client: AgentClient) -> str:
+    return client.descriptor.incarnation

@@ -1,0 +1,99 @@
+"""Where the closed windows of an epoch are merged: in the driver while they are small, else in merge tasks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pyslash.conf import Conf
+from pyslash.plan import AggregationPlan
+from pyslash.streaming.coordinator import Coordinator, LiveBlock
+from pyslash.streaming.progress import EpochProgress
+from pyslash.tasks.merge import PREFIXES, MergeRequest, merge, run_merge_tasks
+
+_MOST_TASKS_A_CORE = 32
+
+
+class Merging:
+    """Makes the DataFrame of merged rows of an epoch."""
+
+    def __init__(self, plan: AggregationPlan, conf: Conf, coordinator: Coordinator) -> None:
+        self._plan = plan
+        self._conf = conf
+        self._coordinator = coordinator
+        self._schema: pa.Schema = to_arrow_schema(plan.result_schema, timezone="UTC")
+        self._counts: Accumulator[dict[str, int]] | None = None
+        self._counted: dict[str, int] = {}
+
+    def merge(
+        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], progress: EpochProgress
+    ) -> DataFrame:
+        """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it.
+
+        Merging never consumes: the sink may run the result more than once.
+        """
+        if not windows:
+            progress.merged_by = "none"
+            return _local(session, self._schema.empty_table(), self._plan)
+        panes = (windows[0], windows[-1] + self._plan.window.size_us)
+        holding = [block for block in blocks if block.head.ranges(*panes, 0, PREFIXES)]
+        request = MergeRequest(
+            plan=self._plan.text,
+            windows=windows,
+            panes=panes,
+            blocks=[(block.agent, block.raw) for block in holding],
+            query_id=self._coordinator.query_id,
+            token=self._coordinator.token,
+            transport=self._conf.transport,
+            schema=self._schema,
+        )
+        produced = self._output_bytes(holding, panes)
+        if produced <= self._conf.merge_driver_bytes:
+            progress.merged_by = "driver"
+            rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
+            return _local(session, rows, self._plan)
+        cores = session.sparkContext.defaultParallelism
+        tasks = min(max(cores, -(-produced // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
+        progress.merged_by = f"{tasks} tasks"
+        if self._counts is None:
+            self._counts = session.sparkContext.accumulator({}, _Counts())
+        function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
+        return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
+
+    def collect_counts(self, progress: EpochProgress) -> None:
+        """Add what merge tasks have read since the last call."""
+        if self._counts is None:
+            return
+        now = dict(self._counts.value)
+        for transport, size in now.items():
+            if size > self._counted.get(transport, 0):
+                progress.count(transport, size - self._counted.get(transport, 0))
+        self._counted = now
+
+    def _output_bytes(self, blocks: list[LiveBlock], panes: tuple[int, int]) -> int:
+        """Bytes of state behind every emitted row at most: a pane counts once for each window that it is part of."""
+        held = sum(size for block in blocks for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
+        return held * (self._plan.window.size_us // self._plan.window.slide_us)
+
+
+class _Counts(AccumulatorParam[dict[str, int]]):
+    def zero(self, value: dict[str, int]) -> dict[str, int]:
+        return {}
+
+    def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:  # noqa: N802
+        for transport, size in value2.items():
+            value1[transport] = value1.get(transport, 0) + size
+        return value1
+
+
+def _count_into(counts: Any, transport: str, size: int) -> None:
+    counts.add({transport: size})
+
+
+def _local(session: SparkSession, rows: pa.Table, plan: AggregationPlan) -> DataFrame:
+    return session.createDataFrame(rows, plan.result_schema)

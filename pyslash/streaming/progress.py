@@ -1,0 +1,77 @@
+"""What each epoch did: figures for `pyslash.progress(query)` and one structured log line an epoch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+logger = logging.getLogger("pyslash.progress")
+
+
+@dataclass
+class EpochProgress:
+    """Figures of one epoch. Times are milliseconds of wall clock; bytes are counted where they were read.
+
+    `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
+    `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
+    the epoch had been committed before.
+    """
+
+    epoch: int
+    rows: int = 0
+    late_rows: int = 0
+    groups: int = 0
+    blocks: int = 0
+    windows: int = 0
+    watermark_us: int = 0
+    pinned_bytes: int = 0
+    agents: int = 0
+    ingest: str = ""
+    merged_by: str = ""
+    replayed: bool = False
+    update_ms: float = 0.0
+    commit_ms: float = 0.0
+    merge_ms: float = 0.0
+    sink_ms: float = 0.0
+    bytes_read: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the block's wall-clock time to `<name>_ms`."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = (time.perf_counter() - begin) * 1000
+            setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + elapsed, 3))
+
+    def count(self, transport: str, size: int) -> None:
+        """Record a read."""
+        self.bytes_read[transport] = self.bytes_read.get(transport, 0) + size
+
+
+class ProgressLog:
+    """The last epochs of one query."""
+
+    def __init__(self, query_id: str, retained: int) -> None:
+        self._query_id = query_id
+        self._epochs: deque[EpochProgress] = deque(maxlen=retained)
+        self._lock = threading.Lock()
+
+    def add(self, progress: EpochProgress) -> None:
+        """Keep an epoch's figures and log them as one JSON line."""
+        with self._lock:
+            self._epochs.append(progress)
+        logger.info("%s", json.dumps({"query": self._query_id, **asdict(progress)}))
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """Copies, oldest first."""
+        with self._lock:
+            return [asdict(progress) for progress in self._epochs]

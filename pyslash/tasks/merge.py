@@ -1,0 +1,89 @@
+"""The merge of closed windows: read the ranges that are needed from every block, merge them natively, yield Arrow rows.
+
+The same code runs in merge tasks (a range of hash prefixes each) and, for small merges, in the driver (the whole range).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyslash._native import Head, Merger, Plan
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.transport import choose_transport
+
+PREFIXES = 1 << 32
+
+
+@dataclass(frozen=True)
+class MergeRequest:
+    """What to merge.
+
+    `windows` are the starts (microseconds) of the windows to emit; `blocks` are (agent, raw head) of every block that
+    holds one of their panes; `schema` is the Arrow schema that Spark expects.
+    """
+
+    plan: str
+    windows: list[int]
+    panes: tuple[int, int]
+    blocks: list[tuple[AgentDescriptor, bytes]]
+    query_id: bytes
+    token: bytes
+    transport: str
+    schema: pa.Schema
+
+
+def merge(
+    request: MergeRequest, prefix_lo: int, prefix_hi: int, count: Callable[[str, int], None]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the windows whose keys' hash prefixes lie in [prefix_lo, prefix_hi).
+
+    Args:
+        request: what to merge.
+        prefix_lo: first prefix.
+        prefix_hi: end of the prefixes, at most 2**32.
+        count: told (transport, bytes) for each read.
+    """
+    merger = Merger(Plan(request.plan), request.windows, prefix_lo, prefix_hi)
+    for agent, raw in request.blocks:
+        head = Head(raw)
+        ranges = head.ranges(*request.panes, prefix_lo, prefix_hi)
+        if not ranges:
+            continue
+        transport = choose_transport(agent, request.transport, request.query_id, request.token)
+        for (offset, length), buffer in zip(ranges, transport.read(agent, head.arena_offset, ranges), strict=True):
+            merger.add(raw, offset, buffer)
+            count(transport.name, length)
+    while (rows := merger.next()) is not None:
+        yield with_schema(pa.record_batch(rows), request.schema)
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same columns under Spark's names and types; only a time zone can differ, which moves no data."""
+    columns = [
+        column if column.type == field.type else column.view(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+def prefix_cuts(tasks: int) -> list[tuple[int, int]]:
+    """The prefix range in equal parts. Keys are hashed, so parts are equal in bytes too; a hot key is one entry.
+
+    >>> prefix_cuts(2)
+    [(0, 2147483648), (2147483648, 4294967296)]
+    """
+    bounds = [i * PREFIXES // tasks for i in range(tasks + 1)]
+    return list(zip(bounds, bounds[1:], strict=False))
+
+
+def run_merge_tasks(
+    request: MergeRequest, tasks: int, count: Callable[[str, int], None], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function for `mapInArrow`: each input row is the number of a prefix range."""
+    cuts = prefix_cuts(tasks)
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            yield from merge(request, *cuts[task], count)

@@ -1,0 +1,8 @@
+"""How a merge gets at partial state in an agent's arena: one interface (`base`), shared memory (`shm`), Flight (`tcp`),
+and the choice between them for each peer (`choose`).
+"""
+
+from pyslash.transport.base import Range, Transport, TransportCounters
+from pyslash.transport.choose import Choice, Transports, choose_transport
+
+__all__ = ["Choice", "Range", "Transport", "TransportCounters", "Transports", "choose_transport"]

@@ -1,0 +1,53 @@
+"""The interface of a transport."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+
+from pyslash.agent.descriptor import AgentDescriptor
+
+Range = tuple[int, int]
+"""Offset from the start of the block, and length, in bytes."""
+
+
+class TransportCounters:
+    """What a transport has moved since it was made."""
+
+    def __init__(self) -> None:
+        """Zero."""
+        self._lock = threading.Lock()
+        self.reads = 0
+        self.bytes = 0
+
+    def add(self, size: int) -> None:
+        """One read of `size` bytes."""
+        with self._lock:
+            self.reads += 1
+            self.bytes += size
+
+    def __repr__(self) -> str:
+        """Both figures."""
+        return f"TransportCounters(reads={self.reads}, bytes={self.bytes})"
+
+
+class Transport(Protocol):
+    """Reads out of a peer's arena; safe to share between threads."""
+
+    name: str
+    counters: TransportCounters
+
+    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+        """One read-only buffer (buffer protocol) for each range of the committed block at `block_offset` in the arena.
+
+        The bytes are as the agent holds them: who decodes them checks their CRCs.
+
+        Raises:
+            StaleIncarnationError: the peer is no longer the agent that the descriptor names.
+            AgentError: it cannot be reached, or refuses; a subclass says which.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of mappings and connections. Buffers that were handed out stay valid."""
+        ...

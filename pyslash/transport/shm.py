@@ -1,0 +1,71 @@
+"""Transport inside a host: the peer's arena mapped through /proc/PID/fd, and views into it without a copy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from pyslash import _native
+from pyslash.agent import process
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.errors import StaleIncarnationError
+from pyslash.transport.base import Range, TransportCounters
+
+
+class ShmTransport:
+    """Maps each peer once; a mapping goes when its agent has gone and another one is mapped."""
+
+    name = "shm"
+
+    def __init__(self) -> None:
+        """Nothing is mapped yet."""
+        self.counters = TransportCounters()
+        self._lock = threading.Lock()
+        self._arenas: dict[AgentDescriptor, Any] = {}
+
+    def unreachable(self, peer: AgentDescriptor) -> str | None:
+        """Why the peer's arena cannot be mapped from here; None if it can."""
+        if peer.boot_id != process.boot_id():
+            return f"{peer} is on another host"
+        try:
+            self._arena(peer)
+        except (OSError, StaleIncarnationError) as error:
+            return f"the arena of {peer} cannot be mapped: {error}"
+        return None
+
+    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+        """Views into the peer's memory: see `Transport.read`."""
+        arena = self._arena(peer)
+        views = [arena.view(block_offset + offset, length) for offset, length in ranges]
+        self.counters.add(sum(length for _, length in ranges))
+        return views
+
+    def close(self) -> None:
+        """Forgets the mappings; each goes with the last view into it."""
+        with self._lock:
+            self._arenas.clear()
+
+    def _arena(self, peer: AgentDescriptor) -> Any:
+        # A mapping outlives its agent, and would go on to show what it held; no other transport could.
+        if not process.is_alive(peer.pid, peer.start_time):
+            raise StaleIncarnationError(f"{peer} is gone, and its arena with it")
+        with self._lock:
+            arena = self._arenas.get(peer)
+            if arena is None:
+                self._arenas = {
+                    mapped: kept for mapped, kept in self._arenas.items() if process.is_alive(mapped.pid, mapped.start_time)
+                }
+                arena = self._arenas[peer] = _attach(peer)
+            return arena
+
+
+def _attach(peer: AgentDescriptor) -> Any:
+    try:
+        handle = os.open(peer.arena_path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise StaleIncarnationError(f"{peer} holds no arena at {peer.arena_path}") from None
+    try:
+        return _native.Arena.attach(handle, peer.incarnation_bytes)
+    finally:
+        os.close(handle)

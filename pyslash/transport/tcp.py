@@ -1,0 +1,44 @@
+"""Transport between hosts without RDMA: Flight's DoGet over TCP."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.transport.base import Range, TransportCounters
+
+
+class TcpTransport:
+    """One connection a peer, under one query's token."""
+
+    name = "tcp"
+
+    def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
+        """`timeout_seconds` bounds each read as a whole."""
+        self.counters = TransportCounters()
+        self._query, self._token, self._timeout = query, token, timeout_seconds
+        self._lock = threading.Lock()
+        self._clients: dict[AgentDescriptor, AgentClient] = {}
+
+    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+        """Copies out of the stream: see `Transport.read`."""
+        buffers = self._client(peer).read(block_offset, ranges) if ranges else []
+        self.counters.add(sum(length for _, length in ranges))
+        return buffers
+
+    def close(self) -> None:
+        """Ends the connections."""
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+
+    def _client(self, peer: AgentDescriptor) -> AgentClient:
+        with self._lock:
+            if peer not in self._clients:
+                self._clients[peer] = AgentClient(
+                    peer, self._query, self._token, via="tcp", timeout_seconds=self._timeout
+                )
+            return self._clients[peer]
