@@ -1,4 +1,4 @@
-"""Talking to an agent: the control plane's calls, each with a deadline, each failure as an error of `pyslash.errors`."""
+"""Talking to an agent: the control plane's calls, each with a deadline, each failure an error of `pyslash.errors`."""
 
 from __future__ import annotations
 
@@ -144,7 +144,9 @@ class AgentClient:
         with self._named(name):
             results = list(self._flight.do_action(flight.Action(name, body(request)), self._options()))
         if len(results) != 1:
-            raise errors.AgentError(f"{self.descriptor}: {name} was answered with {len(results)} messages instead of one")
+            raise errors.AgentError(
+                f"{self.descriptor}: {name} was answered with {len(results)} messages instead of one"
+            )
         answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
         return answer
 

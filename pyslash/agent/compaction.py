@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyslash.agent.state import AgentState, LiveBlock
 
 MAX_BLOCKS = 8
-# A block this many times larger than all smaller ones together is left alone: rewriting it would cost more than it folds.
+# A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.
 _DOMINANCE = 2
 SWEEP_SECONDS = 5.0
 

@@ -181,7 +181,9 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
     finally:
         os.close(ready)
     _kill_session(agent)
-    raise AgentStartError(f"the agent of JVM {request.jvm_pid} {reason}. Its log {runtime.log} ends: {_tail(runtime.log)}")
+    raise AgentStartError(
+        f"the agent of JVM {request.jvm_pid} {reason}. Its log {runtime.log} ends: {_tail(runtime.log)}"
+    )
 
 
 def _kill_session(agent: subprocess.Popen[bytes]) -> None:

@@ -83,7 +83,11 @@ class Read:
 
 
 _FORMS: dict[type, dict[str, Check]] = {
-    Commit: {"epoch": _integer(0, _INT64 - 1), "offsets": _list_of(_UNSIGNED, MAX_OFFSETS), "plan": _text(MAX_PLAN_BYTES)},
+    Commit: {
+        "epoch": _integer(0, _INT64 - 1),
+        "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
+        "plan": _text(MAX_PLAN_BYTES),
+    },
     Discard: {"epoch": _integer(0, _INT64 - 1)},
     Release: {"before_pane": _SIGNED},
     Logs: {"last_bytes": _integer(1, 1 << 20)},

@@ -1,7 +1,7 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block: the `tcp`
-transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block: the
+`tcp` transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -95,16 +95,19 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         return flight.GeneratorStream(_SCHEMA, self._messages(request.offset, views))
 
     def _messages(self, offset: int, views: list[Any]) -> Iterator[pa.RecordBatch]:
+        served = 0
         try:
             for view in views:
                 data = pa.py_buffer(view)
                 for start in range(0, data.size, _MESSAGE_BYTES):
                     piece = data.slice(start, min(_MESSAGE_BYTES, data.size - start))
-                    self._state.counters["bytes served"] += piece.size
+                    served += piece.size
                     bounds = pa.array([0, piece.size], pa.int64()).buffers()[1]
-                    yield pa.record_batch([pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, piece])], schema=_SCHEMA)
+                    yield pa.record_batch(
+                        [pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, piece])], schema=_SCHEMA
+                    )
         finally:
-            self._state.unpin(offset)
+            self._state.unpin(offset, served)
 
     def _commit(self, query: bytes, body: bytes) -> dict[str, Any]:
         answer = self._state.commit(query, parse(Commit, body))

@@ -193,14 +193,15 @@ class AgentState:
             for offset, length in request.ranges:
                 if offset + length > block.length:
                     raise InvalidRequestError(
-                        f"range [{offset}, {offset + length}) leaves the block at {block.offset} of {block.length} bytes"
+                        f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
                     )
             self._pins[block.offset] += 1
         return [self._arena.view(block.offset + offset, length) for offset, length in request.ranges]
 
-    def unpin(self, offset: int) -> None:
-        """Ends a `pin`."""
+    def unpin(self, offset: int, served: int) -> None:
+        """Ends a `pin` under which `served` bytes were sent."""
         with self._lock:
+            self.counters["bytes served"] += served
             self._unpin([offset])
 
     def begin_compaction(self) -> CompactionJob | None:
@@ -271,7 +272,9 @@ class AgentState:
                 else:
                     state.live[compacted.block.offset] = compacted.block
 
-    def _published(self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]) -> LiveBlock:
+    def _published(
+        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]
+    ) -> LiveBlock:
         if offset not in lengths or offset in state.live:
             raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
         head = _native.Head(self._arena.view(offset, lengths[offset]))

@@ -54,7 +54,9 @@ class ShmTransport:
             arena = self._arenas.get(peer)
             if arena is None:
                 self._arenas = {
-                    mapped: kept for mapped, kept in self._arenas.items() if process.is_alive(mapped.pid, mapped.start_time)
+                    mapped: kept
+                    for mapped, kept in self._arenas.items()
+                    if process.is_alive(mapped.pid, mapped.start_time)
                 }
                 arena = self._arenas[peer] = _attach(peer)
             return arena
