@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,10 +13,11 @@ from pyslash._native import Head
 from pyslash.agent.client import AgentClient, CommitReply
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.token import query_token
-from pyslash.errors import AgentError, StateLostError
+from pyslash.errors import AgentError, SlashError, StateLostError
 from pyslash.streaming.manifest import Manifest
 
 Result = TypeVar("Result")
+logger = logging.getLogger("pyslash")
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,17 @@ class Coordinator:
         """Panes below `before_pane` are needed no more."""
         self._each(lambda client: client.release(before_pane))
 
-    def abandon(self, agents: Iterable[AgentDescriptor], epoch: int) -> None:
-        """Give up what tasks of a failed update have published; its rows will be read again."""
-        for agent in agents:
-            self._client(agent)
-        self._each(lambda client: client.discard(epoch))
+    @contextmanager
+    def discard_on_failure(self, epoch: int) -> Iterator[None]:
+        """If the update inside fails, free what its tasks have published: the epoch's rows will be read again."""
+        try:
+            yield
+        except BaseException:
+            try:
+                self._each(lambda client: client.discard(epoch))
+            except SlashError as error:
+                logger.warning("blocks of the failed epoch %d stay until the next commit: %s", epoch, error)
+            raise
 
     def drop(self) -> None:
         """Free everything of the query."""

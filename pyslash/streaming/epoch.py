@@ -118,9 +118,9 @@ class EpochRunner:
     ) -> Manifest:
         assert self._ingest is not None
         emitted_us = max(execution.watermark_us, state.last.watermark_us if state.last else 0)
-        with progress.timed("update"):
+        with progress.timed("update"), state.coordinator.discard_on_failure(epoch):
             receipts = self._ingest.update(execution, batch, epoch, emitted_us)
-            watermark_us = execution.next_watermark_us(emitted_us)
+        watermark_us = execution.next_watermark_us(emitted_us)
         progress.ingest = self._ingest.path
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)

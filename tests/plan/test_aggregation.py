@@ -130,11 +130,7 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         .agg(F.sum("count")),
         "another stateful operator",
     ),
-    "not deterministic": (
-        lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.sum(F.rand())),
-        "not deterministic",
-    ),
-    "a distinct above": (
+    "a limit above": (
         lambda e: e.groupBy(F.window("ts", "10 seconds"), "k").count().select("count").limit(3),
         "above the aggregation",
     ),
