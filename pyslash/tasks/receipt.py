@@ -1,0 +1,51 @@
+"""What an update task returns, the same bytes from the row bridge and from the Arrow path.
+
+    int32 (little endian): length of the descriptor | the agent's descriptor, JSON | head of the block
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from pyslash import _native
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.errors import InvalidInputError
+
+_LENGTH = struct.Struct("<i")
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Who holds the block, and the block's head: parsed, and as it came."""
+
+    agent: AgentDescriptor
+    head: _native.Head
+    raw_head: bytes
+
+    @classmethod
+    def parse(cls, receipt: bytes) -> Receipt:
+        """The receipt in `receipt`.
+
+        Raises:
+            InvalidInputError: cut short, or the descriptor is none.
+            CorruptBlockError: the head fails its checks.
+        """
+        if len(receipt) < _LENGTH.size:
+            raise InvalidInputError(f"a receipt of {len(receipt)} bytes")
+        (length,) = _LENGTH.unpack_from(receipt)
+        end = _LENGTH.size + length
+        if length < 0 or end > len(receipt):
+            raise InvalidInputError(f"a receipt of {len(receipt)} bytes speaks of a descriptor of {length}")
+        try:
+            agent = AgentDescriptor.from_json(receipt[_LENGTH.size : end])
+        except ValueError as error:
+            raise InvalidInputError(f"a receipt names no agent: {error}") from None
+        raw_head = receipt[end:]
+        return cls(agent, _native.Head(raw_head), raw_head)
+
+
+def receipt_bytes(agent: AgentDescriptor, raw_head: bytes) -> bytes:
+    """The bytes that `Receipt.parse` reads."""
+    descriptor = agent.to_json().encode()
+    return _LENGTH.pack(len(descriptor)) + descriptor + raw_head

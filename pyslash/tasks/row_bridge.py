@@ -1,0 +1,150 @@
+"""The Python face of the row bridge: adds the jar to a session, runs update jobs, and maps what the JVM reports."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash import errors
+from pyslash.tasks.receipt import Receipt
+
+_BRIDGE = "io.pyslash.Bridge"
+# By the status that starts a SlashException's message: the names of the core's `Status`, and the bridge's own.
+_ERRORS: dict[str, type[errors.SlashError]] = {
+    "invalid_plan": errors.InvalidPlanError,
+    "invalid_input": errors.InvalidInputError,
+    "corrupt_block": errors.CorruptBlockError,
+    "stale_incarnation": errors.StaleIncarnationError,
+    "arena_full": errors.ArenaFullError,
+    "arithmetic_overflow": errors.ArithmeticOverflowError,
+    "internal": errors.NativeError,
+    "agent_start": errors.AgentStartError,
+}
+_MESSAGE = re.compile(r"io\.pyslash\.SlashException: ([a-z_]+): ([^\n]*)")
+
+
+def jar_path() -> Path:
+    """The jar of this installation.
+
+    Raises:
+        RowBridgeUnavailableError: it was built without the JVM face.
+    """
+    path = Path(str(resources.files("pyslash"))) / "jars" / "pyslash.jar"
+    if not path.is_file():
+        raise errors.RowBridgeUnavailableError(
+            f"{path} is missing: this installation was built without the JVM face. Build it with a JDK of version 17 "
+            "or later, or set spark.slash.ingest=arrow"
+        )
+    return path
+
+
+class RowBridge:
+    """Update jobs of one session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Adds the jar to the session's application, if it is not there yet.
+
+        Raises:
+            RowBridgeUnavailableError: the jar is missing, or cannot be added.
+        """
+        self._session = session
+        self._method = self._find()
+
+    def update(
+        self,
+        rows: DataFrame | Any,
+        plan_text: str,
+        watermark_us: int,
+        query: bytes,
+        epoch: int,
+        secret: bytes,
+        arena_bytes: int,
+        python: str | None = None,
+        *,
+        runtime_dir: str | None = None,
+        start_timeout_seconds: int = 30,
+    ) -> list[Receipt]:
+        """One update job; the receipts of its tasks, one a partition.
+
+        Args:
+            rows: a DataFrame or a JVM `QueryExecution`; its columns are the event time and the plan's columns in order.
+            plan_text: the aggregation, as text.
+            watermark_us: rows whose last window ended at or before this are late.
+            query: 16-byte id.
+            epoch: the batch id.
+            secret: the application's, 32 bytes.
+            arena_bytes: of each executor that has no agent yet.
+            python: runs the agents; default: the executor's PYSPARK_PYTHON.
+            runtime_dir: where agents meet their executors; default: below the temporary directory.
+            start_timeout_seconds: for each agent that has to start.
+
+        Raises:
+            ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
+            Py4JJavaError: Spark's own failures, as Spark raises them: a user's bad row, a cancelled job.
+        """
+        execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
+        arguments = [
+            execution,
+            plan_text,
+            watermark_us,
+            query,
+            epoch,
+            secret,
+            arena_bytes,
+            python,
+            _python_path(),
+            runtime_dir,
+            start_timeout_seconds,
+        ]
+        gateway = self._session.sparkContext._gateway
+        assert gateway is not None
+        array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+        for position, argument in enumerate(arguments):
+            array[position] = argument
+        try:
+            receipts = self._method.invoke(None, array)
+        except Py4JJavaError as failure:
+            if (ours := slash_error(failure)) is not None:
+                raise ours from failure
+            raise
+        return [Receipt.parse(bytes(receipt)) for receipt in receipts]
+
+    def _find(self) -> Any:
+        """`Bridge.update`, through the loader that sees what ADD JAR added: the driver's own class path does not."""
+        jvm: Any = self._session._jvm
+        loader = self._session._jsparkSession.sharedState().jarClassLoader()
+        path = jar_path()
+        try:
+            if path.name not in {str(url).rpartition("/")[2] for url in loader.getURLs()}:
+                # The path is quoted: it may hold blanks.
+                self._session.sql(f"ADD JAR '{path}'")
+            bridge = jvm.java.lang.Class.forName(_BRIDGE, True, loader)
+        except Py4JJavaError as failure:
+            raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+        return next(method for method in bridge.getMethods() if method.getName() == "update")
+
+
+def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
+    """The error of ours that made a job fail; None if it was something else.
+
+    Spark passes an executor's exception on as text, in the message of its own: with its class's name and the status in
+    front, wherever in the chain of causes.
+    """
+    cause = failure.java_exception
+    while cause is not None:
+        if found := _MESSAGE.search(str(cause.toString())):
+            status, message = found.groups()
+            return _ERRORS.get(status, errors.NativeError)(message)
+        cause = cause.getCause()
+    return None
+
+
+def _python_path() -> str:
+    """Where this process imports pyslash from, for executors that run from the same tree."""
+    return os.pathsep.join([str(Path(errors.__file__).resolve().parents[1])])

@@ -1,0 +1,85 @@
+"""A Spark standalone cluster on loopback: one master, two workers of one core each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+DEADLINE_SECONDS = 60
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The master's URL while the cluster runs; every process is ended afterwards."""
+    home = Path(pyspark.__file__).parent
+    port, web = _free_port(), _free_port()
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *arguments: str) -> None:
+        log = (folder / f"{name}.log").open("wb")
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        processes.append(
+            subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+        )
+
+    deploy = "org.apache.spark.deploy"
+    url = f"spark://127.0.0.1:{port}"
+    try:
+        start(
+            "master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)
+        )
+        for index in range(workers):
+            start(
+                f"worker-{index}",
+                f"{deploy}.worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(folder / f"work-{index}"),
+                url,
+            )
+        _wait_for_workers(f"http://127.0.0.1:{web}/json/", workers)
+        yield url
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGTERM)
+        for process in processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _wait_for_workers(url: str, workers: int) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                if json.load(answer)["aliveworkers"] == workers:
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)  # polling another process's state, up to the deadline
+    raise TimeoutError(f"the standalone cluster had not {workers} workers within {DEADLINE_SECONDS} s")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

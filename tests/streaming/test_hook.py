@@ -1,0 +1,224 @@
+"""The hook: which queries it takes over, into which sinks, and what stays Spark's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+import pyslash
+from pyslash.errors import ConfigError, UnsupportedQueryError
+from tests.streaming.stream import Stream, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+WINDOW = F.window("ts", "10 seconds")
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=0)
+    for batch in range(3):
+        times = [seconds(1000 + 10 * batch + i % 10) for i in range(20)]
+        made.add(pa.table({"ts": times, "k": [i % 3 for i in range(20)], "v": list(range(20))}, SCHEMA))
+    made.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
+    return made
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[None]:
+    pyslash.enable(spark)
+    yield
+    pyslash.disable()
+    for query in spark.streams.active:
+        query.stop()
+
+
+def counts(stream: Stream) -> DataFrame:
+    return stream.read().groupBy(WINDOW, "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+
+
+def expected(stream: Stream) -> list[tuple[object, ...]]:
+    rows = stream.oracle(WINDOW, [F.col("k")], [F.count("*"), F.sum("v")]).collect()
+    return sorted((row[0].start, *row[1:]) for row in rows)
+
+
+def finish(query: StreamingQuery) -> StreamingQuery:
+    assert query.awaitTermination(120)
+    return query
+
+
+@pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize("source", ["parquet", "json", "csv"])
+def test_file_sinks_are_sparks_own(stream: Stream, source: str) -> None:
+    flat = counts(stream).select("window.start", "k", "n", "s")
+    target = stream.folder / "out"
+    query = (
+        flat.writeStream.format(source)
+        .option("checkpointLocation", str(stream.folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(target))
+    )
+    assert len(pyslash.progress(finish(query))) == 4
+    assert (target / "_spark_metadata").is_dir()
+    found = stream.spark.read.schema(flat.schema).format(source).load(str(target)).collect()
+    assert sorted(tuple(row) for row in found) == expected(stream)
+
+
+@pytest.mark.usefixtures("enabled")
+def test_file_sink_with_partitions(stream: Stream) -> None:
+    target = stream.folder / "out"
+    query = (
+        counts(stream)
+        .writeStream.partitionBy("k")
+        .option("checkpointLocation", str(stream.folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(path=str(target), format="parquet")
+    )
+    assert pyslash.progress(finish(query))
+    assert {path.name for path in target.glob("k=*")} == {"k=0", "k=1", "k=2"}
+
+
+@pytest.mark.usefixtures("enabled")
+def test_noop_and_console(stream: Stream, capfd: pytest.CaptureFixture[str]) -> None:
+    noop = finish(counts(stream).writeStream.format("noop").trigger(availableNow=True).start())
+    assert sum(figures["windows"] for figures in pyslash.progress(noop)) == 3
+    console = finish(
+        counts(stream).writeStream.format("console").option("truncate", "false").trigger(once=True).start()
+    )
+    assert pyslash.progress(console)
+    printed = capfd.readouterr().out
+    assert "Batch: 0" in printed
+    assert "|{1970-01-01 00:16:40, 1970-01-01 00:16:50}|" in printed
+
+
+@pytest.mark.usefixtures("enabled")
+def test_two_queries_at_once(stream: Stream) -> None:
+    results: dict[str, list[tuple[object, ...]]] = {"a": [], "b": []}
+
+    def collect(name: str) -> StreamingQuery:
+        return (
+            counts(stream)
+            .writeStream.queryName(name)
+            .foreachBatch(lambda rows, _: results[name].extend((r[0].start, *r[1:]) for r in rows.collect()))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    queries = [collect("a"), collect("b")]
+    for query in queries:
+        finish(query)
+        assert query.name in results
+    assert sorted(results["a"]) == sorted(results["b"]) == expected(stream)
+
+
+@pytest.mark.usefixtures("enabled")
+def test_processing_time_trigger_and_stop(stream: Stream) -> None:
+    seen: list[int] = []
+    query = (
+        counts(stream)
+        .writeStream.foreachBatch(lambda rows, epoch: seen.append(epoch))
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    query.processAllAvailable()
+    assert query.isActive
+    query.stop()
+    assert seen == [0, 1, 2, 3]
+    assert [figures["epoch"] for figures in pyslash.progress(query)] == seen
+
+
+@pytest.mark.usefixtures("enabled")
+def test_uncovered_query_runs_on_spark_with_its_reason(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    df = stream.read().groupBy(WINDOW).agg(F.stddev("v"))
+    with caplog.at_level(logging.WARNING, "pyslash"):
+        query = finish(df.writeStream.format("noop").trigger(availableNow=True).start())
+    assert pyslash.progress(query) == []
+    assert "stays on plain Spark" in caplog.text
+    assert "stddev" in caplog.text
+
+
+@pytest.mark.usefixtures("enabled")
+def test_update_mode_and_memory_sink_stay_sparks(stream: Stream) -> None:
+    update = finish(counts(stream).writeStream.format("noop").outputMode("update").trigger(availableNow=True).start())
+    memory = finish(
+        counts(stream).writeStream.format("memory").queryName("kept").trigger(availableNow=True).start()
+    )
+    assert pyslash.progress(update) == pyslash.progress(memory) == []
+
+
+@pytest.mark.usefixtures("enabled")
+def test_require_refuses_with_the_reason(stream: Stream) -> None:
+    stream.spark.conf.set("spark.slash.mode", "require")
+    try:
+        with pytest.raises(UnsupportedQueryError, match="update"):
+            counts(stream).writeStream.format("noop").outputMode("update").start()
+    finally:
+        stream.spark.conf.unset("spark.slash.mode")
+
+
+@pytest.mark.usefixtures("enabled")
+def test_off_and_bad_values(stream: Stream) -> None:
+    stream.spark.conf.set("spark.slash.mode", "off")
+    try:
+        assert pyslash.progress(finish(counts(stream).writeStream.format("noop").trigger(once=True).start())) == []
+        stream.spark.conf.set("spark.slash.mode", "sometimes")
+        with pytest.raises(ConfigError, match=r"spark\.slash\.mode"):
+            counts(stream).writeStream.format("noop").start()
+    finally:
+        stream.spark.conf.unset("spark.slash.mode")
+
+
+@pytest.mark.usefixtures("enabled")
+def test_a_checkpoint_of_plain_spark_stays_there(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"checkpointLocation": str(stream.folder / "checkpoint")}
+    pyslash.disable()
+    finish(counts(stream).writeStream.format("noop").options(**options).trigger(availableNow=True).start())
+    pyslash.enable(stream.spark)
+    with caplog.at_level(logging.WARNING, "pyslash"):
+        query = finish(counts(stream).writeStream.format("noop").options(**options).trigger(availableNow=True).start())
+    assert pyslash.progress(query) == []
+    assert "begun by plain Spark" in caplog.text
+
+
+@pytest.mark.usefixtures("enabled")
+def test_a_failing_sink_replays_the_epoch_with_the_same_rows(stream: Stream) -> None:
+    attempts: dict[int, list[list[tuple[object, ...]]]] = {}
+
+    def fail_once(rows: DataFrame, epoch: int) -> None:
+        attempts.setdefault(epoch, []).append(sorted((r[0].start, *r[1:]) for r in rows.collect()))
+        if epoch == 2 and len(attempts[epoch]) == 1:
+            raise RuntimeError("the sink is out of order")
+
+    def start() -> StreamingQuery:
+        return (
+            counts(stream)
+            .writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
+            .foreachBatch(fail_once)
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    with pytest.raises(StreamingQueryException, match="out of order"):
+        start().awaitTermination(120)
+    again = finish(start())
+    assert attempts[2][0] == attempts[2][1] != []
+    assert [figures["replayed"] for figures in pyslash.progress(again)] == [True, False]
+    rows = [row for tries in attempts.values() for row in tries[-1]]
+    assert sorted(rows) == expected(stream)
+
+
+def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
+    text = pyslash.explain(counts(stream))
+    assert text.startswith("pyslash: covered")
+    assert "0:00:10" in text
+    assert capsys.readouterr().out.strip() == text
+    assert "no aggregation" in pyslash.explain(stream.read())
