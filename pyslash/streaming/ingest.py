@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,7 +48,8 @@ class Ingest:
                 epoch,
                 self._secret,
                 self._conf.arena_bytes,
-                sys.executable,
+                execution.session.sparkContext.pythonExec,  # type: ignore[attr-defined]
+                start_timeout_seconds=self._conf.agent_start_timeout,
             )
         task = ArrowUpdate(
             plan=self._plan.text,
@@ -58,6 +58,8 @@ class Ingest:
             epoch=epoch,
             secret=self._secret,
             arena_bytes=self._conf.arena_bytes,
+            driver_host=execution.session.conf.get("spark.driver.host", None),
+            start_timeout_seconds=self._conf.agent_start_timeout,
         )
         rows = batch.mapInArrow(task, "receipt binary").collect()
         return [Receipt.parse(bytes(row.receipt)) for row in rows]

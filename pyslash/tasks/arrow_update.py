@@ -6,6 +6,7 @@ Slower than the row bridge, equal in all else: the same accumulator, the same bl
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ class ArrowUpdate:
     epoch: int
     secret: bytes = field(repr=False)
     arena_bytes: int
+    driver_host: str | None = None
     runtime_dir: str | None = None
     start_timeout_seconds: float = 30
 
@@ -44,7 +46,7 @@ class ArrowUpdate:
         from pyslash.agent.launch import ensure_from_worker
 
         agent = ensure_from_worker(
-            self.secret, self.arena_bytes, _executor_host(), self.runtime_dir, self.start_timeout_seconds
+            self.secret, self.arena_bytes, _executor_host(self.driver_host), self.runtime_dir, self.start_timeout_seconds
         )
         accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us)
         for batch in batches:
@@ -61,6 +63,12 @@ class ArrowUpdate:
         yield pa.record_batch([pa.array([receipt], pa.binary())], names=["receipt"])
 
 
-def _executor_host() -> str:
-    """The address that this executor's JVM takes connections on, as far as a Python worker can know it."""
-    return os.environ.get("SPARK_LOCAL_IP") or os.environ.get("SPARK_LOCAL_HOSTNAME") or "127.0.0.1"
+def _executor_host(driver_host: str | None) -> str:
+    """The address that other hosts reach this executor at: the one from which it reaches the driver."""
+    configured = os.environ.get("SPARK_LOCAL_IP")
+    if configured or driver_host is None:
+        return configured or "127.0.0.1"
+    family, _, _, _, address = socket.getaddrinfo(driver_host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)  # a datagram socket: chooses the route, sends nothing
+        return str(probe.getsockname()[0])
