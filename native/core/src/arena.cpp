@@ -197,10 +197,8 @@ size_t Arena::commit(const Id128& query, int64_t epoch, std::span<const uint64_t
     ArenaEntry& entry = find_or_throw(*mapping_, offset);
     const BlockState state = state_of(entry);
     if (state != BlockState::published && state != BlockState::committed) throw wrong_state(offset, state, "published");
-    if (entry.query != query || entry.epoch > epoch) {
-      throw Error(Status::invalid_input, "the block at offset " + std::to_string(offset) + " is of epoch " +
-                                             std::to_string(entry.epoch) + " and maybe of another query: it is not part of epoch " +
-                                             std::to_string(epoch));
+    if (entry.query != query) {
+      throw Error(Status::invalid_input, "the block at offset " + std::to_string(offset) + " belongs to another query");
     }
     winners.push_back(&entry);
   }

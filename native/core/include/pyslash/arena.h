@@ -59,7 +59,8 @@ class Arena {
   void free(uint64_t offset);
 
   // Makes the published blocks at `offsets` the query's, and drops every other uncommitted block of the query up to
-  // `epoch`; returns how many were dropped. All or nothing if an offset is wrong. May be repeated.
+  // `epoch`; returns how many were dropped. All or nothing if an offset is wrong. May be repeated. A block of a later
+  // epoch may be among the offsets: a compaction's result is numbered beyond all epochs.
   size_t commit(const Id128& query, int64_t epoch, std::span<const uint64_t> offsets);
   // Frees what dead processes allocated and never published; returns how many blocks.
   size_t reclaim_dead();
