@@ -1,6 +1,6 @@
 """What an update task returns, the same bytes from the row bridge and from the Arrow path.
 
-    int32 (little endian): length of the descriptor | the agent's descriptor, JSON | head of the block
+int32 (little endian): length of the descriptor | the agent's descriptor, JSON | head of the block
 """
 
 from __future__ import annotations

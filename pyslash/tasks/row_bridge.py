@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -145,6 +144,7 @@ def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
     return None
 
 
-def _python_path() -> str:
-    """Where this process imports pyslash from, for executors that run from the same tree."""
-    return os.pathsep.join([str(Path(errors.__file__).resolve().parents[1])])
+def _python_path() -> str | None:
+    """Where this process imports pyslash from, if that is a source tree; an installation is on every Python's path."""
+    tree = Path(errors.__file__).resolve().parents[1]
+    return None if tree.name in ("site-packages", "dist-packages") else str(tree)

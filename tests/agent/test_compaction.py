@@ -1,0 +1,124 @@
+"""Folding blocks in the background, and the sweep of what dead and late attempts leave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from pyslash import _native
+from pyslash.agent.client import AgentClient
+from pyslash.agent.compaction import MAX_BLOCKS, SWEEP_SECONDS, choose_inputs
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.state import LiveBlock
+from tests.agent.blocks import PLAN, QUERY, attach, merged, write
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether it comes to hold before the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (true := holds()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return true
+
+
+def compactions(client: AgentClient) -> int:
+    return int(client.stats()["counters"].get("compactions", 0))
+
+
+def block(offset: int, length: int, *panes: int) -> LiveBlock:
+    return LiveBlock(offset, length, b"", tuple((pane, 1, length // len(panes)) for pane in panes))
+
+
+def test_few_blocks_are_left_alone() -> None:
+    assert choose_inputs([block(i, 100, 5) for i in range(MAX_BLOCKS)], 0) == []
+
+
+def test_many_blocks_are_folded() -> None:
+    blocks = [block(i, 100, 5) for i in range(MAX_BLOCKS + 1)]
+    assert sorted(choose_inputs(blocks, 0)) == list(range(MAX_BLOCKS + 1))
+
+
+def test_a_block_that_dwarfs_the_rest_is_not_rewritten() -> None:
+    small = [block(i, 100, 5) for i in range(MAX_BLOCKS + 1)]
+    assert sorted(choose_inputs([block(99, 100_000, 5), *small], 0)) == list(range(MAX_BLOCKS + 1))
+    assert choose_inputs([block(99, 100_000, 5), *small[1:]], 0) == []
+
+
+def test_dead_panes_are_dropped_once_they_are_more_than_half() -> None:
+    blocks = [block(0, 300, 1, 2, 3), block(1, 300, 3, 4, 5)]
+    assert choose_inputs(blocks, 3) == []
+    assert choose_inputs(blocks, 4) == [0, 1]
+
+
+def test_a_fold_is_swapped_in_by_the_next_commit_and_not_before(agent: AgentDescriptor, client: AgentClient) -> None:
+    for epoch in range(MAX_BLOCKS + 1):
+        before = client.commit(epoch, [write(agent, epoch, [0]).arena_offset], PLAN)
+    assert eventually(lambda: compactions(client) == 1)
+
+    # A merge of that epoch may still be reading: all its blocks are there, and the answer to it does not change.
+    assert client.describe().blocks == before.blocks
+    assert client.commit(MAX_BLOCKS, [_native.Head(before.blocks[-1]).arena_offset], PLAN).blocks == before.blocks
+    expected = [(0, key, (MAX_BLOCKS + 1) * key) for key in range(100)]
+    assert merged(agent, before.blocks, [0]) == expected
+
+    after = client.commit(MAX_BLOCKS + 1, [], PLAN)
+    assert len(after.blocks) == 1
+    assert merged(agent, after.blocks, [0]) == expected
+    assert len(attach(agent).blocks()) == 1
+    assert after.used_bytes < before.used_bytes / MAX_BLOCKS * 2
+
+
+def test_dead_panes_go_with_a_fold(agent: AgentDescriptor, client: AgentClient) -> None:
+    head = write(agent, 0, [0, 10, 20])
+    client.commit(0, [head.arena_offset], PLAN)
+    client.release(20_000_000)
+    assert eventually(lambda: compactions(client) == 1)
+    reply = client.commit(1, [], PLAN)
+    assert [pane for pane, _, _ in _native.Head(reply.blocks[0]).panes] == [20_000_000]
+    assert reply.used_bytes < head.length
+
+
+def test_a_fold_whose_panes_died_meanwhile_is_not_kept(agent: AgentDescriptor, client: AgentClient) -> None:
+    client.commit(0, [write(agent, 0, [0, 10, 20]).arena_offset], PLAN)
+    client.release(20_000_000)
+    assert eventually(lambda: compactions(client) == 1)
+    client.release(30_000_000)
+    assert client.commit(1, [], PLAN).blocks == []
+    assert attach(agent).blocks() == []
+
+
+def test_a_drop_takes_a_finished_fold_along(agent: AgentDescriptor, client: AgentClient) -> None:
+    client.commit(0, [write(agent, 0, [0, 10, 20]).arena_offset], PLAN)
+    client.release(20_000_000)
+    assert eventually(lambda: compactions(client) == 1)
+    client.drop()
+    assert attach(agent).blocks() == []
+
+
+def test_late_blocks_of_committed_epochs_and_of_dropped_queries_are_swept(
+    agent: AgentDescriptor, client: AgentClient
+) -> None:
+    client.commit(3, [], PLAN)
+    write(agent, 2, [0])  # published by an attempt that lost, after its epoch's commit
+    current = write(agent, 4, [0])
+    assert eventually(lambda: len(attach(agent).blocks()) == 1, 3 * SWEEP_SECONDS)
+    assert attach(agent).blocks()[0][0] == current.arena_offset
+    client.drop()
+    write(agent, 4, [0])
+    assert eventually(lambda: attach(agent).blocks() == [], 3 * SWEEP_SECONDS)
+
+
+def test_what_a_killed_writer_allocated_is_swept(agent: AgentDescriptor) -> None:
+    program = (
+        "import os, sys\n"
+        "from pyslash import _native\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+        "arena = _native.Arena.attach(fd, bytes.fromhex(sys.argv[2]))\n"
+        "arena.allocate(1 << 20, bytes.fromhex(sys.argv[3]), 0)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, agent.arena_path, agent.incarnation, QUERY.hex()], env=os.environ)
+    assert eventually(lambda: attach(agent).blocks() == [], 3 * SWEEP_SECONDS)

@@ -1,0 +1,123 @@
+"""Reading a peer's blocks by shared memory and by TCP, and choosing between them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pyslash import _native
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.token import query_token
+from pyslash.errors import SlashError, StaleIncarnationError, TransportUnavailableError, UnauthenticatedError
+from pyslash.transport import Transports, choose_transport
+from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
+from tests.agent.conftest import wait_until_gone
+
+
+@pytest.fixture
+def transports(secret: bytes) -> Iterator[Transports]:
+    """Of one reader."""
+    made = Transports(QUERY, query_token(secret, QUERY), timeout_seconds=20)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def head(agent: AgentDescriptor, client: AgentClient) -> _native.Head:
+    """A committed block of several MiB: a read of it takes several messages."""
+    written = write(agent, 0, [0, 10], keys=range(200_000))
+    client.commit(0, [written.arena_offset], PLAN)
+    assert written.length > 8 << 20
+    return written
+
+
+@pytest.mark.parametrize("mode", ["shm", "tcp"])
+def test_ranges_come_as_they_are_in_the_arena(
+    agent: AgentDescriptor, head: _native.Head, transports: Transports, mode: str
+) -> None:
+    transport = transports.choose(agent, mode).transport
+    ranges = [(0, 192), (64, head.length - 64), (head.length - 64, 64)]
+    buffers = transport.read(agent, head.arena_offset, ranges)
+    whole = bytes(attach(agent).view(head.arena_offset, head.length))
+    assert [bytes(buffer) for buffer in buffers] == [whole[offset : offset + length] for offset, length in ranges]
+    assert transports.counters()[mode].bytes == sum(length for _, length in ranges)
+    assert transports.counters()[mode].reads == 1
+    assert transport.read(agent, head.arena_offset, []) == []
+
+
+@pytest.mark.parametrize("mode", ["shm", "tcp"])
+def test_what_is_read_merges(agent: AgentDescriptor, head: _native.Head, transports: Transports, mode: str) -> None:
+    merger = _native.Merger(_native.Plan(PLAN), [0, 10_000_000])
+    ranges = head.ranges(0, 20_000_000, 0, 1 << 32)
+    buffers = transports.choose(agent, mode).transport.read(agent, head.arena_offset, ranges)
+    raw = bytes(attach(agent).view(head.arena_offset, head.head_length))
+    for (offset, _), buffer in zip(ranges, buffers, strict=True):
+        merger.add(raw, offset, buffer)
+    import pyarrow as pa
+
+    groups = 0
+    while (batch := merger.next()) is not None:
+        groups += pa.record_batch(batch).num_rows
+    assert groups == 400_000
+
+
+def test_auto_takes_shared_memory_on_this_host(agent: AgentDescriptor, transports: Transports) -> None:
+    choice = transports.choose(agent)
+    assert choice.transport.name == "shm"
+    assert "shares this host's memory" in choice.reason
+
+
+def test_auto_takes_tcp_elsewhere(agent: AgentDescriptor, transports: Transports) -> None:
+    elsewhere = AgentDescriptor(**{**agent.to_record(), "boot_id": "another"})
+    choice = transports.choose(elsewhere)
+    assert choice.transport.name == "tcp"
+    assert "another host" in choice.reason
+    with pytest.raises(TransportUnavailableError, match="another host"):
+        transports.choose(elsewhere, "shm")
+
+
+def test_what_is_not_there_is_refused_by_name(agent: AgentDescriptor, transports: Transports) -> None:
+    with pytest.raises(TransportUnavailableError, match="no verbs transport"):
+        transports.choose(agent, "verbs")
+    with pytest.raises(TransportUnavailableError, match="pigeon"):
+        transports.choose(agent, "pigeon")
+
+
+@pytest.mark.parametrize("mode", ["shm", "tcp"])
+def test_another_incarnation_is_stale(
+    agent: AgentDescriptor, head: _native.Head, transports: Transports, mode: str
+) -> None:
+    transport = transports.choose(agent, mode).transport
+    earlier = AgentDescriptor(**{**agent.to_record(), "incarnation": "ab" * 16})
+    with pytest.raises(StaleIncarnationError):
+        transport.read(earlier, head.arena_offset, [(0, 64)])
+
+
+@pytest.mark.parametrize("mode", ["shm", "tcp"])
+def test_a_peer_that_dies_is_an_error_also_where_it_is_mapped(
+    agent: AgentDescriptor, head: _native.Head, transports: Transports, mode: str
+) -> None:
+    transport = transports.choose(agent, mode).transport
+    (buffer,) = transport.read(agent, head.arena_offset, [(0, 192)])
+    before = bytes(buffer)
+    os.kill(agent.pid, signal.SIGKILL)
+    assert wait_until_gone(agent.pid)
+    with pytest.raises(SlashError):
+        transport.read(agent, head.arena_offset, [(0, 192)])
+    assert bytes(buffer) == before  # what was handed out stays valid
+
+
+def test_tcp_needs_the_query_s_token(agent: AgentDescriptor, head: _native.Head, secret: bytes) -> None:
+    forged = Transports(QUERY, query_token(secret, OTHER_QUERY))
+    with pytest.raises(UnauthenticatedError):
+        forged.choose(agent, "tcp").transport.read(agent, head.arena_offset, [(0, 64)])
+    forged.close()
+
+
+def test_a_process_keeps_its_transports(agent: AgentDescriptor, secret: bytes) -> None:
+    chosen: Callable[[], object] = lambda: choose_transport(agent, "auto", QUERY, query_token(secret, QUERY))  # noqa: E731
+    assert chosen() is chosen()
