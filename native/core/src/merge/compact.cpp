@@ -1,0 +1,177 @@
+#include "pyslash/compact.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "pane_loader.h"
+#include "prefix_walk.h"
+#include "pyslash/block.h"
+#include "pyslash/crc32c.h"
+#include "pyslash/error.h"
+#include "pyslash/record_batch.h"
+#include "segment_index.h"
+
+namespace pyslash {
+namespace {
+
+// The new block's segments, in order, offsets counting from the first one.
+struct Body {
+  std::vector<SegmentEntry> entries;
+  Buffer bytes;
+  uint64_t groups = 0;
+};
+
+uint32_t bits_of(PrefixRange partition) {
+  uint32_t bits = 0;
+  for (uint64_t width = partition.hi - partition.lo; width < all_prefixes; width *= 2) ++bits;
+  return bits;
+}
+
+// Folds pane after pane, and of each a partition of prefixes at a time, which becomes one segment: only the result and
+// one partition are ever in memory beside the inputs.
+class Folder {
+ public:
+  explicit Folder(const Plan& plan) : loader_(plan), states_(plan), writer_(loader_.keys(), states_) {}
+
+  void fold(int64_t pane, const std::vector<SegmentBytes>& segments) {
+    PrefixWalk walk({0, all_prefixes}, segment_groups, expected_groups(segments));
+    while (!walk.done()) {
+      loader_.begin(walk.current());
+      states_.reset(0);
+      loader_.load(segments, states_);
+      if (loader_.groups() > walk.limit()) {
+        walk.shrink();
+        continue;
+      }
+      present_groups(states_, groups_);
+      if (!groups_.empty()) append(pane, walk.current());
+      walk.advance(groups_.size());
+    }
+  }
+
+  Body body;
+
+ private:
+  void append(int64_t pane, PrefixRange partition) {
+    SegmentEntry entry{};
+    entry.pane = pane;
+    entry.prefix_lo = static_cast<uint32_t>(partition.lo);
+    entry.prefix_bits = bits_of(partition);
+    entry.rows = static_cast<uint32_t>(groups_.size());
+    entry.offset = body.bytes.size();
+    entry.length = writer_.measure(groups_, lengths_);
+    const std::span<uint8_t> out(body.bytes.extend(entry.length), entry.length);
+    writer_.write(groups_, lengths_, out);
+    entry.crc = crc32c(out.data(), out.size());
+    body.entries.push_back(entry);
+    body.groups += groups_.size();
+  }
+
+  PaneLoader loader_;
+  StateSet states_;
+  SegmentWriter writer_;
+  std::vector<uint32_t> groups_;
+  std::vector<uint64_t> lengths_;
+};
+
+// A block in the arena whose head has been checked.
+struct Input {
+  Head head;
+  Bytes bytes;
+};
+
+Input open(const Plan& plan, const Arena& arena, const std::map<uint64_t, ArenaBlock>& blocks, uint64_t offset) {
+  const auto found = blocks.find(offset);
+  const bool readable = found != blocks.end() && (found->second.state == BlockState::published ||
+                                                  found->second.state == BlockState::committed);
+  if (!readable) {
+    throw Error(Status::invalid_input, "the arena holds no published block at offset " + std::to_string(offset));
+  }
+  const Bytes bytes = arena.view(offset, found->second.length);
+  Head head = read_head(bytes);
+  check_plan(head, plan);
+  if (head.header.length > bytes.size()) {
+    throw Error(Status::corrupt_block, "the block at offset " + std::to_string(offset) + " says it has " +
+                                           std::to_string(head.header.length) + " bytes, but " +
+                                           std::to_string(bytes.size()) + " were allocated for it");
+  }
+  return {std::move(head), bytes};
+}
+
+// Frees the block again unless it was published.
+class Allocation {
+ public:
+  Allocation(Arena& arena, uint64_t length, const BlockIdentity& identity)
+      : arena_(arena), offset_(arena.allocate(length, identity.query, identity.epoch)) {}
+  ~Allocation() {
+    if (!published_) arena_.free(offset_);
+  }
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  uint64_t offset() const { return offset_; }
+  void publish() {
+    published_ = true;  // publish() itself frees a block that it refuses
+    arena_.publish(offset_);
+  }
+
+ private:
+  Arena& arena_;
+  uint64_t offset_;
+  bool published_ = false;
+};
+
+Header total(std::span<const Input> inputs) {
+  Header header{};
+  header.max_event_time = INT64_MIN;
+  for (const Input& input : inputs) {
+    header.rows += input.head.header.rows;
+    header.late_rows += input.head.header.late_rows;
+    header.max_event_time = std::max(header.max_event_time, input.head.header.max_event_time);
+  }
+  return header;
+}
+
+}  // namespace
+
+std::vector<uint8_t> compact(std::shared_ptr<const Plan> plan, Arena& arena, std::span<const uint64_t> offsets,
+                             int64_t first_live_pane, const BlockIdentity& identity) {
+  std::map<uint64_t, ArenaBlock> blocks;
+  for (const ArenaBlock& block : arena.blocks()) blocks.emplace(block.offset, block);
+  std::vector<Input> inputs;
+  for (const uint64_t offset : offsets) inputs.push_back(open(*plan, arena, blocks, offset));
+
+  SegmentIndex index;
+  for (const Input& input : inputs) {
+    for (const SegmentEntry& entry : input.head.segments) {
+      if (entry.pane < first_live_pane) continue;
+      index[entry.pane].push_back({entry, input.bytes.subspan(entry.offset, entry.length)});
+    }
+  }
+  if (index.empty()) return {};
+
+  Folder folder(*plan);
+  for (const auto& [pane, segments] : index) folder.fold(pane, segments);
+  const Body& body = folder.body;
+
+  const size_t head_bytes = head_length(body.entries.size(), plan->text().size());
+  Allocation block(arena, head_bytes + body.bytes.size(), identity);
+  Head head{.header = total(inputs), .segments = body.entries, .plan_text = plan->text()};
+  for (SegmentEntry& entry : head.segments) entry.offset += head_bytes;
+  head.header.query = identity.query;
+  head.header.epoch = identity.epoch;
+  head.header.attempt = identity.attempt;
+  head.header.incarnation = arena.incarnation();
+  head.header.arena_offset = block.offset();
+  head.header.length = head_bytes + body.bytes.size();
+  head.header.groups = body.groups;
+  const std::vector<uint8_t> raw = write_head(head);
+  std::memcpy(arena.data() + block.offset(), raw.data(), raw.size());
+  std::memcpy(arena.data() + block.offset() + raw.size(), body.bytes.data(), body.bytes.size());
+  block.publish();
+  return raw;
+}
+
+}  // namespace pyslash

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <string>
+
+#include "pane_loader.h"
+#include "prefix_walk.h"
+#include "pyslash/aggregate.h"
+#include "pyslash/crc32c.h"
+#include "pyslash/error.h"
+#include "pyslash/merge.h"
+#include "segment_index.h"
+#include "sliding_windows.h"
+#include "window_runs.h"
+
+namespace pyslash {
+namespace {
+
+constexpr uint64_t cached_groups = 8192;         // of which key table and one pane's states stay in a CPU's L2 cache
+constexpr uint64_t fewest_groups = 256;          // below that, reading segments again and again costs more
+constexpr uint64_t states_budget = 64ull << 20;  // bytes for the arrays of all panes of two windows
+constexpr size_t piece_rows = 8192;
+
+uint64_t groups_a_partition(const Plan& plan, size_t panes_at_hand) {
+  const uint64_t panes = 2 * std::min<uint64_t>(static_cast<uint64_t>(plan.window().panes_per_window()), panes_at_hand);
+  const uint64_t bytes = 16 * plan.states().size();
+  return std::clamp(states_budget / std::max<uint64_t>(panes * bytes, 1), fewest_groups, cached_groups);
+}
+
+}  // namespace
+
+class Merger::Impl {
+ public:
+  Impl(std::shared_ptr<const Plan> plan, std::span<const int64_t> starts, PrefixRange range)
+      : plan_(std::move(plan)),
+        fields_(result_fields(*plan_)),
+        range_(range),
+        runs_(plan_->window(), starts),
+        loader_(*plan_),
+        sliding_(*plan_, index_, loader_) {
+    if (range.lo >= range.hi || range.hi > all_prefixes) {
+      throw Error(Status::invalid_input, "hash prefixes from " + std::to_string(range.lo) + " to " +
+                                             std::to_string(range.hi) + " are no range within 0 to 4294967296");
+    }
+    for (size_t i = 2; i < fields_.size(); ++i) pieces_.emplace_back().type = fields_[i].type;
+  }
+
+  void add(const Head& head, uint64_t offset, Bytes bytes);
+  std::optional<RecordBatch> next(size_t max_rows);
+  void rewind();
+
+ private:
+  bool next_window();
+  bool next_partition();
+  bool next_run();
+  // Keys and aggregates of the groups into pieces_, of which the columns of bytes are at most INT32_MAX long.
+  void finish(std::span<const uint32_t> groups);
+  uint64_t longest_column(std::span<const uint32_t> groups) const;
+  bool has_room(const RecordBatch& batch) const;
+  void append(RecordBatch& batch, size_t rows) const;
+
+  std::shared_ptr<const Plan> plan_;
+  std::vector<ResultField> fields_;
+  PrefixRange range_;
+  WindowRuns runs_;
+  SegmentIndex index_;
+  PaneLoader loader_;
+  SlidingWindows sliding_;
+  std::vector<ResultColumn> pieces_;  // keys, aggregates
+
+  // Where next() stands.
+  bool started_ = false;
+  bool failed_ = false;
+  size_t run_ = 0;  // the next one
+  std::optional<PrefixWalk> walk_;
+  bool in_partition_ = false;
+  uint64_t largest_block_ = 0;  // groups of one block in a pane of the run
+  double spread_ = 1;           // how many times more a run's partition held: blocks and panes differ in their keys
+  const StateSet* states_ = nullptr;
+  std::vector<uint32_t> groups_;  // of the window, present
+  size_t emitted_ = 0;
+};
+
+void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
+  if (started_) throw Error(Status::invalid_input, "a merger takes no more blocks once rows have been read from it");
+  check_plan(head, *plan_);
+  for (const SegmentEntry& entry : head.segments) {
+    if (entry.offset < offset || entry.offset - offset > bytes.size() ||
+        entry.length > bytes.size() - (entry.offset - offset)) {
+      continue;
+    }
+    const SegmentBytes segment{entry, bytes.subspan(entry.offset - offset, entry.length)};
+    if (!segment.overlaps(range_) || !runs_.hold(entry.pane)) continue;
+    if (crc32c(segment.bytes.data(), segment.bytes.size()) != entry.crc) {
+      throw Error(Status::corrupt_block, "the segment at byte " + std::to_string(entry.offset) + " of the block of epoch " +
+                                             std::to_string(head.header.epoch) + " at arena offset " +
+                                             std::to_string(head.header.arena_offset) + " fails its CRC");
+    }
+    index_[entry.pane].push_back(segment);
+  }
+}
+
+void Merger::Impl::rewind() {
+  started_ = false;
+  failed_ = false;
+  run_ = 0;
+  walk_.reset();
+  in_partition_ = false;
+  groups_.clear();
+  emitted_ = 0;
+}
+
+std::optional<RecordBatch> Merger::Impl::next(size_t max_rows) {
+  if (max_rows == 0) throw Error(Status::invalid_input, "max_rows must be positive");
+  if (failed_) throw Error(Status::invalid_input, "a merger that has failed must be rewound first");
+  started_ = true;
+  failed_ = true;  // until the end of this call: an error on the way leaves it between two rows
+  RecordBatch batch;
+  for (const ResultField& field : fields_) batch.columns.emplace_back(field.type);
+  while (batch.rows < max_rows) {
+    if (emitted_ == groups_.size() && !next_window()) break;
+    size_t rows = std::min({max_rows - batch.rows, groups_.size() - emitted_, piece_rows});
+    const std::span<const uint32_t> left(groups_.data() + emitted_, groups_.size() - emitted_);
+    while (rows > 1 && longest_column(left.first(rows)) > INT32_MAX) rows /= 2;
+    finish(left.first(rows));
+    if (!has_room(batch)) break;  // the piece is finished once more, into the next batch
+    append(batch, rows);
+    emitted_ += rows;
+  }
+  failed_ = false;
+  if (batch.rows == 0) return std::nullopt;
+  return batch;
+}
+
+bool Merger::Impl::next_window() {
+  for (;;) {
+    if (!in_partition_ && !next_partition()) return false;
+    while ((states_ = sliding_.next()) != nullptr) {
+      present_groups(*states_, groups_);
+      emitted_ = 0;
+      if (!groups_.empty()) return true;
+    }
+    in_partition_ = false;
+    const uint64_t groups = loader_.groups() - 1;
+    if (largest_block_ != 0) {
+      spread_ = std::max(1.0, static_cast<double>(PrefixWalk::scaled(walk_->current(), groups)) /
+                                  static_cast<double>(largest_block_));
+    }
+    walk_->advance(groups);
+  }
+}
+
+bool Merger::Impl::next_partition() {
+  while (!walk_ || walk_->done()) {
+    if (!next_run()) return false;
+  }
+  for (;;) {
+    loader_.begin(walk_->current());
+    if (sliding_.begin(runs_[run_ - 1], walk_->limit())) break;
+    walk_->shrink();
+  }
+  in_partition_ = true;
+  return true;
+}
+
+// The next run that holds a segment.
+bool Merger::Impl::next_run() {
+  const int64_t size = plan_->window().size_us();
+  while (run_ < runs_.size()) {
+    const std::span<const int64_t> windows = runs_[run_++];
+    largest_block_ = 0;
+    const int64_t end = windows.back() + size;
+    for (auto pane = index_.lower_bound(windows.front()); pane != index_.end() && pane->first < end; ++pane) {
+      largest_block_ = std::max(largest_block_, expected_groups(pane->second));
+    }
+    if (largest_block_ == 0) continue;
+    const auto expected = static_cast<uint64_t>(static_cast<double>(largest_block_) * spread_);
+    walk_.emplace(range_, groups_a_partition(*plan_, index_.size()), expected);
+    return true;
+  }
+  walk_.reset();
+  return false;
+}
+
+uint64_t Merger::Impl::longest_column(std::span<const uint32_t> groups) const {
+  uint64_t longest = 0;
+  for (size_t key = 0; key < plan_->keys().size(); ++key) {
+    if (fields_[2 + key].type.is_variable()) longest = std::max(longest, loader_.keys().variable_bytes(groups, key));
+  }
+  for (size_t state = 0; state < states_->size(); ++state) {
+    const StateSpec& spec = plan_->states()[state];
+    if (!spec.type.is_variable() || (spec.kind != StateKind::min && spec.kind != StateKind::max)) continue;
+    std::vector<uint64_t> lengths((*states_)[state].buffers());
+    (*states_)[state].measure(groups, lengths);
+    longest = std::max(longest, std::ranges::max(lengths));
+  }
+  return longest;
+}
+
+void Merger::Impl::finish(std::span<const uint32_t> groups) {
+  const size_t keys = plan_->keys().size();
+  loader_.keys().decode(groups, std::span(pieces_).first(keys));
+  for (size_t i = 0; i < plan_->aggregates().size(); ++i) {
+    plan_->aggregates()[i]->finish(*states_, groups, pieces_[keys + i]);
+  }
+}
+
+bool Merger::Impl::has_room(const RecordBatch& batch) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].type.is_variable() && !batch.columns[2 + i].has_room(pieces_[i].values.size())) return false;
+  }
+  return true;
+}
+
+void Merger::Impl::append(RecordBatch& batch, size_t rows) const {
+  batch.columns[0].append(sliding_.window(), rows);
+  batch.columns[1].append(sliding_.window() + plan_->window().size_us(), rows);
+  for (size_t i = 0; i < pieces_.size(); ++i) batch.columns[2 + i].append(pieces_[i], batch.rows, rows);
+  batch.rows += rows;
+}
+
+Merger::Merger(std::shared_ptr<const Plan> plan, std::span<const int64_t> window_starts, uint64_t prefix_lo,
+               uint64_t prefix_hi)
+    : impl_(std::make_unique<Impl>(std::move(plan), window_starts, PrefixRange{prefix_lo, prefix_hi})) {}
+Merger::~Merger() = default;
+Merger::Merger(Merger&&) noexcept = default;
+Merger& Merger::operator=(Merger&&) noexcept = default;
+
+void Merger::add(const Head& head, uint64_t offset, Bytes bytes) { impl_->add(head, offset, bytes); }
+std::optional<RecordBatch> Merger::next(size_t max_rows) { return impl_->next(max_rows); }
+void Merger::rewind() { impl_->rewind(); }
+
+}  // namespace pyslash

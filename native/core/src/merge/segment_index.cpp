@@ -1,0 +1,25 @@
+#include "segment_index.h"
+
+#include <algorithm>
+#include <string>
+
+#include "pyslash/error.h"
+
+namespace pyslash {
+
+void check_plan(const Head& head, const Plan& plan) {
+  if (head.header.plan_fingerprint == plan.fingerprint()) return;
+  throw Error(Status::invalid_plan, "the block was made by a plan of fingerprint " +
+                                        std::to_string(head.header.plan_fingerprint) + ", this one has " +
+                                        std::to_string(plan.fingerprint()));
+}
+
+uint64_t expected_groups(const std::vector<SegmentBytes>& pane) {
+  uint64_t most = 0;
+  for (const SegmentBytes& segment : pane) {
+    most = std::max(most, uint64_t{segment.entry.rows} << segment.entry.prefix_bits);
+  }
+  return most;
+}
+
+}  // namespace pyslash

@@ -1,0 +1,39 @@
+// The segments that a merge or a compaction has at hand, by pane.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "pyslash/block.h"
+#include "pyslash/bytes.h"
+#include "pyslash/plan.h"
+
+namespace pyslash {
+
+struct PrefixRange {
+  uint64_t lo;
+  uint64_t hi;  // beyond the last one; up to 2^32
+};
+
+inline constexpr uint64_t all_prefixes = uint64_t{1} << 32;
+
+// A segment in memory: its directory entry and its bytes, exactly.
+struct SegmentBytes {
+  SegmentEntry entry;
+  Bytes bytes;
+
+  bool overlaps(PrefixRange range) const { return entry.prefix_lo < range.hi && range.lo < entry.prefix_hi(); }
+  bool within(PrefixRange range) const { return range.lo <= entry.prefix_lo && entry.prefix_hi() <= range.hi; }
+};
+
+// By pane, ascending.
+using SegmentIndex = std::map<int64_t, std::vector<SegmentBytes>>;
+
+// Status::invalid_plan unless the block was made by this plan.
+void check_plan(const Head& head, const Plan& plan);
+
+// Rows that a block alone has in one pane, scaled to the whole prefix space: the most that any one does, so at least
+// about that many groups are to be expected.
+uint64_t expected_groups(const std::vector<SegmentBytes>& pane);
+
+}  // namespace pyslash
