@@ -82,6 +82,7 @@ class Merger::Impl {
 void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
   if (started_) throw Error(Status::invalid_input, "a merger takes no more blocks once rows have been read from it");
   check_plan(head, *plan_);
+  std::vector<SegmentBytes> wanted;  // none is taken unless all are sound, so a failed read can be added anew
   for (const SegmentEntry& entry : head.segments) {
     if (entry.offset < offset || entry.offset - offset > bytes.size() ||
         entry.length > bytes.size() - (entry.offset - offset)) {
@@ -94,8 +95,9 @@ void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
                                              std::to_string(head.header.epoch) + " at arena offset " +
                                              std::to_string(head.header.arena_offset) + " fails its CRC");
     }
-    index_[entry.pane].push_back(segment);
+    wanted.push_back(segment);
   }
+  for (const SegmentBytes& segment : wanted) index_[segment.entry.pane].push_back(segment);
 }
 
 void Merger::Impl::rewind() {

@@ -1,0 +1,29 @@
+// count(*) and count(x).
+#include "table.h"
+
+namespace pyslash {
+namespace {
+
+class Count final : public Aggregate {
+ public:
+  Count(const AggregateInput& input, StateRequests& states)
+      : values_(input.column < 0 ? 0 : input.column, input.column >= 0 && input.of.nullable, states) {}
+
+  Type result_type() const override { return {TypeId::int64, 0, 0}; }
+  bool result_nullable() const override { return false; }
+  void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
+    start(out, result_type(), groups.size(), false);
+    for (size_t i = 0; i < groups.size(); ++i) store(out.values.data(), i, values_(states, groups[i]));
+  }
+
+ private:
+  ValueCount values_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Aggregate> make_count(const AggregateInput& input, StateRequests& states) {
+  return std::make_shared<Count>(input, states);
+}
+
+}  // namespace pyslash

@@ -1,0 +1,134 @@
+#include "pyslash/group_keys.h"
+
+#include <algorithm>
+
+#include "pyslash/bytes.h"
+#include "pyslash/error.h"
+#include "pyslash/hash.h"
+
+namespace pyslash {
+
+void GroupKeys::clear() {
+  hashes_.clear();
+  wide_.clear();
+  ends_.clear();
+  bytes_.clear();
+  null_groups_.clear();
+}
+
+uint32_t GroupKeys::append(const EncodedKeys& keys, size_t row) {
+  if (hashes_.size() >= UINT32_MAX) throw Error(Status::invalid_input, "more than 2^32 groups in one task");
+  const auto group = static_cast<uint32_t>(hashes_.size());
+  hashes_.push_back(keys.hashes[row]);
+  switch (codec_->form()) {
+    case KeyForm::packed64:
+      if (keys.valid != nullptr && !keys.valid[row]) null_groups_.push_back(group);
+      break;
+    case KeyForm::packed128:
+      wide_.push_back(keys.wide[row]);
+      break;
+    case KeyForm::bytes: {
+      const BytesRef key = keys.row(row);
+      bytes_.insert(bytes_.end(), key.data, key.data + key.size);
+      ends_.push_back(bytes_.size());
+      break;
+    }
+  }
+  return group;
+}
+
+bool GroupKeys::equal(uint32_t group, const EncodedKeys& keys, size_t row) const {
+  switch (codec_->form()) {
+    case KeyForm::packed64:
+      return true;
+    case KeyForm::packed128:
+      return wide_[group] == keys.wide[row];
+    case KeyForm::bytes: {
+      const uint64_t begin = group == 0 ? 0 : ends_[group - 1];
+      return BytesRef{bytes_.data() + begin, ends_[group] - begin} == keys.row(row);
+    }
+  }
+  return false;
+}
+
+uint32_t GroupKeys::append_unreachable() {
+  const auto group = static_cast<uint32_t>(hashes_.size());
+  hashes_.push_back(0);
+  if (codec_->form() == KeyForm::packed128) wide_.push_back({0, 0});
+  if (codec_->form() == KeyForm::bytes) {
+    bytes_.resize(bytes_.size() + codec_->fixed_bytes());
+    ends_.push_back(bytes_.size());
+  }
+  return group;
+}
+
+const uint8_t* GroupKeys::fixed_part(uint32_t group, uint8_t* scratch) const {
+  switch (codec_->form()) {
+    case KeyForm::packed64:
+      store(scratch, 0, unmix64(hashes_[group]));
+      return scratch;
+    case KeyForm::packed128:
+      return reinterpret_cast<const uint8_t*>(&wide_[group]);
+    case KeyForm::bytes:
+      return bytes_.data() + (group == 0 ? 0 : ends_[group - 1]);
+  }
+  return nullptr;
+}
+
+bool GroupKeys::is_null(uint32_t group, size_t key) const {
+  if (codec_->has_null_group()) return std::binary_search(null_groups_.begin(), null_groups_.end(), group);
+  if (!codec_->has_mask()) return false;
+  uint8_t scratch[sizeof(uint64_t)];
+  return fixed_part(group, scratch)[codec_->mask_position() + key / 8] >> (key % 8) & 1;
+}
+
+bool GroupKeys::any_null(std::span<const uint32_t> groups, size_t key) const {
+  if (!codec_->has_mask() && null_groups_.empty()) return false;
+  return std::any_of(groups.begin(), groups.end(), [&](uint32_t group) { return is_null(group, key); });
+}
+
+uint64_t GroupKeys::variable_bytes(std::span<const uint32_t> groups, size_t key) const {
+  uint64_t bytes = 0;
+  for (const uint32_t group : groups) bytes += load<uint32_t>(fixed_part(group, nullptr) + codec_->position(key));
+  return bytes;
+}
+
+void GroupKeys::decode(std::span<const uint32_t> groups, std::span<ResultColumn> out) const {
+  const std::vector<Column>& keys = codec_->keys();
+  for (size_t key = 0; key < keys.size(); ++key) {
+    ResultColumn& column = out[key];
+    const Type type = column.type = keys[key].type;
+    column.valid.clear();
+    column.values.clear();
+    column.offsets.clear();
+    if (any_null(groups, key)) {
+      column.valid.resize(groups.size());
+      for (size_t i = 0; i < groups.size(); ++i) column.valid[i] = is_null(groups[i], key) ? 0 : 1;
+    }
+    if (type.is_variable()) {
+      if (variable_bytes(groups, key) > INT32_MAX) throw Error(Status::invalid_input, "the keys of one batch exceed 2 GiB");
+      column.offsets.push_back(0);
+    } else {
+      column.values.resize(groups.size() * type.width());
+    }
+  }
+  uint8_t scratch[sizeof(uint64_t)];
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const uint8_t* fixed = fixed_part(groups[i], scratch);
+    const uint8_t* variable = fixed + codec_->fixed_bytes();
+    for (size_t key = 0; key < keys.size(); ++key) {
+      ResultColumn& column = out[key];
+      if (column.type.is_variable()) {
+        const auto size = load<uint32_t>(fixed + codec_->position(key));
+        column.values.insert(column.values.end(), variable, variable + size);
+        column.offsets.push_back(static_cast<int32_t>(column.values.size()));
+        variable += size;
+      } else if (column.valid.empty() || column.valid[i]) {
+        const size_t width = column.type.width();
+        std::memcpy(column.values.data() + i * width, fixed + codec_->position(key), width);
+      }
+    }
+  }
+}
+
+}  // namespace pyslash

@@ -1,0 +1,98 @@
+#include "pyslash/key_table.h"
+
+#include "pyslash/error.h"
+
+namespace pyslash {
+namespace {
+
+constexpr size_t initial_slots = 64;
+// Rows between the prefetch of a slot and its probe: enough to cover a miss to memory.
+constexpr size_t prefetch_distance = 24;
+
+// Row numbers of a whole batch, or of some of its rows.
+struct AllRows {
+  size_t operator[](size_t i) const { return i; }
+};
+struct SomeRows {
+  const uint32_t* rows;
+  size_t operator[](size_t i) const { return rows[i]; }
+};
+
+}  // namespace
+
+KeyTable::KeyTable() : slots_(initial_slots, Slot{0, empty, 0}) {}
+
+void KeyTable::clear() {
+  std::fill(slots_.begin(), slots_.end(), Slot{0, empty, 0});
+  used_ = 0;
+  null_group_ = empty;
+}
+
+void KeyTable::find_or_insert(const EncodedKeys& encoded, size_t count, GroupKeys& keys, uint32_t* groups) {
+  dispatch(encoded, AllRows{}, count, keys, groups);
+}
+
+void KeyTable::find_or_insert(const EncodedKeys& encoded, std::span<const uint32_t> rows, GroupKeys& keys,
+                              uint32_t* groups) {
+  dispatch(encoded, SomeRows{rows.data()}, rows.size(), keys, groups);
+}
+
+template <typename Rows>
+void KeyTable::dispatch(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups) {
+  switch (keys.codec().form()) {
+    case KeyForm::packed64:
+      if (encoded.valid != nullptr) return probe<KeyForm::packed64, true>(encoded, rows, count, keys, groups);
+      return probe<KeyForm::packed64, false>(encoded, rows, count, keys, groups);
+    case KeyForm::packed128:
+      return probe<KeyForm::packed128, false>(encoded, rows, count, keys, groups);
+    case KeyForm::bytes:
+      return probe<KeyForm::bytes, false>(encoded, rows, count, keys, groups);
+  }
+}
+
+template <KeyForm form, bool nullable, typename Rows>
+void KeyTable::probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups) {
+  const uint64_t* hashes = encoded.hashes.data();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + prefetch_distance < count) {
+      __builtin_prefetch(&slots_[hashes[rows[i + prefetch_distance]] & (slots_.size() - 1)]);
+    }
+    const size_t row = rows[i];
+    if constexpr (nullable) {
+      if (!encoded.valid[row]) {
+        if (null_group_ == empty) null_group_ = keys.append(encoded, row);
+        groups[row] = null_group_;
+        continue;
+      }
+    }
+    const uint64_t hash = hashes[row];
+    size_t at = hash & (slots_.size() - 1);
+    while (true) {
+      Slot& slot = slots_[at];
+      if (slot.group == empty) {
+        slot = {hash, keys.append(encoded, row), 0};
+        groups[row] = slot.group;
+        if (++used_ * 2 > slots_.size()) grow();
+        break;
+      }
+      if (slot.hash == hash && (form == KeyForm::packed64 || keys.equal(slot.group, encoded, row))) {
+        groups[row] = slot.group;
+        break;
+      }
+      at = (at + 1) & (slots_.size() - 1);
+    }
+  }
+}
+
+void KeyTable::grow() {
+  std::vector<Slot> old(slots_.size() * 2, Slot{0, empty, 0});
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    if (slot.group == empty) continue;
+    size_t at = slot.hash & (slots_.size() - 1);
+    while (slots_[at].group != empty) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = slot;
+  }
+}
+
+}  // namespace pyslash

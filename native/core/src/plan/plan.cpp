@@ -1,0 +1,119 @@
+#include "pyslash/plan.h"
+
+#include <charconv>
+
+#include "pyslash/aggregate.h"
+#include "pyslash/error.h"
+#include "pyslash/hash.h"
+
+namespace pyslash {
+namespace {
+
+// One line of a plan: its words, and its number for messages.
+class Line {
+ public:
+  Line(std::string_view text, size_t number) : number_(number) {
+    while (true) {
+      const size_t space = text.find(' ');
+      words_.push_back(text.substr(0, space));
+      if (space == std::string_view::npos) break;
+      text.remove_prefix(space + 1);
+    }
+  }
+
+  std::string_view name() const { return words_[0]; }
+  std::string_view word(size_t index) const { return words_[index]; }
+
+  void expect(size_t words) const {
+    if (words_.size() != words) fail("it has " + std::to_string(words_.size()) + " words instead of " + std::to_string(words));
+  }
+  int64_t number(size_t index) const {
+    const std::string_view text = words_[index];
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) fail("'" + std::string(text) + "' is no number");
+    return value;
+  }
+  bool flag(size_t index) const {
+    const int64_t value = number(index);
+    if (value != 0 && value != 1) fail("a flag is 0 or 1");
+    return value == 1;
+  }
+  int column(size_t index, size_t columns) const {
+    const int64_t value = number(index);
+    if (value < 1 || static_cast<uint64_t>(value) >= columns) fail("there is no column " + std::to_string(value));
+    return static_cast<int>(value);
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw Error(Status::invalid_plan, "line " + std::to_string(number_) + " of the plan: " + why);
+  }
+
+ private:
+  std::vector<std::string_view> words_;
+  size_t number_;
+};
+
+std::vector<Line> split(std::string_view text) {
+  if (!text.ends_with('\n')) throw Error(Status::invalid_plan, "a plan ends with a line feed");
+  std::vector<Line> lines;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end), lines.size() + 1);
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+Plan Plan::parse(std::string_view text) {
+  Plan plan;
+  plan.text_ = text;
+  plan.fingerprint_ = hash_bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  plan.columns_.push_back({{TypeId::timestamp, 0, 0}, true});
+  plan.states_.push_back({StateKind::rows, 0, plan.columns_[0].type});
+  const std::vector<Line> lines = split(text);
+  bool has_window = false;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    try {
+      if (i == 0) {
+        line.expect(2);
+        if (line.name() != "pyslash-plan" || line.number(1) != 1) line.fail("it is not 'pyslash-plan 1'");
+      } else if (line.name() == "window" && !has_window) {
+        line.expect(4);
+        plan.window_ = Window(line.number(1), line.number(2), line.number(3));
+        has_window = true;
+      } else if (line.name() == "column" && plan.keys_.empty() && plan.aggregates_.empty()) {
+        line.expect(3);
+        plan.columns_.push_back({Type::parse(line.word(1)), line.flag(2)});
+      } else if (line.name() == "key" && plan.aggregates_.empty()) {
+        line.expect(2);
+        plan.keys_.push_back(line.column(1, plan.columns_.size()));
+      } else if (line.name() == "aggregate") {
+        line.expect(4);
+        const int column = line.word(2) == "-" ? -1 : line.column(2, plan.columns_.size());
+        StateRequests states(plan.columns_, plan.states_);
+        const Column of = column < 0 ? Column{} : plan.columns_[static_cast<size_t>(column)];
+        plan.aggregates_.push_back(make_aggregate(line.word(1), {column, of, line.flag(3)}, states));
+      } else {
+        line.fail("'" + std::string(line.name()) + "' has no place here");
+      }
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).starts_with("line ")) throw;
+      line.fail(error.what());
+    }
+  }
+  if (!has_window) throw Error(Status::invalid_plan, "the plan has no window");
+  if (plan.aggregates_.empty()) throw Error(Status::invalid_plan, "the plan has no aggregate");
+  return plan;
+}
+
+size_t Plan::fixed_row_bytes() const {
+  for (const Column& column : columns_) {
+    if (column.type.is_variable() || column.type.width() > 8) return 0;
+  }
+  return (columns_.size() + 63) / 64 * 8 + columns_.size() * 8;
+}
+
+}  // namespace pyslash

@@ -1,0 +1,30 @@
+// What the state columns share: fixed-width values to and from a segment's buffers, where an absent buffer is all zero.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pyslash/bytes.h"
+
+namespace pyslash {
+
+template <typename T>
+uint64_t length_unless_zero(const std::vector<T>& values, std::span<const uint32_t> groups) {
+  const bool zero = values.empty() || std::all_of(groups.begin(), groups.end(), [&](uint32_t g) { return values[g] == T{}; });
+  return zero ? 0 : groups.size() * sizeof(T);
+}
+
+template <typename T>
+void gather_into(const std::vector<T>& values, std::span<const uint32_t> groups, std::span<uint8_t> out) {
+  if (out.empty()) return;
+  for (size_t i = 0; i < groups.size(); ++i) store(out.data(), i, values[groups[i]]);
+}
+
+template <typename T>
+bool fits_values(Bytes buffer, size_t rows) {
+  return buffer.empty() || buffer.size() == rows * sizeof(T);
+}
+
+}  // namespace pyslash

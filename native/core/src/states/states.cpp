@@ -1,0 +1,103 @@
+#include "pyslash/states.h"
+
+#include <string>
+
+#include "pyslash/error.h"
+#include "states/counts.h"
+#include "states/extreme_bytes.h"
+#include "states/extremes.h"
+#include "states/sums.h"
+
+namespace pyslash {
+namespace {
+
+std::unique_ptr<StateColumn> make_add(const Type& type) {
+  switch (type.id) {
+    case TypeId::int8:
+      return std::make_unique<ExactAdd<int8_t, int64_t>>();
+    case TypeId::int16:
+      return std::make_unique<ExactAdd<int16_t, int64_t>>();
+    case TypeId::int32:
+      return std::make_unique<ExactAdd<int32_t, int64_t>>();
+    case TypeId::int64:
+      return std::make_unique<ExactAdd<int64_t, int64_t>>();
+    case TypeId::float32:
+      return std::make_unique<FloatAdd<float>>();
+    case TypeId::float64:
+      return std::make_unique<FloatAdd<double>>();
+    case TypeId::decimal:
+      if (type.width() == 8) return std::make_unique<ExactAdd<int64_t, int64_t>>();
+      return std::make_unique<ExactAdd<int128_t, int128_t>>();
+    default:
+      throw Error(Status::invalid_plan, "there is no sum over " + type.name());
+  }
+}
+
+template <bool is_min>
+std::unique_ptr<StateColumn> make_extreme(const Type& type) {
+  switch (type.id) {
+    case TypeId::boolean:
+      return std::make_unique<ExtremeValue<uint8_t, is_min>>();
+    case TypeId::int8:
+      return std::make_unique<ExtremeValue<int8_t, is_min>>();
+    case TypeId::int16:
+      return std::make_unique<ExtremeValue<int16_t, is_min>>();
+    case TypeId::int32:
+    case TypeId::date:
+      return std::make_unique<ExtremeValue<int32_t, is_min>>();
+    case TypeId::int64:
+    case TypeId::timestamp:
+    case TypeId::timestamp_ntz:
+      return std::make_unique<ExtremeValue<int64_t, is_min>>();
+    case TypeId::float32:
+      return std::make_unique<ExtremeValue<float, is_min>>();
+    case TypeId::float64:
+      return std::make_unique<ExtremeValue<double, is_min>>();
+    case TypeId::decimal:
+      if (type.width() == 8) return std::make_unique<ExtremeValue<int64_t, is_min>>();
+      return std::make_unique<ExtremeValue<int128_t, is_min>>();
+    case TypeId::string:
+    case TypeId::binary:
+      return std::make_unique<ExtremeBytes<is_min>>();
+  }
+  throw Error(Status::internal, "a type without an order");
+}
+
+}  // namespace
+
+std::unique_ptr<StateColumn> make_state(const StateSpec& spec) {
+  switch (spec.kind) {
+    case StateKind::rows:
+      return std::make_unique<Counter<false>>();
+    case StateKind::nulls:
+      return std::make_unique<Counter<true>>();
+    case StateKind::add:
+      return make_add(spec.type);
+    case StateKind::min:
+      return make_extreme<true>(spec.type);
+    case StateKind::max:
+      return make_extreme<false>(spec.type);
+  }
+  throw Error(Status::internal, "a state of no kind");
+}
+
+StateSet::StateSet(const Plan& plan) {
+  for (const StateSpec& spec : plan.states()) columns_.push_back(make_state(spec));
+}
+
+void StateSet::resize(size_t groups) {
+  for (auto& column : columns_) column->resize(groups);
+}
+
+void StateSet::reset(size_t groups) {
+  resize(0);
+  resize(groups);
+}
+
+void StateSet::combine(size_t first, const StateSet& source, size_t source_first, size_t count) {
+  for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->combine(first, source[i], source_first, count);
+}
+
+int64_t StateSet::rows(uint32_t group) const { return static_cast<const CountState&>(*columns_[0]).count(group); }
+
+}  // namespace pyslash

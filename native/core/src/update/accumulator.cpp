@@ -1,0 +1,174 @@
+#include "pyslash/accumulator.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pyslash/error.h"
+#include "pyslash/key_table.h"
+#include "update/batch.h"
+#include "update/columns.h"
+#include "update/rows.h"
+
+namespace pyslash {
+namespace {
+
+// One pane's table, and the ids of its groups.
+struct Pane {
+  KeyTable table;
+  std::vector<uint32_t> groups;
+  std::vector<uint32_t> rows;  // of the current batch
+};
+
+}  // namespace
+
+class Accumulator::Impl {
+ public:
+  Impl(std::shared_ptr<const Plan> plan, int64_t watermark_us)
+      : plan_(std::move(plan)), watermark_(watermark_us), codec_(*plan_), keys_(codec_), states_(*plan_) {
+    for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
+  }
+
+  void add(const Batch& batch) {
+    rows_ += static_cast<int64_t>(batch.rows);
+    if (batch.rows == 0) return;
+    groups_.resize(batch.rows);
+    key_batch_.clear();
+    for (const size_t column : key_columns_) key_batch_.push_back(batch.columns[column]);
+    codec_.encode(key_batch_, batch.rows, encoded_);
+    if (!find_in_one_pane(batch)) find_in_panes(batch);
+    states_.resize(keys_.size());
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const auto column = static_cast<size_t>(plan_->states()[i].column);
+      states_[i].update(batch.columns[column], groups_.data(), batch.rows);
+    }
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  int64_t watermark_;
+  int64_t rows_ = 0;
+  int64_t late_rows_ = 0;
+  int64_t max_event_time_ = INT64_MIN;
+  std::map<int64_t, Pane> panes_;
+  KeyCodec codec_;
+  GroupKeys keys_;
+  StateSet states_;
+  RowReader row_reader_;
+  ColumnReader column_reader_;
+
+ private:
+  void check_time(int64_t time) const {
+    if (time < plan_->window().min_time() || time > plan_->window().max_time()) {
+      throw Error(Status::invalid_input, "an event time of " + std::to_string(time) + " microseconds is out of range");
+    }
+  }
+
+  // The common case: event times of one batch lie in one pane.
+  bool find_in_one_pane(const Batch& batch) {
+    const BatchColumn& time = batch.columns[0];
+    if (time.valid != nullptr) return false;
+    int64_t least = INT64_MAX;
+    int64_t greatest = INT64_MIN;
+    for (size_t i = 0; i < batch.rows; ++i) {
+      const auto value = load<int64_t>(time.values, i);
+      least = std::min(least, value);
+      greatest = std::max(greatest, value);
+    }
+    check_time(least);
+    check_time(greatest);
+    const int64_t pane = plan_->window().pane_of(least);
+    if (pane != plan_->window().pane_of(greatest) || plan_->window().is_late(pane, watermark_)) return false;
+    max_event_time_ = std::max(max_event_time_, greatest);
+    insert(panes_[pane], [&](Pane& in) { in.table.find_or_insert(encoded_, batch.rows, keys_, groups_.data()); });
+    return true;
+  }
+
+  void find_in_panes(const Batch& batch) {
+    const BatchColumn& time = batch.columns[0];
+    const Window& window = plan_->window();
+    touched_.clear();
+    int64_t begin = 0;  // of the pane of the row before
+    Pane* current = nullptr;
+    bool known = false;
+    for (size_t i = 0; i < batch.rows; ++i) {
+      if (time.valid != nullptr && !time.valid[i]) {
+        groups_[i] = ignored();
+        continue;
+      }
+      const auto value = load<int64_t>(time.values, i);
+      if (!known || value < begin || value - begin >= window.pane_us()) {
+        check_time(value);
+        begin = window.pane_of(value);
+        known = true;
+        current = window.is_late(begin, watermark_) ? nullptr : &panes_[begin];
+      }
+      max_event_time_ = std::max(max_event_time_, value);
+      if (current == nullptr) {
+        ++late_rows_;
+        groups_[i] = ignored();
+        continue;
+      }
+      if (current->rows.empty()) touched_.push_back(current);
+      current->rows.push_back(static_cast<uint32_t>(i));
+    }
+    for (Pane* pane : touched_) {
+      insert(*pane, [&](Pane& in) { in.table.find_or_insert(encoded_, in.rows, keys_, groups_.data()); });
+      pane->rows.clear();
+    }
+  }
+
+  // Ids are dense over all panes: those that `find` has made new are this pane's.
+  template <typename Find>
+  void insert(Pane& pane, Find&& find) {
+    const auto before = static_cast<uint32_t>(keys_.size());
+    find(pane);
+    for (auto group = before; group < keys_.size(); ++group) pane.groups.push_back(group);
+  }
+
+  // A group that no pane holds takes what late rows and rows without a time would add, so that the states' loops run
+  // over whole batches.
+  uint32_t ignored() {
+    if (ignored_ == UINT32_MAX) ignored_ = keys_.append_unreachable();
+    return ignored_;
+  }
+
+  std::vector<size_t> key_columns_;
+  std::vector<BatchColumn> key_batch_;
+  EncodedKeys encoded_;
+  std::vector<uint32_t> groups_;
+  std::vector<Pane*> touched_;
+  uint32_t ignored_ = UINT32_MAX;
+};
+
+Accumulator::Accumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us)
+    : impl_(std::make_unique<Impl>(std::move(plan), watermark_us)) {}
+Accumulator::~Accumulator() = default;
+Accumulator::Accumulator(Accumulator&&) noexcept = default;
+Accumulator& Accumulator::operator=(Accumulator&&) noexcept = default;
+
+void Accumulator::add_rows(const uint8_t* page, size_t bytes, size_t rows) {
+  impl_->row_reader_.read(*impl_->plan_, {page, bytes}, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
+void Accumulator::add_columns(std::span<const ColumnView> columns, size_t rows) {
+  impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
+const Plan& Accumulator::plan() const { return *impl_->plan_; }
+std::shared_ptr<const Plan> Accumulator::shared_plan() const { return impl_->plan_; }
+int64_t Accumulator::rows() const { return impl_->rows_; }
+int64_t Accumulator::late_rows() const { return impl_->late_rows_; }
+int64_t Accumulator::max_event_time() const { return impl_->max_event_time_; }
+
+int64_t Accumulator::groups() const {
+  size_t groups = 0;
+  for (const auto& [start, pane] : impl_->panes_) groups += pane.groups.size();
+  return static_cast<int64_t>(groups);
+}
+
+std::vector<PaneGroups> Accumulator::panes() const {
+  std::vector<PaneGroups> panes;
+  for (const auto& [start, pane] : impl_->panes_) panes.push_back({start, &impl_->keys_, &impl_->states_, pane.groups});
+  return panes;
+}
+
+}  // namespace pyslash

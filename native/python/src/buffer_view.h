@@ -1,0 +1,27 @@
+// A contiguous view of any object with the buffer protocol; it keeps the object's memory in place while it lives.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "pyslash/bytes.h"
+
+namespace pyslash::python {
+
+namespace nb = nanobind;
+
+class BufferView {
+ public:
+  explicit BufferView(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~BufferView() { PyBuffer_Release(&view_); }
+  BufferView(const BufferView&) = delete;
+  BufferView& operator=(const BufferView&) = delete;
+
+  Bytes bytes() const { return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)}; }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace pyslash::python

@@ -1,0 +1,32 @@
+#include "pyslash/compact.h"
+
+#include <nanobind/stl/vector.h>
+
+#include "faces.h"
+#include "identity.h"
+#include "module.h"
+
+namespace pyslash::python {
+namespace {
+
+nb::bytes compact_blocks(const PlanFace& plan, const ArenaFace& arena, const std::vector<uint64_t>& offsets,
+                         int64_t first_live_pane_us, const nb::bytes& query, int64_t epoch) {
+  const BlockIdentity identity{identity_of(query, "the query"), epoch, 0};
+  std::vector<uint8_t> head;
+  {
+    const nb::gil_scoped_release released;
+    Arena target = arena.arena();
+    head = compact(plan.plan, target, offsets, first_live_pane_us, identity);
+  }
+  return to_bytes(head);
+}
+
+}  // namespace
+
+void bind_compact(nb::module_& m) {
+  m.def("compact", compact_blocks, nb::arg("plan"), nb::arg("arena"), nb::arg("offsets"), nb::arg("first_live_pane_us"),
+        nb::arg("query"), nb::arg("epoch"),
+        "Folds blocks into a new published one without their dead panes; its head, empty if no pane is left.");
+}
+
+}  // namespace pyslash::python

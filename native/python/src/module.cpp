@@ -1,0 +1,28 @@
+#include "module.h"
+
+#include "buffer_view.h"
+#include "pyslash/crc32c.h"
+
+namespace pyslash::python {
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native core: accumulate, seal, merge and compact blocks of partial window state.";
+  register_errors();
+  bind_plan(m);
+  bind_record_batch(m);
+  bind_arena(m);
+  bind_accumulator(m);
+  bind_head(m);
+  bind_merger(m);
+  bind_compact(m);
+  m.def(
+      "crc32c",
+      [](const nb::object& data) {
+        const BufferView view(data);
+        const nb::gil_scoped_release released;
+        return crc32c(view.bytes().data(), view.bytes().size());
+      },
+      nb::arg("data"), "CRC32C (Castagnoli) of a bytes-like object.");
+}
+
+}  // namespace pyslash::python
