@@ -9,11 +9,14 @@ import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval import stream
 from eval.engines import COMMON, CORES, Engine
 from eval.workloads import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ANSWER_SECONDS = stream.START_TO_END_SECONDS + 300
 
@@ -75,26 +78,40 @@ def _serve(connection: Connection, engine: Engine, conf: dict[str, str], log: Pa
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Driver memory cannot be set once the JVM runs, so it goes to the command that starts it.
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {conf['spark.driver.memory']} pyspark-shell"
+    try:
+        spark = _session(engine, conf)
+    except Exception as error:
+        traceback.print_exc()
+        connection.recv()  # whoever asks first hears why there will be no answers
+        connection.send((False, _first_line(error)))
+        return
+    try:
+        while True:
+            what, workload, folder = connection.recv()
+            try:
+                connection.send((True, getattr(stream, what)(spark, engine, workload, folder)))
+            except Exception as error:  # a failed run is an answer: the other engines go on
+                traceback.print_exc()
+                connection.send((False, _first_line(error)))
+    except EOFError:
+        pass
+    finally:
+        spark.stop()
+
+
+def _session(engine: Engine, conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(f"eval {engine.name}")
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    try:
-        if engine.slash:
-            import pyslash
+    if engine.slash:
+        import pyslash
 
-            pyslash.enable(spark)
-        while True:
-            what, workload, folder = connection.recv()
-            try:
-                answer = getattr(stream, what)(spark, engine, workload, folder)
-                connection.send((True, answer))
-            except Exception as error:  # a failed run is an answer: the other engines go on
-                traceback.print_exc()
-                connection.send((False, f"{type(error).__name__}: {str(error).splitlines()[0]}"))
-    except EOFError:
-        pass
-    finally:
-        spark.stop()
+        pyslash.enable(spark)
+    return spark
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

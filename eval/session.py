@@ -69,9 +69,10 @@ class Session:
                 with _Failures(outcomes[process.engine.name]) as outcome:
                     if process.engine.aggregates:
                         checked, where = (workload, folder) if self.full_check else (sample, sample_folder)
-                        outcome.correct = process.ask("check", checked, where)
-                        say(f"  {outcome.engine:14} rows {'agree with' if outcome.correct else 'DIFFER from'} batch")
-                    if warm_up:
+                        outcome.correct, rows = process.ask("check", checked, where)
+                        verdict = "agree with" if outcome.correct else "DIFFER from"
+                        say(f"  {outcome.engine:14} emitted rows {verdict} the {rows:,} of Spark batch")
+                    if warm_up and not outcomes[process.engine.name].error:
                         process.ask("run", sample, sample_folder)
             for repeat in range(self.repeats):
                 for process in processes.values():

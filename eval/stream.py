@@ -64,8 +64,11 @@ def run(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -
     }
 
 
-def check(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -> bool:
-    """Stream all rows and compare what was emitted with a batch query over them, cut at the last watermark."""
+def check(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -> tuple[bool, int]:
+    """Stream all rows and compare what was emitted with a batch query over them, cut at the last watermark.
+
+    Returns whether they are the same rows, and how many rows the batch query gave.
+    """
     emitted = [Checksum(0, 0)]
 
     def add(result: DataFrame, _: int) -> None:
@@ -74,7 +77,8 @@ def check(spark: SparkSession, engine: Engine, workload: Workload, folder: Path)
     with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
         writer = _result(spark, engine, workload, folder).writeStream.foreachBatch(add)
         _await(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
-    return emitted[0] == oracle(spark, workload, folder)
+    expected = oracle(spark, workload, folder)
+    return emitted[0] == expected, expected.rows
 
 
 def oracle(spark: SparkSession, workload: Workload, folder: Path) -> Checksum:

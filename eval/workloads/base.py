@@ -22,6 +22,7 @@ EPOCH_US = 1_700_000_000_000_000  # event time of the first row, a multiple of e
 DISORDER_US = 1_000_000  # a row is at most this much ahead of its place in event-time order
 WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
 WATERMARK_MS = 2_000
+SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
 ROW_GROUP = 131_072  # small enough for Spark to cut one file into a task for each core
 
 
@@ -57,9 +58,10 @@ class Workload(ABC):
         return max(1, min(4, self.rows // self.batches // 10_000))
 
     def sample(self) -> Workload:
-        """The same workload, a fifth as long."""
-        values = asdict(self) | {"rows": max(self.rows // 5, self.batches), "span_s": self.span_s / 5}
-        return type(self)(**values)
+        """The same workload, a fifth as long, in fewer micro-batches; still long enough for windows to close in it."""
+        batches = max(4, self.batches // 5)
+        span_s = max(self.span_s / 5, SAMPLE_SECONDS)
+        return type(self)(**asdict(self) | {"rows": max(self.rows // 5, batches), "batches": batches, "span_s": span_s})
 
     def describe(self) -> dict[str, Any]:
         """Name and parameters, for reports."""

@@ -46,7 +46,11 @@ class ArrowUpdate:
         from pyslash.agent.launch import ensure_from_worker
 
         agent = ensure_from_worker(
-            self.secret, self.arena_bytes, _executor_host(self.driver_host), self.runtime_dir, self.start_timeout_seconds
+            self.secret,
+            self.arena_bytes,
+            _executor_host(self.driver_host),
+            self.runtime_dir,
+            self.start_timeout_seconds,
         )
         accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us)
         for batch in batches:
