@@ -1,6 +1,7 @@
 #include "pyslash/arena.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "faces.h"
