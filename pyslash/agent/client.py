@@ -136,7 +136,7 @@ class AgentClient:
             piece = next(pieces, None)
             if piece is None or filled + piece.size > length:
                 raise errors.AgentError(f"{self.descriptor}: a read of {length} bytes got a stream of another length")
-            into[filled : filled + piece.size] = piece
+            into[filled : filled + piece.size] = memoryview(piece).cast("B")
             filled += piece.size
         return whole
 

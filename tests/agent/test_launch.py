@@ -84,11 +84,21 @@ def test_sigterm_ends_it_and_the_next_request_starts_another(agent: AgentDescrip
     assert successor.incarnation != agent.incarnation
 
 
+def thread_states(pid: int) -> list[str]:
+    """One letter for each thread of a process; none once it is gone."""
+    try:
+        return [file.read_text().rpartition(") ")[2][0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return []
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_an_agent_that_is_killed_or_stuck_is_replaced(
     agent: AgentDescriptor, request_agent: Request, number: signal.Signals
 ) -> None:
     os.kill(agent.pid, number)
+    while any(state not in "TZ" for state in thread_states(agent.pid)):  # a signal is not there at once
+        os.sched_yield()
     successor = ensure(request_agent())
     assert successor.pid != agent.pid
     assert wait_until_gone(agent.pid)
