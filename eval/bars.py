@@ -67,7 +67,9 @@ def latency(session: Session, _: int) -> list[Bar]:
         median = {name: batch_ms(outcome.runs) for name, outcome in outcomes.items()}
         both = bool(median["slash"] and median[BASELINE])
         wanted = f"< {median[BASELINE]:.0f} ms ({BASELINE})"
-        bars.append(Bar(title, f"{median['slash']:.0f} ms", wanted, median["slash"] < median[BASELINE] if both else None))
+        bars.append(
+            Bar(title, f"{median['slash']:.0f} ms", wanted, median["slash"] < median[BASELINE] if both else None)
+        )
         bars.append(Bar(f"{title}: no aggregation", f"{median['noop']:.0f} ms", "(no bar)", True if both else None))
     return bars
 
@@ -83,7 +85,11 @@ def memory(session: Session, rows: int) -> list[Bar]:
     few, all_rows = pinned
     ratio = all_rows / few if few and all_rows else None
     figure = f"{ratio:.2f}x" if ratio else "-"
-    return [Bar("pinned bytes at 10 times the rows, same groups", figure, "<= 1.2x", None if ratio is None else ratio <= 1.2)]
+    return [
+        Bar(
+            "pinned bytes at 10 times the rows, same groups", figure, "<= 1.2x", None if ratio is None else ratio <= 1.2
+        )
+    ]
 
 
 BARS: dict[str, Callable[[Session, int], list[Bar]]] = {

@@ -10,7 +10,7 @@ BASELINE = "spark-rocksdb"
 
 
 def table(records: Iterable[dict[str, Any]], baseline: str = BASELINE) -> str:
-    """One line an engine for each title: median M rows/s, its spread, median ms of a micro-batch, ratio, correctness."""
+    """One line an engine for each title: median rate and its spread, median ms of a micro-batch, ratio, correctness."""
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for record in records:
         groups.setdefault(record["title"], {}).setdefault(record["engine"], []).append(record)

@@ -35,9 +35,7 @@ def main():
     args = parser.parse_args()
 
     spark = SparkSession.builder.appName("flights").getOrCreate()
-    flights = (
-        spark.readStream.schema(FLIGHT).option("maxFilesPerTrigger", args.files_per_trigger).parquet(args.input)
-    )
+    flights = spark.readStream.schema(FLIGHT).option("maxFilesPerTrigger", args.files_per_trigger).parquet(args.input)
     delays = (
         flights.withWatermark("scheduled_departure", "1 hour")
         .groupBy(F.window("scheduled_departure", "1 day", "1 hour"), "carrier", "origin")

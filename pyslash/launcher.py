@@ -6,8 +6,8 @@ It stands in for the driver's Python, so that a properties file alone turns pysl
 
 spark-submit then starts `slash-python job.py args...`, with the JVM's port and secret in the environment. The job runs
 here as `python job.py args...` would run it: its own `sys.argv`, `sys.path[0]`, `__main__`, exit status and traceback.
-Scripts, directories and zip files, `-m module`, `-c code`, standard input, an interactive prompt (`pyspark` asks for one)
-and the interpreter's own options are all understood.
+Scripts, directories and zip files, `-m module`, `-c code`, standard input, an interactive prompt (which `pyspark` asks
+for) and the interpreter's own options are all understood.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _hook_session(module: types.ModuleType) -> None:
     session_class: Any = module.SparkSession
     original = session_class.__init__
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         from pyslash.conf import mode_of
 

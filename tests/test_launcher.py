@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 LAUNCHER = [sys.executable, "-m", "pyslash.launcher"]
 PLAIN = [sys.executable]
+
+# Programs run in folders of their own; they find the pyslash of this tree wherever it is installed.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+ENVIRONMENT["PYTHONPATH"] = str(ROOT)
 
 # Stands in for PySpark: the hook only needs the module's name, the class and its `conf`.
 FAKE_SESSION = """
@@ -37,6 +42,7 @@ print(sys.modules["__main__"].__dict__ is globals())
 
 def run(command: list[str], **kwargs: object) -> subprocess.CompletedProcess[str]:
     kwargs.setdefault("stdin", subprocess.DEVNULL)
+    kwargs["env"] = ENVIRONMENT | kwargs.get("env", {})  # type: ignore[operator]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **kwargs)  # type: ignore[call-overload]
 
 
@@ -104,7 +110,9 @@ def test_exit_status(tmp_path: Path, ending: str, status: int) -> None:
 
 
 def test_an_interrupted_job_dies_of_the_signal(tmp_path: Path) -> None:
-    script = write(tmp_path / "job.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('not reached')\n")
+    script = write(
+        tmp_path / "job.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('not reached')\n"
+    )
     assert assert_same([str(script)]).returncode == -signal.SIGINT
 
 
@@ -151,9 +159,8 @@ def test_threads_that_outlive_the_script_keep_its_main(tmp_path: Path) -> None:
 
 def test_executors_get_this_python_unless_told_otherwise() -> None:
     code = "import os; print(os.environ['PYSPARK_PYTHON'])"
-    environment = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}
-    assert run([*LAUNCHER, "-c", code], env=environment).stdout.strip() == sys.executable
-    assert run([*LAUNCHER, "-c", code], env=environment | {"PYSPARK_PYTHON": "other"}).stdout.strip() == "other"
+    assert run([*LAUNCHER, "-c", code]).stdout.strip() == sys.executable
+    assert run([*LAUNCHER, "-c", code], env={"PYSPARK_PYTHON": "other"}).stdout.strip() == "other"
 
 
 @pytest.fixture
@@ -186,8 +193,10 @@ def test_a_prompt_runs_the_users_startup_file_and_has_the_hook(tmp_path: Path) -
     """`pyspark` starts the driver's Python without a script and with its shell as the start-up file."""
     startup = write(tmp_path / "startup.py", "mine = 'started'\n")
     leader, follower = pty.openpty()
-    environment = os.environ | {"PYTHONSTARTUP": str(startup), "TERM": "dumb", "PYTHON_BASIC_REPL": "1"}
-    process = subprocess.Popen(LAUNCHER, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    environment = ENVIRONMENT | {"PYTHONSTARTUP": str(startup), "TERM": "dumb", "PYTHON_BASIC_REPL": "1"}
+    process = subprocess.Popen(
+        LAUNCHER, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
     os.close(follower)
     os.write(
         leader,

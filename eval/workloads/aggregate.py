@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Aggregate(Workload):
-    """`window_s` and `slide_s` in seconds (equal: tumbling); `skew` is the exponent of a Zipf law over `keys` keys, 0 = even."""
+    """Windows of `window_s` seconds every `slide_s` (equal: tumbling); keys by a Zipf law of exponent `skew` (0: even)."""
 
     name: ClassVar[str] = "aggregate"
     event_time: ClassVar[str] = "ts"

@@ -1,4 +1,4 @@
-"""What every workload has: rows cut into files by micro-batch, event time that advances with them, one windowed query."""
+"""What every workload has: rows cut into files by micro-batch, event time that advances, one windowed query."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Workload(ABC):
     def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
         """The windowed aggregation over `rows`, a stream or a batch of them."""
 
-    def write_extras(self, folder: Path) -> None:
+    def write_extras(self, folder: Path) -> None:  # noqa: B027 - most need nothing
         """Write what the query needs beside the rows."""
 
     @property

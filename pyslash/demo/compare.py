@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def committed_files(output: Path) -> list[Path]:
-    """The files of a streaming Parquet sink that its log says are committed; others are leftovers of failed attempts."""
+    """The files that the log of a streaming Parquet sink calls committed; others are leftovers of failed attempts."""
     log = output / "_spark_metadata"
     compacted = sorted(int(entry.name.split(".")[0]) for entry in log.glob("*.compact"))
     first = compacted[-1] if compacted else -1

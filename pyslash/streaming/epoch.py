@@ -56,7 +56,7 @@ class EpochRunner:
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
         """
-        execution = BatchExecution(batch)
+        execution = BatchExecution(batch, self.plan.session)
         state = self._state or self._begin(execution, epoch)
         progress = EpochProgress(epoch)
         window = self.plan.window

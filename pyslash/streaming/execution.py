@@ -18,12 +18,13 @@ class BatchExecution:
     The streaming thread's local property names the query; its last execution is the batch that called us.
     """
 
-    def __init__(self, batch: DataFrame) -> None:
+    def __init__(self, batch: DataFrame, owner: SparkSession) -> None:
+        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session."""
         session: SparkSession = batch.sparkSession
         self.session = session
         self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
         java_id = session._jvm.java.util.UUID.fromString(str(self.query_id))  # type: ignore[union-attr]
-        self.stream: Any = session._jsparkSession.streams().get(java_id).streamingQuery()
+        self.stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
         self.execution: JavaObject = self.stream.lastExecution()
 
     @property

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
@@ -18,7 +19,10 @@ from pyslash.errors import ConfigError, UnsupportedQueryError
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
-WINDOW = F.window("ts", "10 seconds")
+
+
+def window() -> Column:
+    return F.window("ts", "10 seconds")
 
 
 @pytest.fixture
@@ -41,11 +45,11 @@ def enabled(spark: SparkSession) -> Iterator[None]:
 
 
 def counts(stream: Stream) -> DataFrame:
-    return stream.read().groupBy(WINDOW, "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+    return stream.read().groupBy(window(), "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
 
 
 def expected(stream: Stream) -> list[tuple[object, ...]]:
-    rows = stream.oracle(WINDOW, [F.col("k")], [F.count("*"), F.sum("v")]).collect()
+    rows = stream.oracle(window(), [F.col("k")], [F.count("*"), F.sum("v")]).collect()
     return sorted((row[0].start, *row[1:]) for row in rows)
 
 
@@ -86,14 +90,19 @@ def test_file_sink_with_partitions(stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("enabled")
-def test_noop_and_console(stream: Stream, capfd: pytest.CaptureFixture[str]) -> None:
+def test_noop_and_console(stream: Stream) -> None:
     noop = finish(counts(stream).writeStream.format("noop").trigger(availableNow=True).start())
     assert sum(figures["windows"] for figures in pyslash.progress(noop)) == 3
-    console = finish(
-        counts(stream).writeStream.format("console").option("truncate", "false").trigger(once=True).start()
-    )
+    jvm: Any = stream.spark._jvm
+    standard, buffer = jvm.java.lang.System.out, jvm.java.io.ByteArrayOutputStream()
+    jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer))
+    try:
+        writer = counts(stream).writeStream.format("console").option("truncate", "false")
+        console = finish(writer.trigger(availableNow=True).start())
+    finally:
+        jvm.java.lang.System.setOut(standard)
     assert pyslash.progress(console)
-    printed = capfd.readouterr().out
+    printed = str(buffer.toString())
     assert "Batch: 0" in printed
     assert "|{1970-01-01 00:16:40, 1970-01-01 00:16:50}|" in printed
 
@@ -138,7 +147,7 @@ def test_processing_time_trigger_and_stop(stream: Stream) -> None:
 def test_uncovered_query_runs_on_spark_with_its_reason(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    df = stream.read().groupBy(WINDOW).agg(F.stddev("v"))
+    df = stream.read().groupBy(window()).agg(F.stddev("v"))
     with caplog.at_level(logging.WARNING, "pyslash"):
         query = finish(df.writeStream.format("noop").trigger(availableNow=True).start())
     assert pyslash.progress(query) == []

@@ -6,6 +6,8 @@
 namespace pyslash::python {
 
 NB_MODULE(_native, m) {
+  // Objects that live until the interpreter ends are no leak: a query's last epoch keeps its heads.
+  nb::set_leak_warnings(false);
   m.doc() = "The native core: accumulate, seal, merge and compact blocks of partial window state.";
   register_errors();
   bind_plan(m);

@@ -1,0 +1,20 @@
+"""The demo's progress is read from the checkpoint that Spark writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyslash.demo.run import Progress, progress_of
+
+
+def test_a_stream_that_has_not_started(tmp_path: Path) -> None:
+    assert progress_of(tmp_path) == Progress(0, 0.0)
+
+
+def test_batches_and_seconds_follow_the_commits(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    for name, when in (("metadata", 100), ("commits/0", 103), ("commits/1", 107), ("commits/.1.crc", 999)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (when, when))
+    assert progress_of(tmp_path) == Progress(2, 7.0)
