@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: `module` has `add_arguments(parser)` and `main(args) -> exit status`; imported when it is chosen."""
+    """A subcommand: `module` has `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen."""
 
     name: str
     module: str
