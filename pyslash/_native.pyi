@@ -5,10 +5,9 @@ prefix is the upper 32 bits of a key's hash. Errors are of `pyslash.errors`.
 """
 
 from collections.abc import Sequence
-from types import CapsuleType
 from typing import Protocol
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, CapsuleType
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
@@ -74,7 +73,7 @@ class Arena:
         """Read-only; stays valid after `close`. InvalidInputError if it leaves the arena."""
 
     def commit(self, query: bytes, epoch: int, offsets: Sequence[int]) -> int:
-        """Commit the published blocks; drop the query's other uncommitted ones up to the epoch, and return their number.
+        """Commit the published blocks; drop the query's other uncommitted ones up to the epoch; how many were dropped.
 
         A block that is still being written is dropped when its writer publishes it, which fails, or dies.
         InvalidInputError, and nothing has changed, if an offset is no published block of the query.

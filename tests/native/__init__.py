@@ -1,0 +1,1 @@
+"""Tests of `pyslash._native`, one file a class."""
