@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Aggregate(Workload):
-    """Windows of `window_s` every `slide_s` seconds (equal: tumbling); keys by a Zipf law of exponent `skew`, 0: even."""
+    """Windows of `window_s` every `slide_s` seconds (equal: tumbling); keys by Zipf of exponent `skew`, 0: even."""
 
     name: ClassVar[str] = "aggregate"
     event_time: ClassVar[str] = "ts"
