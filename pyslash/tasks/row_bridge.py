@@ -132,8 +132,7 @@ class RowBridge:
 def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
     """The error of ours that made a job fail; None if it was something else.
 
-    Spark passes an executor's exception on as text, in the message of its own: with its class's name and the status in
-    front, wherever in the chain of causes.
+    A task's failure comes as text, in the message of Spark's own exception: `SlashException.forDriver`.
     """
     cause = failure.java_exception
     while cause is not None:

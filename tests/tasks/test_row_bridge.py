@@ -50,9 +50,12 @@ class Updates:
         return self.bridge.update(rows, plan, query=self.query, python=sys.executable, **order)
 
     def agent(self, session: SparkSession) -> AgentDescriptor:
-        """The session's agent."""
-        (receipt, *_) = self.run(session.sql("select timestamp_seconds(0), 1L, 1L"), plan_text(BY_NUMBER[0]))
-        self.client(receipt.agent).discard(0)
+        """The session's agent, by an update of another query."""
+        rows, other = session.sql("select timestamp_seconds(0), 1L, 1L"), secrets.token_bytes(16)
+        plan = plan_text(BY_NUMBER[0])
+        (receipt,) = self.bridge.update(rows, plan, BEGINNING, other, 0, self.secret, ARENA, sys.executable)
+        with AgentClient(receipt.agent, other, query_token(self.secret, other)) as client:
+            client.drop()
         return receipt.agent
 
     def client(self, agent: AgentDescriptor) -> AgentClient:

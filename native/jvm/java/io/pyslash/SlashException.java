@@ -1,8 +1,10 @@
 package io.pyslash;
 
 /**
- * Any failure of pyslash inside the JVM. The message starts with the status, so that it survives where Spark passes only
- * the text of an executor's exception on to the driver.
+ * Any failure of pyslash inside the JVM. The message starts with the status.
+ *
+ * <p>It never leaves its task: the driver's threads that read results know nothing of an added jar, and where they cannot
+ * find an exception's class Spark loses the whole report ("Unknown"). {@link #forDriver} makes the text of it.
  */
 public final class SlashException extends RuntimeException {
   private static final long serialVersionUID = 1L;
@@ -19,5 +21,12 @@ public final class SlashException extends RuntimeException {
 
   public String status() {
     return status;
+  }
+
+  /** The same failure in a class that every JVM has; its message starts with the name of this class. */
+  RuntimeException forDriver() {
+    RuntimeException known = new IllegalStateException(toString());
+    known.setStackTrace(getStackTrace());
+    return known;
   }
 }

@@ -31,6 +31,14 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
 
   @Override
   public Iterator<byte[]> call(Iterator<InternalRow> rows) {
+    try {
+      return update(rows);
+    } catch (SlashException failure) {
+      throw failure.forDriver();
+    }
+  }
+
+  private Iterator<byte[]> update(Iterator<InternalRow> rows) {
     TaskContext context = TaskContext.get();
     Agent agent = AgentProcess.ensure(order);
     long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
