@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyslash._native import Head
-from pyslash.agent.client import AgentClient, CommitReply
+from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.token import query_token
 from pyslash.errors import AgentError, SlashError, StateLostError
@@ -50,6 +50,17 @@ class Coordinator:
         """Blocks as of the last commit."""
         return [block for blocks in self._live.values() for block in blocks]
 
+    def reconnect(self, agents: list[AgentDescriptor]) -> None:
+        """Find the query's state again where an earlier run of it has left it.
+
+        Raises:
+            StateLostError: one of the agents is gone.
+        """
+        for agent in agents:
+            self._client(agent)
+        for incarnation, described in self._each(lambda client: client.describe()).items():
+            self._live[incarnation] = self._blocks(incarnation, described.blocks)
+
     def commit(self, manifest: Manifest) -> None:
         """Make the epoch's blocks, and no others, part of the state. Idempotent.
 
@@ -64,7 +75,7 @@ class Coordinator:
         replies = self._each(lambda client: client.commit(manifest.epoch, offsets[_name(client)], self._plan))
         self.used_bytes = 0
         for incarnation, reply in replies.items():
-            self._live[incarnation] = self._blocks(incarnation, reply)
+            self._live[incarnation] = self._blocks(incarnation, reply.blocks)
             self.used_bytes += reply.used_bytes
 
     def release(self, before_pane: int) -> None:
@@ -100,9 +111,9 @@ class Coordinator:
             )
         return self._clients[agent.incarnation]
 
-    def _blocks(self, incarnation: str, reply: CommitReply) -> list[LiveBlock]:
+    def _blocks(self, incarnation: str, heads: list[bytes]) -> list[LiveBlock]:
         agent = self._clients[incarnation].descriptor
-        return [LiveBlock(agent, Head(raw), raw) for raw in reply.blocks]
+        return [LiveBlock(agent, Head(raw), raw) for raw in heads]
 
     def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
         """The call on every agent, at the same time where there are several."""

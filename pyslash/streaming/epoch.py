@@ -109,7 +109,7 @@ class EpochRunner:
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
                 "used without pyslash in between. Give the query a new checkpointLocation."
             )
-        coordinator.commit(last)
+        coordinator.reconnect(last.agents)
         logger.info("query continues after epoch %d with %d live blocks", last.epoch, len(coordinator.live_blocks()))
         return last
 
