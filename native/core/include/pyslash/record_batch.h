@@ -21,6 +21,8 @@ class Buffer {
   size_t size() const { return size_; }
   const uint8_t* data() const { return data_.get(); }
   uint8_t* data() { return data_.get(); }
+  // Memory for `bytes` in all; none of it is touched yet.
+  void reserve(size_t bytes);
   // Room for `bytes` more; where they start.
   uint8_t* extend(size_t bytes);
   void append(const void* source, size_t bytes) {

@@ -153,6 +153,11 @@ std::vector<uint8_t> compact(std::shared_ptr<const Plan> plan, Arena& arena, std
   if (index.empty()) return {};
 
   Folder folder(*plan);
+  uint64_t input_bytes = 0;
+  for (const auto& [pane, segments] : index) {
+    for (const SegmentBytes& segment : segments) input_bytes += segment.bytes.size();
+  }
+  folder.body.bytes.reserve(input_bytes);  // seldom exceeded; what is not touched takes no memory
   for (const auto& [pane, segments] : index) folder.fold(pane, segments);
   const Body& body = folder.body;
 

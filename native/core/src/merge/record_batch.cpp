@@ -32,15 +32,18 @@ void append_ones(Buffer& bitmap, size_t begin, size_t count) {
 
 }  // namespace
 
+void Buffer::reserve(size_t bytes) {
+  if (bytes <= capacity_) return;
+  const size_t capacity = align_up(bytes);
+  std::unique_ptr<uint8_t[], Free> grown(static_cast<uint8_t*>(std::aligned_alloc(block_alignment, capacity)));
+  if (grown == nullptr) throw std::bad_alloc();
+  if (size_ != 0) std::memcpy(grown.get(), data_.get(), size_);
+  data_ = std::move(grown);
+  capacity_ = capacity;
+}
+
 uint8_t* Buffer::extend(size_t bytes) {
-  if (bytes > capacity_ - size_) {
-    const size_t capacity = align_up(std::max(size_ + bytes, 2 * capacity_));
-    std::unique_ptr<uint8_t[], Free> grown(static_cast<uint8_t*>(std::aligned_alloc(block_alignment, capacity)));
-    if (grown == nullptr) throw std::bad_alloc();
-    if (size_ != 0) std::memcpy(grown.get(), data_.get(), size_);
-    data_ = std::move(grown);
-    capacity_ = capacity;
-  }
+  if (bytes > capacity_ - size_) reserve(std::max(size_ + bytes, 2 * capacity_));
   uint8_t* at = data_.get() + size_;
   size_ += bytes;
   return at;

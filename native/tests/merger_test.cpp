@@ -1,0 +1,208 @@
+#include "pyslash/merge.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "expect_error.h"
+#include "pyslash/accumulator.h"
+#include "pyslash/arena.h"
+#include "pyslash/block.h"
+#include "pyslash/compact.h"
+#include "pyslash/seal.h"
+
+namespace pyslash {
+namespace {
+
+constexpr Id128 query{1};
+
+struct Row {
+  int64_t time;
+  int64_t key;
+  int64_t value;
+};
+
+// {window start, key} -> {rows, sum}
+using Result = std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>>;
+
+Arena new_arena() {
+  const int fd = ::memfd_create("merger-test", MFD_CLOEXEC);
+  Arena arena = Arena::create(fd, Arena::data_offset + (16 << 20), Id128{9});
+  ::close(fd);
+  return arena;
+}
+
+class Case {
+ public:
+  Case(int64_t size, int64_t slide)
+      : plan(std::make_shared<const Plan>(Plan::parse(
+            "pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(slide) +
+            " 0\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate sum 2 1\n"))) {}
+
+  void add_block(const std::vector<Row>& rows, int64_t epoch) {
+    std::vector<int64_t> times, keys, values;
+    for (const Row& row : rows) {
+      times.push_back(row.time);
+      keys.push_back(row.key);
+      values.push_back(row.value);
+    }
+    std::vector<ColumnView> columns(3);
+    const std::vector<int64_t>* data[] = {&times, &keys, &values};
+    for (size_t i = 0; i < 3; ++i) {
+      columns[i].type = plan->columns()[i].type;
+      columns[i].values = reinterpret_cast<const uint8_t*>(data[i]->data());
+    }
+    Accumulator accumulator(plan, INT64_MIN / 2);
+    accumulator.add_columns(columns, rows.size());
+    heads.push_back(read_head(seal(accumulator, arena, {query, epoch, 0})));
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+
+  std::vector<int64_t> windows() const {
+    std::vector<int64_t> starts;
+    for (const Row& row : all) {
+      const Window& window = plan->window();
+      const int64_t pane = window.pane_of(row.time);
+      for (int64_t start = window.first_window_of(pane); start <= window.last_window_of(pane); start += window.slide_us()) {
+        starts.push_back(start);
+      }
+    }
+    return starts;
+  }
+
+  Result expected(const std::vector<int64_t>& starts) const {
+    Result result;
+    for (const int64_t start : std::set<int64_t>(starts.begin(), starts.end())) {
+      for (const Row& row : all) {
+        if (row.time < start || row.time >= start + plan->window().size_us()) continue;
+        auto& [rows, sum] = result[{start, row.key}];
+        ++rows;
+        sum += row.value;
+      }
+    }
+    return result;
+  }
+
+  Result merged(const std::vector<int64_t>& starts, uint64_t prefix_lo, uint64_t prefix_hi, size_t max_rows) const {
+    Merger merger(plan, starts, prefix_lo, prefix_hi);
+    for (const Head& head : heads) {
+      merger.add(head, 0, arena.view(head.header.arena_offset, head.header.length));
+    }
+    Result result;
+    while (const auto batch = merger.next(max_rows)) {
+      EXPECT_LE(batch->rows, max_rows);
+      const auto value = [&](size_t column, size_t row) { return load<int64_t>(batch->columns[column].values.data(), row); };
+      for (size_t row = 0; row < batch->rows; ++row) {
+        EXPECT_EQ(value(1, row), value(0, row) + plan->window().size_us());
+        const bool fresh = result.emplace(std::pair{value(0, row), value(2, row)}, std::pair{value(3, row), value(4, row)}).second;
+        EXPECT_TRUE(fresh);
+      }
+    }
+    return result;
+  }
+
+  std::shared_ptr<const Plan> plan;
+  Arena arena = new_arena();
+  std::vector<Head> heads;
+  std::vector<Row> all;
+};
+
+std::vector<Row> random_rows(std::mt19937_64& random, size_t rows, int64_t times, int64_t keys) {
+  std::vector<Row> out(rows);
+  for (Row& row : out) {
+    row = {static_cast<int64_t>(random() % static_cast<uint64_t>(times)) - times / 3,
+           static_cast<int64_t>(random() % static_cast<uint64_t>(keys)), static_cast<int64_t>(random() % 1000) - 500};
+  }
+  return out;
+}
+
+TEST(Merger, WindowsOfAnyShapeHoldTheirRows) {
+  std::mt19937_64 random(11);
+  for (const auto& [size, slide] : {std::pair{10, 10}, {10, 1}, {10, 4}, {12, 8}, {9, 3}, {7, 5}, {1000, 1}}) {
+    for (const int64_t times : {30, 400}) {
+      Case test(size, slide);
+      for (int64_t block = 0; block < 3; ++block) test.add_block(random_rows(random, 120, times, 20), block);
+      std::vector<int64_t> starts = test.windows();
+      ASSERT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 1000), test.expected(starts)) << size << "/" << slide;
+      // Half of them, so that panes of windows that are not wanted lie between.
+      std::erase_if(starts, [&](int64_t start) { return (start / slide) % 3 == 0; });
+      ASSERT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 3), test.expected(starts)) << size << "/" << slide;
+    }
+  }
+}
+
+TEST(Merger, PrefixRangesCutTheKeysAndNothingElse) {
+  std::mt19937_64 random(12);
+  Case test(10, 5);
+  for (int64_t block = 0; block < 2; ++block) test.add_block(random_rows(random, 20'000, 20, 30'000), block);
+  const std::vector<int64_t> starts = test.windows();
+  Result united;
+  uint64_t lo = 0;
+  for (const uint64_t hi : {uint64_t{1}, uint64_t{1} << 29, uint64_t{3} << 30, uint64_t{1} << 32}) {
+    united.merge(test.merged(starts, lo, hi, 5000));
+    lo = hi;
+  }
+  EXPECT_EQ(united, test.expected(starts));
+}
+
+TEST(Merger, ManyMergersReadTheSameBlocksAtOnce) {
+  std::mt19937_64 random(13);
+  Case test(10, 2);
+  for (int64_t block = 0; block < 3; ++block) test.add_block(random_rows(random, 4'000, 60, 3'000), block);
+  const std::vector<int64_t> starts = test.windows();
+  const Result expected = test.expected(starts);
+  std::vector<Result> results(4);
+  std::vector<std::thread> threads;
+  for (Result& result : results) {
+    threads.emplace_back([&] { result = test.merged(starts, 0, uint64_t{1} << 32, 777); });
+  }
+  std::vector<uint64_t> offsets;
+  for (const Head& head : test.heads) offsets.push_back(head.header.arena_offset);
+  std::vector<uint8_t> compacted;
+  threads.emplace_back([&] { compacted = compact(test.plan, test.arena, offsets, INT64_MIN, {query, 9, 0}); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Result& result : results) EXPECT_EQ(result, expected);
+  test.heads = {read_head(compacted)};
+  EXPECT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 777), expected);
+}
+
+TEST(Merger, ABatchMayEndAnywhere) {
+  std::mt19937_64 random(14);
+  Case test(10, 5);
+  test.add_block(random_rows(random, 300, 40, 50), 0);
+  const std::vector<int64_t> starts = test.windows();
+  for (size_t max_rows = 1; max_rows < 70; max_rows += 6) {
+    ASSERT_EQ(test.merged(starts, 0, uint64_t{1} << 32, max_rows), test.expected(starts)) << max_rows;
+  }
+}
+
+TEST(Merger, EveryFlippedByteOfASegmentIsNoticed) {
+  Case test(10, 10);
+  test.add_block({{1, 1, 1}, {2, 2, 2}}, 0);
+  const Head& head = test.heads[0];
+  uint8_t* block = test.arena.data() + head.header.arena_offset;
+  for (uint64_t byte = head.header.head_length; byte < head.header.length; ++byte) {
+    block[byte] ^= 0x10;
+    Merger merger(test.plan, std::vector<int64_t>{0});
+    expect_error(Status::corrupt_block, "CRC", [&] { merger.add(head, 0, {block, head.header.length}); });
+    block[byte] ^= 0x10;
+  }
+  Merger merger(test.plan, std::vector<int64_t>{0});
+  merger.add(head, 0, {block, head.header.length});
+  block[head.header.length - 1] ^= 1;  // after it was added
+  expect_error(Status::corrupt_block, "", [&] { (void)merger.next(10); });
+  expect_error(Status::invalid_input, "rewound", [&] { (void)merger.next(10); });
+  block[head.header.length - 1] ^= 1;
+  merger.rewind();
+  EXPECT_EQ(merger.next(10)->rows, 2u);
+}
+
+}  // namespace
+}  // namespace pyslash
