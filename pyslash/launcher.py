@@ -80,7 +80,8 @@ class _SessionImport(importlib.abc.MetaPathFinder):
 
             def exec_module(module: types.ModuleType) -> None:
                 execute(module)
-                _hook_session(module)
+                if module.__name__ == fullname:  # spark-submit brings PySpark as a zip: one loader for all its modules
+                    _hook_session(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -163,13 +163,28 @@ def test_executors_get_this_python_unless_told_otherwise() -> None:
     assert run([*LAUNCHER, "-c", code], env={"PYSPARK_PYTHON": "other"}).stdout.strip() == "other"
 
 
-@pytest.fixture
-def fake_pyspark(tmp_path: Path) -> Path:
-    """A PySpark of one class, and a `pyslash.enable` that only marks the session."""
-    write(tmp_path / "pyspark" / "__init__.py", "")
-    write(tmp_path / "pyspark" / "sql" / "__init__.py", "from pyspark.sql.session import SparkSession\n")
-    write(tmp_path / "pyspark" / "sql" / "session.py", FAKE_SESSION)
-    return write(
+@pytest.fixture(params=["folder", "zip"])
+def fake_pyspark(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The environment that brings a PySpark of one class, as a folder or as the zip that spark-submit brings."""
+    files = {
+        "pyspark/__init__.py": "",
+        "pyspark/sql/__init__.py": "from pyspark.sql.session import SparkSession\n",
+        "pyspark/sql/conf.py": "",
+        "pyspark/sql/session.py": "import pyspark.sql.conf\n" + FAKE_SESSION,
+    }
+    place = tmp_path / f"pyspark-{request.param}"
+    if request.param == "folder":
+        for name, text in files.items():
+            write(place / name, text)
+    else:
+        with zipfile.ZipFile(place, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text)
+    return {"PYTHONPATH": f"{place}:{ROOT}"}
+
+
+def test_sessions_are_enabled_unless_the_mode_is_off(fake_pyspark: dict[str, str], tmp_path: Path) -> None:
+    script = write(
         tmp_path / "job.py",
         """
         import sys
@@ -180,13 +195,10 @@ def fake_pyspark(tmp_path: Path) -> Path:
         print(SparkSession().enabled, SparkSession("require").enabled, SparkSession("off").enabled)
         """,
     )
-
-
-def test_sessions_are_enabled_unless_the_mode_is_off(fake_pyspark: Path) -> None:
-    done = run([*LAUNCHER, str(fake_pyspark)])
+    done = run([*LAUNCHER, str(script)], env=fake_pyspark)
     assert done.stderr == ""
     assert done.stdout == "False\nTrue True False\n"
-    assert run([*PLAIN, str(fake_pyspark)]).stdout == "False\nFalse False False\n"
+    assert run([*PLAIN, str(script)], env=fake_pyspark).stdout == "False\nFalse False False\n"
 
 
 def test_a_prompt_runs_the_users_startup_file_and_has_the_hook(tmp_path: Path) -> None:
