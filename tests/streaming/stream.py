@@ -116,7 +116,7 @@ def differences(found: Sequence[Any], expected: Sequence[Any], keys: int) -> Ite
     for key in left.keys() | right.keys():
         if key not in left or key not in right:
             yield f"{key}: only {'expected' if key not in left else 'found'}"
-        elif not all(map(_same, left[key], right[key], strict=True)):
+        elif not all(_same(a, b) for a, b in zip(left[key], right[key], strict=True)):
             yield f"{key}: found {left[key]}, expected {right[key]}"
 
 
