@@ -261,11 +261,13 @@ class AgentState:
         blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
         compacted, state.compacted = state.compacted, None
         added = compacted.offsets() if compacted is not None else []
+        # Before the new blocks join: a released input's offset may be one of theirs by now.
+        replaced = [offset for offset in compacted.inputs if offset in state.live] if compacted is not None else []
         state.freed = self._arena.commit(query, epoch, [*sorted(offsets), *added])
         state.epoch, state.offsets = epoch, offsets
         state.live.update((block.offset, block) for block in blocks)
         if compacted is not None:
-            self._retire(state, [offset for offset in compacted.inputs if offset in state.live])
+            self._retire(state, replaced)
             if compacted.block is not None:
                 if compacted.block.is_dead(state.first_live_pane):
                     self._doom(added)

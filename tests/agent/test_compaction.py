@@ -90,6 +90,18 @@ def test_a_fold_whose_panes_died_meanwhile_is_not_kept(agent: AgentDescriptor, c
     assert attach(agent).blocks() == []
 
 
+def test_a_new_block_where_a_folded_one_lay_is_kept(agent: AgentDescriptor, client: AgentClient) -> None:
+    old = write(agent, 0, [0, 10, 20])
+    client.commit(0, [old.arena_offset], PLAN)
+    client.release(20_000_000)
+    assert eventually(lambda: compactions(client) == 1)
+    client.release(30_000_000)  # frees the input, while its fold still waits
+    new = write(agent, 1, [30])
+    assert new.arena_offset == old.arena_offset
+    assert merged(agent, client.commit(1, [new.arena_offset], PLAN).blocks, [30])
+    assert [block[0] for block in attach(agent).blocks()] == [new.arena_offset]
+
+
 def test_a_drop_takes_a_finished_fold_along(agent: AgentDescriptor, client: AgentClient) -> None:
     client.commit(0, [write(agent, 0, [0, 10, 20]).arena_offset], PLAN)
     client.release(20_000_000)
