@@ -126,7 +126,11 @@ class AgentClient:
                 batch.data.column(0)[0].as_buffer()
                 for batch in self._flight.do_get(flight.Ticket(body(ticket)), self._options())
             )
-            return [self._filled(pieces, length) for _, length in ranges]
+            buffers = [self._filled(pieces, length) for _, length in ranges]
+            # To the end of the stream: only then has the agent let go of the block.
+            if next(pieces, None) is not None:
+                raise errors.AgentError(f"{self.descriptor}: a read got a longer stream than it asked for")
+            return buffers
 
     def _filled(self, pieces: Iterator[pa.Buffer], length: int) -> pa.Buffer:
         # A message's body lies wherever gRPC put it; readers of a block rely on its alignment.
