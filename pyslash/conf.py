@@ -83,7 +83,8 @@ _KEYS = (
         "arena.size",
         "2g",
         parse_bytes,
-        "Upper bound of the arena of each executor, in which its partial state lives. Pages are taken as they are used.",
+        "Upper bound of the arena of each executor, in which its partial state lives. "
+        "Pages are taken as they are used.",
     ),
     Key(
         "agent.startTimeout",

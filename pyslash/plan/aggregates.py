@@ -51,7 +51,7 @@ def aggregate_of(catalyst: Catalyst, expression: JavaObject) -> Aggregate:
 
 
 def _count_input(catalyst: Catalyst, count: JavaObject) -> JavaObject | None:
-    """count's input: None where it counts every row, else an expression that is null where the row does not count."""
+    """Count's input: None where it counts every row, else an expression that is null where the row does not count."""
     nullable = [child for child in items(count.children()) if child.nullable()]
     if not nullable:
         return None

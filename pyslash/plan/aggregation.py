@@ -210,7 +210,7 @@ def _assemble(
         for item in items(aggregate.aggregateExpressions())
     ]
     if not aggregates:
-        # SELECT DISTINCT window, k: groups without aggregates. Counting the rows costs nothing and makes the plan uniform.
+        # SELECT DISTINCT window, k: groups without aggregates. The row count that groups keep anyway serves as one.
         aggregates.append(Aggregate("count", None, False, "count(1)"))
         aggregate_columns.append(None)
         one = catalyst.alias(catalyst.literal(1, "bigint"), "aggregate0")

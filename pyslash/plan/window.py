@@ -12,7 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import gcd
 
-from pyslash.plan.catalyst import WATERMARK_KEY, Catalyst, JavaObject, children, expr_id, items, name_of, references, walk
+from pyslash.plan.catalyst import (
+    WATERMARK_KEY,
+    Catalyst,
+    JavaObject,
+    children,
+    expr_id,
+    items,
+    name_of,
+    references,
+    walk,
+)
 from pyslash.plan.reasons import Uncovered
 
 
@@ -78,7 +88,9 @@ def windowed_input(catalyst: Catalyst, child: JavaObject) -> WindowedInput:
             # Spark's own: where the slide does not divide the size, Expand makes one window too many for some rows.
             return inner
         if name == "Filter" and references(child.condition()) & (inner.struct_ids | inner.derived_ids):
-            raise Uncovered("a filter between window() and the aggregation reads the window; put it above the aggregation")
+            raise Uncovered(
+                "a filter between window() and the aggregation reads the window; put it above the aggregation"
+            )
         if name == "Filter":
             inner.plan = catalyst.rebuild(child, [inner.plan])
         return inner

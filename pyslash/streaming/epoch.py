@@ -144,9 +144,7 @@ class EpochRunner:
         assert self._merging is not None
         assert self.progress is not None
         blocks = state.coordinator.live_blocks()
-        windows = closed_windows(
-            self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us
-        )
+        windows = closed_windows(self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
         progress.rows, progress.late_rows = manifest.rows, manifest.late_rows
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
@@ -163,4 +161,3 @@ class EpochRunner:
 
 def _panes(blocks: list[LiveBlock]) -> set[int]:
     return {pane for block in blocks for pane, _, _ in block.head.panes}
-

@@ -73,9 +73,9 @@ def _start(
     writer: DataStreamWriter,
     path: str | None = None,
     format: str | None = None,
-    outputMode: str | None = None,  # noqa: N803
-    partitionBy: str | list[str] | None = None,  # noqa: N803
-    queryName: str | None = None,  # noqa: N803
+    outputMode: str | None = None,
+    partitionBy: str | list[str] | None = None,
+    queryName: str | None = None,
     **options: Any,
 ) -> StreamingQuery:
     """`DataStreamWriter.start` with its own signature."""
@@ -171,4 +171,6 @@ def _check_checkpoint(spark: SparkSession, location: str | None) -> None:
     begun = files.exists(jvm.org.apache.hadoop.fs.Path(root, "offsets/0"))
     ours = files.exists(jvm.org.apache.hadoop.fs.Path(root, "slash"))
     if begun and not ours:
-        raise Uncovered(f"its checkpoint {location} was begun by plain Spark; a new checkpointLocation lets pyslash run it")
+        raise Uncovered(
+            f"its checkpoint {location} was begun by plain Spark; a new checkpointLocation lets pyslash run it"
+        )

@@ -85,7 +85,7 @@ class _Counts(AccumulatorParam[dict[str, int]]):
     def zero(self, value: dict[str, int]) -> dict[str, int]:
         return {}
 
-    def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:  # noqa: N802
+    def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:
         for transport, size in value2.items():
             value1[transport] = value1.get(transport, 0) + size
         return value1

@@ -1,12 +1,13 @@
 """The merge of closed windows: read the ranges that are needed from every block, merge them natively, yield Arrow rows.
 
-The same code runs in merge tasks (a range of hash prefixes each) and, for small merges, in the driver (the whole range).
+The same code runs in merge tasks (a range of hash prefixes each) and, for small merges, in the driver (all prefixes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -76,7 +77,7 @@ def prefix_cuts(tasks: int) -> list[tuple[int, int]]:
     [(0, 2147483648), (2147483648, 4294967296)]
     """
     bounds = [i * PREFIXES // tasks for i in range(tasks + 1)]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def run_merge_tasks(

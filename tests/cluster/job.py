@@ -1,6 +1,6 @@
 """One application on a master of its own: a stream on pyslash against the oracle; prints what it found as JSON.
 
-    python -m tests.cluster.job MASTER FOLDER [key=value of spark.slash.* ...]
+python -m tests.cluster.job MASTER FOLDER [key=value of spark.slash.* ...]
 """
 
 from __future__ import annotations

@@ -36,9 +36,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     deploy = "org.apache.spark.deploy"
     url = f"spark://127.0.0.1:{port}"
     try:
-        start(
-            "master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)
-        )
+        start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
         for index in range(workers):
             start(
                 f"worker-{index}",

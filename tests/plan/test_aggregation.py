@@ -60,7 +60,9 @@ def test_expressions_are_carried_once(events: DataFrame) -> None:
 
 
 def test_filter_clause_and_count_of_several(events: DataFrame) -> None:
-    df = events.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(*) filter (where v > 1)"), F.expr("count(k, t)"))
+    df = events.groupBy(F.window("ts", "10 seconds")).agg(
+        F.expr("count(*) filter (where v > 1)"), F.expr("count(k, t)")
+    )
     assert [line for line in lines(df) if not line.startswith("pyslash")] == [
         "window 10000000 10000000 0",
         "column int32 1",
@@ -113,10 +115,12 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         "another stateful operator",
     ),
     "aggregate of the window": (
-        lambda e: e.select(F.window("ts", "10 seconds").alias("w"), "k")
-        .select("w", F.col("w.start").alias("s"))
-        .groupBy("w")
-        .agg(F.max("s")),
+        lambda e: (
+            e.select(F.window("ts", "10 seconds").alias("w"), "k")
+            .select("w", F.col("w.start").alias("s"))
+            .groupBy("w")
+            .agg(F.max("s"))
+        ),
         "reads the window itself",
     ),
     "collation": (
@@ -124,10 +128,12 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         "collate UNICODE",
     ),
     "two aggregations": (
-        lambda e: e.groupBy(F.window("ts", "10 seconds"), "k")
-        .count()
-        .groupBy(F.window(F.window_time("window"), "20 seconds"))
-        .agg(F.sum("count")),
+        lambda e: (
+            e.groupBy(F.window("ts", "10 seconds"), "k")
+            .count()
+            .groupBy(F.window(F.window_time("window"), "20 seconds"))
+            .agg(F.sum("count"))
+        ),
         "another stateful operator",
     ),
     "a limit above": (

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -72,7 +72,9 @@ class Stream:
         rows = frames[0]
         for frame in frames[1:]:
             rows = rows.unionByName(frame)
-        return rows.where(F.col("window.end") <= F.timestamp_micros(F.lit(end))).groupBy("window", *keys).agg(*aggregates)
+        return (
+            rows.where(F.col("window.end") <= F.timestamp_micros(F.lit(end))).groupBy("window", *keys).agg(*aggregates)
+        )
 
 
 @dataclass

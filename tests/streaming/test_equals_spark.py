@@ -58,7 +58,9 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     columns: dict[str, list[Any]] = {"ts": []}
     for _ in range(rows):
         late = rng.random() < 0.1
-        columns["ts"].append(None if rng.random() < nulls / 4 else seconds(around + rng.uniform(-60 if late else -8, 8)))
+        columns["ts"].append(
+            None if rng.random() < nulls / 4 else seconds(around + rng.uniform(-60 if late else -8, 8))
+        )
     for name in SCHEMA.names[1:]:
         values = POOLS[name[2:]][1]
         hot = rng.choice(values)
@@ -70,7 +72,12 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("ingest", ["rows", "arrow"])
-@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_random_streams(spark: SparkSession, ingest: str, data: st.DataObject) -> None:
     rng = random.Random(data.draw(st.integers(0, 2**32), label="seed"))

@@ -144,9 +144,7 @@ def test_processing_time_trigger_and_stop(stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("enabled")
-def test_uncovered_query_runs_on_spark_with_its_reason(
-    stream: Stream, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_uncovered_query_runs_on_spark_with_its_reason(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     df = stream.read().groupBy(window()).agg(F.stddev("v"))
     with caplog.at_level(logging.WARNING, "pyslash"):
         query = finish(df.writeStream.format("noop").trigger(availableNow=True).start())
@@ -158,9 +156,7 @@ def test_uncovered_query_runs_on_spark_with_its_reason(
 @pytest.mark.usefixtures("enabled")
 def test_update_mode_and_memory_sink_stay_sparks(stream: Stream) -> None:
     update = finish(counts(stream).writeStream.format("noop").outputMode("update").trigger(availableNow=True).start())
-    memory = finish(
-        counts(stream).writeStream.format("memory").queryName("kept").trigger(availableNow=True).start()
-    )
+    memory = finish(counts(stream).writeStream.format("memory").queryName("kept").trigger(availableNow=True).start())
     assert pyslash.progress(update) == pyslash.progress(memory) == []
 
 
