@@ -13,7 +13,7 @@ from pyslash._native import Head
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.token import query_token
-from pyslash.errors import AgentError, SlashError, StateLostError
+from pyslash.errors import AgentError, SlashError, StaleIncarnationError, StateLostError
 from pyslash.streaming.manifest import Manifest
 
 Result = TypeVar("Result")
@@ -123,7 +123,7 @@ class Coordinator:
                 return {_name(client): call(client) for client in clients}
             with ThreadPoolExecutor(min(32, len(clients)), thread_name_prefix="pyslash-coordinator") as pool:
                 return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
-        except AgentError as error:
+        except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
                 f"partial window state is out of reach: {error}. Restart the query with a new checkpointLocation."
             ) from error

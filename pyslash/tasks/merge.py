@@ -87,4 +87,5 @@ def run_merge_tasks(
     cuts = prefix_cuts(tasks)
     for batch in batches:
         for task in batch.column(0).to_pylist():
-            yield from merge(request, *cuts[task], count)
+            prefix_lo, prefix_hi = cuts[task]
+            yield from merge(request, prefix_lo, prefix_hi, count)
