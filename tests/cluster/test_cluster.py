@@ -39,6 +39,7 @@ def test_local_cluster(tmp_path: Path, ingest: str, transport: str) -> None:
     assert found["bytes_read"][unused] == 0
 
 
+@pytest.mark.timeout(600)
 def test_standalone_cluster(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path) as master:
         by_tasks = run_job(master, tmp_path / "tasks", transport="tcp", **{"merge.driverBytes": "0"})
