@@ -10,6 +10,7 @@
 #include "pyslash/block.h"
 #include "pyslash/crc32c.h"
 #include "pyslash/error.h"
+#include "pyslash/hash.h"
 #include "pyslash/record_batch.h"
 #include "segment_index.h"
 
@@ -23,22 +24,28 @@ struct Body {
   uint64_t groups = 0;
 };
 
+// A partition is a power of two wide and aligned to that.
 uint32_t bits_of(PrefixRange partition) {
   uint32_t bits = 0;
   for (uint64_t width = partition.hi - partition.lo; width < all_prefixes; width *= 2) ++bits;
   return bits;
 }
 
-// Folds pane after pane, and of each a partition of prefixes at a time, which becomes one segment: only the result and
-// one partition are ever in memory beside the inputs.
+// Groups of which a partition is made. More than a segment's: every segment of an input that is wider than a partition
+// is read for each of them again.
+constexpr uint64_t folded_groups = 2 * segment_groups;
+
+// Folds pane after pane, and of each a partition of prefixes at a time, which becomes one segment or a few: only the
+// result and one partition are ever in memory beside the inputs.
 class Folder {
  public:
   explicit Folder(const Plan& plan) : loader_(plan), states_(plan), writer_(loader_.keys(), states_) {}
 
   void fold(int64_t pane, const std::vector<SegmentBytes>& segments) {
-    PrefixWalk walk({0, all_prefixes}, segment_groups, expected_groups(segments));
+    PrefixWalk walk({0, all_prefixes}, folded_groups, expected_groups(segments));
     while (!walk.done()) {
-      loader_.begin(walk.current());
+      const PrefixRange partition = walk.current();
+      loader_.begin(partition);
       states_.reset(0);
       loader_.load(segments, states_);
       if (loader_.groups() > walk.limit()) {
@@ -46,7 +53,7 @@ class Folder {
         continue;
       }
       present_groups(states_, groups_);
-      if (!groups_.empty()) append(pane, walk.current());
+      cut(pane, partition);
       walk.advance(groups_.size());
     }
   }
@@ -54,25 +61,41 @@ class Folder {
   Body body;
 
  private:
-  void append(int64_t pane, PrefixRange partition) {
+  // The partition's groups into segments of at most about segment_groups.
+  void cut(int64_t pane, PrefixRange partition) {
+    uint64_t pieces = 1;
+    while (groups_.size() > pieces * segment_groups && pieces < partition.hi - partition.lo) pieces *= 2;
+    const uint64_t width = (partition.hi - partition.lo) / pieces;
+    cut_.resize(pieces);
+    for (auto& piece : cut_) piece.clear();
+    for (const uint32_t group : groups_) {
+      cut_[(prefix_of(loader_.keys().hash(group)) - partition.lo) / width].push_back(group);
+    }
+    for (uint64_t i = 0; i < pieces; ++i) {
+      if (!cut_[i].empty()) append(pane, {partition.lo + i * width, partition.lo + (i + 1) * width}, cut_[i]);
+    }
+  }
+
+  void append(int64_t pane, PrefixRange range, const std::vector<uint32_t>& groups) {
     SegmentEntry entry{};
     entry.pane = pane;
-    entry.prefix_lo = static_cast<uint32_t>(partition.lo);
-    entry.prefix_bits = bits_of(partition);
-    entry.rows = static_cast<uint32_t>(groups_.size());
+    entry.prefix_lo = static_cast<uint32_t>(range.lo);
+    entry.prefix_bits = bits_of(range);
+    entry.rows = static_cast<uint32_t>(groups.size());
     entry.offset = body.bytes.size();
-    entry.length = writer_.measure(groups_, lengths_);
+    entry.length = writer_.measure(groups, lengths_);
     const std::span<uint8_t> out(body.bytes.extend(entry.length), entry.length);
-    writer_.write(groups_, lengths_, out);
+    writer_.write(groups, lengths_, out);
     entry.crc = crc32c(out.data(), out.size());
     body.entries.push_back(entry);
-    body.groups += groups_.size();
+    body.groups += groups.size();
   }
 
   PaneLoader loader_;
   StateSet states_;
   SegmentWriter writer_;
   std::vector<uint32_t> groups_;
+  std::vector<std::vector<uint32_t>> cut_;
   std::vector<uint64_t> lengths_;
 };
 
