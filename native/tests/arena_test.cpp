@@ -92,9 +92,9 @@ TEST_F(ArenaTest, CommitDropsLosersOfTheQueryUpToTheEpochOnly) {
   EXPECT_EQ(arena.commit(query, 2, std::vector{winner}), 2u);
   std::map<uint64_t, BlockState> states;
   for (const ArenaBlock& block : arena.blocks()) states[block.offset] = block.state;
-  EXPECT_EQ(states, (std::map<uint64_t, BlockState>{{winner, BlockState::committed},
-                                                    {newer, BlockState::published},
-                                                    {foreign, BlockState::published}}));
+  EXPECT_EQ(states,
+            (std::map<uint64_t, BlockState>{
+                {winner, BlockState::committed}, {newer, BlockState::published}, {foreign, BlockState::published}}));
   EXPECT_FALSE(states.contains(loser) || states.contains(older));
 }
 
@@ -113,8 +113,10 @@ TEST_F(ArenaTest, ACommitWithAWrongOffsetChangesNothing) {
   const uint64_t good = arena.allocate(64, query, 1);
   arena.publish(good);
   const uint64_t unfinished = arena.allocate(64, query, 1);
-  expect_error(Status::invalid_input, "must be published", [&] { arena.commit(query, 1, std::vector{good, unfinished}); });
-  expect_error(Status::invalid_input, "no block at offset", [&] { arena.commit(query, 1, std::vector<uint64_t>{good, 12345}); });
+  expect_error(Status::invalid_input, "must be published",
+               [&] { arena.commit(query, 1, std::vector{good, unfinished}); });
+  expect_error(Status::invalid_input, "no block at offset",
+               [&] { arena.commit(query, 1, std::vector<uint64_t>{good, 12345}); });
   expect_error(Status::invalid_input, "another query", [&] { arena.commit(other_query, 1, std::vector{good}); });
   EXPECT_EQ(arena.blocks()[0].state, BlockState::published);
   EXPECT_EQ(arena.blocks()[1].state, BlockState::allocated);
@@ -124,7 +126,8 @@ TEST_F(ArenaTest, AFullArenaSaysWhatWasWantedAndWhatToRaise) {
   const uint64_t first = arena.allocate(100 * kib, query, 1);
   arena.allocate(100 * kib, query, 1);
   arena.free(first);
-  expect_error(Status::arena_full, "block of 122880 bytes: 159744 bytes are free, 102400 of them in one piece, of 262144",
+  expect_error(Status::arena_full,
+               "block of 122880 bytes: 159744 bytes are free, 102400 of them in one piece, of 262144",
                [&] { arena.allocate(120 * kib, query, 1); });
   expect_error(Status::arena_full, "spark.slash.arena.size", [&] { arena.allocate(~uint64_t{0}, query, 1); });
   EXPECT_EQ(arena.allocate(64, query, 1), first);  // the lowest gap

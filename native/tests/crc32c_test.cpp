@@ -28,7 +28,8 @@ TEST(Crc32c, AgreesWithTheTableAtEverySizeAndAlignment) {
   for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
   for (const size_t size : {1, 7, 8, 9, 255, 767, 768, 769, 1536, 4095, 12287, 12288, 12289, 13056, 24576, 30001}) {
     for (size_t start = 0; start < 9; ++start) {
-      ASSERT_EQ(crc32c(bytes.data() + start, size), crc32c_portable(bytes.data() + start, size)) << size << "@" << start;
+      ASSERT_EQ(crc32c(bytes.data() + start, size), crc32c_portable(bytes.data() + start, size))
+          << size << "@" << start;
     }
   }
 }

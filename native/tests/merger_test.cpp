@@ -1,5 +1,3 @@
-#include "pyslash/merge.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "pyslash/arena.h"
 #include "pyslash/block.h"
 #include "pyslash/compact.h"
+#include "pyslash/merge.h"
 #include "pyslash/seal.h"
 
 namespace pyslash {
@@ -42,9 +41,9 @@ Arena new_arena() {
 class Case {
  public:
   Case(int64_t size, int64_t slide)
-      : plan(std::make_shared<const Plan>(Plan::parse(
-            "pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(slide) +
-            " 0\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate sum 2 1\n"))) {}
+      : plan(std::make_shared<const Plan>(
+            Plan::parse("pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(slide) +
+                        " 0\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate sum 2 1\n"))) {}
 
   void add_block(const std::vector<Row>& rows, int64_t epoch) {
     std::vector<int64_t> times, keys, values;
@@ -70,7 +69,8 @@ class Case {
     for (const Row& row : all) {
       const Window& window = plan->window();
       const int64_t pane = window.pane_of(row.time);
-      for (int64_t start = window.first_window_of(pane); start <= window.last_window_of(pane); start += window.slide_us()) {
+      for (int64_t start = window.first_window_of(pane); start <= window.last_window_of(pane);
+           start += window.slide_us()) {
         starts.push_back(start);
       }
     }
@@ -98,10 +98,13 @@ class Case {
     Result result;
     while (const auto batch = merger.next(max_rows)) {
       EXPECT_LE(batch->rows, max_rows);
-      const auto value = [&](size_t column, size_t row) { return load<int64_t>(batch->columns[column].values.data(), row); };
+      const auto value = [&](size_t column, size_t row) {
+        return load<int64_t>(batch->columns[column].values.data(), row);
+      };
       for (size_t row = 0; row < batch->rows; ++row) {
         EXPECT_EQ(value(1, row), value(0, row) + plan->window().size_us());
-        const bool fresh = result.emplace(std::pair{value(0, row), value(2, row)}, std::pair{value(3, row), value(4, row)}).second;
+        const bool fresh =
+            result.emplace(std::pair{value(0, row), value(2, row)}, std::pair{value(3, row), value(4, row)}).second;
         EXPECT_TRUE(fresh);
       }
     }

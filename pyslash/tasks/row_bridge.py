@@ -34,7 +34,8 @@ def jar_path() -> Path:
     Raises:
         RowBridgeUnavailableError: it was built without the JVM face.
     """
-    path = Path(str(resources.files("pyslash"))) / "jars" / "pyslash.jar"
+    # Joined before it becomes a path: an editable installation has files of the package in two folders.
+    path = Path(str(resources.files("pyslash").joinpath("jars", "pyslash.jar")))
     if not path.is_file():
         raise errors.RowBridgeUnavailableError(
             f"{path} is missing: this installation was built without the JVM face. Build it with a JDK of version 17 "

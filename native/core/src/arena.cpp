@@ -49,10 +49,10 @@ uint64_t first_fit(const std::vector<Extent>& used, uint64_t wanted, uint64_t si
     at = extent.end;
   }
   if (consider(size)) return at;
-  throw Error(Status::arena_full, "the arena has no room for a block of " + std::to_string(wanted) + " bytes: " +
-                                      std::to_string(free) + " bytes are free, " + std::to_string(largest) +
-                                      " of them in one piece, of " + std::to_string(size - Arena::data_offset) +
-                                      " in all; raise spark.slash.arena.size");
+  throw Error(Status::arena_full,
+              "the arena has no room for a block of " + std::to_string(wanted) + " bytes: " + std::to_string(free) +
+                  " bytes are free, " + std::to_string(largest) + " of them in one piece, of " +
+                  std::to_string(size - Arena::data_offset) + " in all; raise spark.slash.arena.size");
 }
 
 ArenaEntry& free_entry(const ArenaMapping& mapping) {
@@ -89,8 +89,8 @@ const char* name_of(BlockState state) {
 }
 
 Error wrong_state(uint64_t offset, BlockState found, const char* wanted) {
-  return {Status::invalid_input, "the block at offset " + std::to_string(offset) + " is " + name_of(found) +
-                                     ", but must be " + wanted};
+  return {Status::invalid_input,
+          "the block at offset " + std::to_string(offset) + " is " + name_of(found) + ", but must be " + wanted};
 }
 
 // What becomes of a block whose epoch was committed without it.
@@ -109,11 +109,13 @@ BlockState after_losing(BlockState state) {
 
 Arena Arena::create(int fd, uint64_t size, const Id128& incarnation) {
   if (size < data_offset + alignment) {
-    throw Error(Status::invalid_input, "an arena of " + std::to_string(size) + " bytes is too small: its tables alone take " +
-                                           std::to_string(data_offset) + "; raise spark.slash.arena.size");
+    throw Error(Status::invalid_input, "an arena of " + std::to_string(size) +
+                                           " bytes is too small: its tables alone take " + std::to_string(data_offset) +
+                                           "; raise spark.slash.arena.size");
   }
   if (::ftruncate(fd, static_cast<off_t>(size)) != 0) {
-    throw Error(Status::internal, "cannot size the arena to " + std::to_string(size) + " bytes: " + std::strerror(errno));
+    throw Error(Status::internal,
+                "cannot size the arena to " + std::to_string(size) + " bytes: " + std::strerror(errno));
   }
   auto mapping = std::make_shared<ArenaMapping>(fd, size);
   ArenaHeader& header = mapping->header();
@@ -128,13 +130,14 @@ Arena Arena::create(int fd, uint64_t size, const Id128& incarnation) {
 }
 
 Arena Arena::attach(int fd, const Id128& incarnation) {
-  struct stat file {};
+  struct stat file{};
   if (::fstat(fd, &file) != 0) {
     throw Error(Status::stale_incarnation, std::string("the arena's descriptor is not valid: ") + std::strerror(errno));
   }
   const auto size = static_cast<uint64_t>(file.st_size);
   if (size < data_offset) {
-    throw Error(Status::stale_incarnation, "the descriptor is not an arena's: the file has only " + std::to_string(size) + " bytes");
+    throw Error(Status::stale_incarnation,
+                "the descriptor is not an arena's: the file has only " + std::to_string(size) + " bytes");
   }
   auto mapping = std::make_shared<ArenaMapping>(fd, size);
   ArenaHeader& header = mapping->header();
@@ -142,15 +145,16 @@ Arena Arena::attach(int fd, const Id128& incarnation) {
     throw Error(Status::stale_incarnation, "the descriptor is not an arena's: the file lacks the magic number");
   }
   if (header.version != arena_version) {
-    throw Error(Status::invalid_input, "the arena has layout version " + std::to_string(header.version) + ", this library knows " +
-                                           std::to_string(arena_version) + "; use one pyslash version on all of a host");
+    throw Error(Status::invalid_input, "the arena has layout version " + std::to_string(header.version) +
+                                           ", this library knows " + std::to_string(arena_version) +
+                                           "; use one pyslash version on all of a host");
   }
   if (header.incarnation != incarnation) {
     throw Error(Status::stale_incarnation, "the arena belongs to another incarnation of the agent");
   }
   if (header.size != size) {
-    throw Error(Status::stale_incarnation, "the arena says it has " + std::to_string(header.size) + " bytes, the file has " +
-                                               std::to_string(size));
+    throw Error(Status::stale_incarnation, "the arena says it has " + std::to_string(header.size) +
+                                               " bytes, the file has " + std::to_string(size));
   }
   return Arena(std::move(mapping));
 }
@@ -178,8 +182,9 @@ void Arena::publish(uint64_t offset) {
   const BlockState state = state_of(entry);
   if (state == BlockState::condemned) {
     set_state(entry, BlockState::free);
-    throw Error(Status::invalid_input, "epoch " + std::to_string(entry.epoch) +
-                                           " was committed without this block: the task that wrote it had been replaced");
+    throw Error(Status::invalid_input,
+                "epoch " + std::to_string(entry.epoch) +
+                    " was committed without this block: the task that wrote it had been replaced");
   }
   if (state != BlockState::allocated) throw wrong_state(offset, state, "allocated");
   set_state(entry, BlockState::published);
@@ -260,7 +265,8 @@ uint8_t* Arena::data() const noexcept { return mapping_->data(); }
 std::span<const uint8_t> Arena::view(uint64_t offset, uint64_t length) const {
   if (offset > size() || length > size() - offset) {
     throw Error(Status::invalid_input, "bytes " + std::to_string(offset) + " to " + std::to_string(offset) + " + " +
-                                           std::to_string(length) + " lie outside of the arena of " + std::to_string(size()));
+                                           std::to_string(length) + " lie outside of the arena of " +
+                                           std::to_string(size()));
   }
   return {data() + offset, length};
 }

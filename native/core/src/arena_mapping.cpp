@@ -38,7 +38,8 @@ void initialise_lock(pthread_mutex_t& mutex) {
   ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   const int result = ::pthread_mutex_init(&mutex, &attributes);
   ::pthread_mutexattr_destroy(&attributes);
-  if (result != 0) throw Error(Status::internal, std::string("cannot set up the arena's lock: ") + std::strerror(result));
+  if (result != 0)
+    throw Error(Status::internal, std::string("cannot set up the arena's lock: ") + std::strerror(result));
 }
 
 }  // namespace pyslash

@@ -7,13 +7,20 @@ namespace pyslash::jvm {
 
 const char* status_name(Status status) {
   switch (status) {
-    case Status::invalid_plan: return "invalid_plan";
-    case Status::invalid_input: return "invalid_input";
-    case Status::corrupt_block: return "corrupt_block";
-    case Status::stale_incarnation: return "stale_incarnation";
-    case Status::arena_full: return "arena_full";
-    case Status::arithmetic_overflow: return "arithmetic_overflow";
-    case Status::internal: return "internal";
+    case Status::invalid_plan:
+      return "invalid_plan";
+    case Status::invalid_input:
+      return "invalid_input";
+    case Status::corrupt_block:
+      return "corrupt_block";
+    case Status::stale_incarnation:
+      return "stale_incarnation";
+    case Status::arena_full:
+      return "arena_full";
+    case Status::arithmetic_overflow:
+      return "arithmetic_overflow";
+    case Status::internal:
+      return "internal";
   }
   return "internal";
 }

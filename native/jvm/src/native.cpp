@@ -65,15 +65,13 @@ using namespace pyslash::jvm;
 extern "C" {
 
 JNIEXPORT jint JNICALL Java_io_pyslash_Native_fields(JNIEnv* env, jclass, jbyteArray plan_text) {
-  return guarded<jint>(env, [&] {
-    return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).columns().size());
-  });
+  return guarded<jint>(
+      env, [&] { return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).columns().size()); });
 }
 
 JNIEXPORT jint JNICALL Java_io_pyslash_Native_fixedRowBytes(JNIEnv* env, jclass, jbyteArray plan_text) {
-  return guarded<jint>(env, [&] {
-    return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).fixed_row_bytes());
-  });
+  return guarded<jint>(
+      env, [&] { return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).fixed_row_bytes()); });
 }
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createAccumulator(JNIEnv* env, jclass, jbyteArray plan_text,

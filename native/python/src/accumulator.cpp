@@ -49,8 +49,7 @@ std::string describe(const AccumulatorFace& self) {
 void bind_accumulator(nb::module_& m) {
   nb::class_<AccumulatorFace>(m, "Accumulator", "Rows in, partial states of (pane, key) groups held.")
       .def(nb::init<const PlanFace&, int64_t>(), nb::arg("plan"), nb::arg("watermark_us"))
-      .def("add", add, nb::arg("rows"),
-           "Adds a record batch or struct array: the event time, then the plan's columns.")
+      .def("add", add, nb::arg("rows"), "Adds a record batch or struct array: the event time, then the plan's columns.")
       .def("seal", seal_into, nb::arg("arena"), nb::arg("query"), nb::arg("epoch"), nb::arg("attempt"),
            "Writes the groups into the arena as a published block and returns its head, which is the receipt.")
       .def_prop_ro("rows", read<&Accumulator::rows>)

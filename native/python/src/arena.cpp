@@ -76,8 +76,9 @@ void bind_arena(nb::module_& m) {
       .def_prop_ro("size", [](const ArenaFace& self) { return self.arena().size(); })
       .def_prop_ro("capacity", [](const ArenaFace& self) { return self.arena().capacity(); })
       .def_prop_ro("incarnation", [](const ArenaFace& self) { return to_bytes(self.arena().incarnation()); })
-      .def_prop_ro("used_bytes", [](const ArenaFace& self) { return self.arena().used_bytes(); },
-                   nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro(
+          "used_bytes", [](const ArenaFace& self) { return self.arena().used_bytes(); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("closed", &ArenaFace::is_closed)
       .def("view", view, nb::arg("offset"), nb::arg("length"), "Read-only memoryview; it outlives close().")
       .def(
@@ -89,10 +90,12 @@ void bind_arena(nb::module_& m) {
           },
           nb::arg("query"), nb::arg("epoch"), nb::arg("offsets"),
           "Commits the published blocks; drops all other uncommitted ones of the query up to the epoch. Their number.")
-      .def("free", [](const ArenaFace& self, uint64_t offset) { self.arena().free(offset); }, nb::arg("offset"),
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("reclaim_dead", [](const ArenaFace& self) { return self.arena().reclaim_dead(); },
-           nb::call_guard<nb::gil_scoped_release>(), "Frees what dead processes never published; how many blocks.")
+      .def(
+          "free", [](const ArenaFace& self, uint64_t offset) { self.arena().free(offset); }, nb::arg("offset"),
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "reclaim_dead", [](const ArenaFace& self) { return self.arena().reclaim_dead(); },
+          nb::call_guard<nb::gil_scoped_release>(), "Frees what dead processes never published; how many blocks.")
       .def("blocks", blocks, "(offset, length, state, owner_pid, query, epoch) of each block, by offset.")
       .def("close", &ArenaFace::close, "Lets go of the memory, once no view is left. May be repeated.")
       .def("__repr__", describe);

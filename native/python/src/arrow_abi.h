@@ -29,7 +29,6 @@ struct ArrowArray {
   void (*release)(ArrowArray*);
   void* private_data;
 };
-
 }
 
 namespace pyslash::python {

@@ -61,7 +61,8 @@ std::vector<ColumnView> view_columns(const ArrowSchema& schema, const ArrowArray
   if (std::string_view(schema.format) != "+s") throw invalid("rows must come as a struct array or record batch");
   if (schema.n_children != static_cast<int64_t>(wanted.size()) || array.n_children != schema.n_children) {
     throw invalid("rows have " + std::to_string(schema.n_children) + " columns, but the plan has " +
-                  std::to_string(wanted.size()) + ": the event time and " + std::to_string(wanted.size() - 1) + " more");
+                  std::to_string(wanted.size()) + ": the event time and " + std::to_string(wanted.size() - 1) +
+                  " more");
   }
   if (array.length < 0 || array.offset < 0) throw invalid("rows have a negative length or offset");
   if (has_null_rows(array)) throw invalid("a struct that is null is no row");

@@ -37,9 +37,10 @@ nb::list ranges_of(const HeadFace& self, int64_t pane_lo, int64_t pane_hi, uint6
 
 std::string describe(const HeadFace& self) {
   const Header& header = self.head.header;
-  return "<pyslash._native.Head: epoch " + std::to_string(header.epoch) + ", attempt " + std::to_string(header.attempt) +
-         ", " + std::to_string(header.groups) + " groups of " + std::to_string(header.rows) + " rows, " +
-         std::to_string(header.length) + " bytes at " + std::to_string(header.arena_offset) + ">";
+  return "<pyslash._native.Head: epoch " + std::to_string(header.epoch) + ", attempt " +
+         std::to_string(header.attempt) + ", " + std::to_string(header.groups) + " groups of " +
+         std::to_string(header.rows) + " rows, " + std::to_string(header.length) + " bytes at " +
+         std::to_string(header.arena_offset) + ">";
 }
 
 }  // namespace

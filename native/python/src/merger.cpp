@@ -1,5 +1,3 @@
-#include "pyslash/merge.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +8,7 @@
 #include "buffer_view.h"
 #include "faces.h"
 #include "module.h"
+#include "pyslash/merge.h"
 #include "record_batch.h"
 
 namespace pyslash::python {
@@ -50,7 +49,8 @@ class MergerFace {
     if (nb::isinstance<HeadFace>(head)) return head;
     if (!head.is(last_)) {
       last_head_ = nb::type<HeadFace>()(head);
-      last_ = nb::isinstance<nb::bytes>(head) ? head : nb::none();  // bytes do not change: the same object, the same head
+      last_ =
+          nb::isinstance<nb::bytes>(head) ? head : nb::none();  // bytes do not change: the same object, the same head
     }
     return last_head_;
   }

@@ -38,7 +38,7 @@ class Accumulator {
 
   const Plan& plan() const;
   std::shared_ptr<const Plan> shared_plan() const;
-  int64_t rows() const;            // all that came in, also late ones and those without a time
+  int64_t rows() const;  // all that came in, also late ones and those without a time
   int64_t late_rows() const;
   int64_t max_event_time() const;  // INT64_MIN if none; late rows count too
   int64_t groups() const;          // (pane, key) pairs

@@ -65,12 +65,12 @@ class Arena {
   // Frees what dead processes allocated and never published; returns how many blocks.
   size_t reclaim_dead();
 
-  uint64_t size() const noexcept;                  // of the whole file, bytes
-  uint64_t capacity() const noexcept;              // of the data area, bytes
-  uint64_t used_bytes() const;                     // of the data area
-  std::vector<ArenaBlock> blocks() const;          // in order of offset
+  uint64_t size() const noexcept;          // of the whole file, bytes
+  uint64_t capacity() const noexcept;      // of the data area, bytes
+  uint64_t used_bytes() const;             // of the data area
+  std::vector<ArenaBlock> blocks() const;  // in order of offset
   const Id128& incarnation() const noexcept;
-  uint8_t* data() const noexcept;                  // the whole file; offsets count from here
+  uint8_t* data() const noexcept;                                         // the whole file; offsets count from here
   std::span<const uint8_t> view(uint64_t offset, uint64_t length) const;  // Status::invalid_input if out of bounds
   // Keeps the memory mapped for as long as it is held.
   std::shared_ptr<const void> keep_alive() const noexcept;

@@ -1,10 +1,10 @@
 // Columns in three forms: as Arrow hands them in, as the core's loops read them, and as results leave.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <cstring>
-#include <algorithm>
 #include <vector>
 
 #include "pyslash/types.h"

@@ -30,9 +30,9 @@ struct Key128 {
 // The keys of a batch; reuse one object for many batches. A slice per form; hashes are always there.
 struct EncodedKeys {
   std::vector<uint64_t> hashes;
-  std::vector<Key128> wide;      // packed128
-  std::vector<uint64_t> ends;    // bytes: where row i's key ends in `bytes`
-  std::vector<uint8_t> bytes;    // bytes
+  std::vector<Key128> wide;        // packed128
+  std::vector<uint64_t> ends;      // bytes: where row i's key ends in `bytes`
+  std::vector<uint8_t> bytes;      // bytes
   const uint8_t* valid = nullptr;  // packed64 with a null group: the key column's, else null
 
   BytesRef row(size_t i) const {
@@ -63,7 +63,6 @@ class KeyCodec {
   static constexpr uint64_t null_hash = 0x9e3779b97f4a7c15ULL;
 
  private:
-
   std::vector<Column> keys_;
   KeyForm form_ = KeyForm::packed64;
   bool null_group_ = false;

@@ -42,8 +42,8 @@ class BlockWriter {
 
  private:
   struct Segment {
-    size_t pane;               // index into panes_
-    size_t first;              // its groups are panes_[pane].groups[first ...]
+    size_t pane;   // index into panes_
+    size_t first;  // its groups are panes_[pane].groups[first ...]
     std::vector<uint64_t> lengths;
   };
   void cut(size_t pane);

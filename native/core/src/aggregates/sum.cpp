@@ -8,8 +8,8 @@ namespace pyslash {
 
 void overflow(const char* function, const Type& type) {
   throw Error(Status::arithmetic_overflow,
-              "[ARITHMETIC_OVERFLOW] " + std::string(function) + " does not fit " + type.name() +
-                  ". Use try_" + function + ", a wider type, or set spark.sql.ansi.enabled to false. SQLSTATE: 22003");
+              "[ARITHMETIC_OVERFLOW] " + std::string(function) + " does not fit " + type.name() + ". Use try_" +
+                  function + ", a wider type, or set spark.sql.ansi.enabled to false. SQLSTATE: 22003");
 }
 
 namespace {

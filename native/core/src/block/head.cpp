@@ -1,8 +1,7 @@
-#include "pyslash/block.h"
-
 #include <cstddef>
 #include <cstring>
 
+#include "pyslash/block.h"
 #include "pyslash/crc32c.h"
 #include "pyslash/error.h"
 #include "pyslash/hash.h"
@@ -10,7 +9,9 @@
 namespace pyslash {
 namespace {
 
-[[noreturn]] void corrupt(const std::string& what) { throw Error(Status::corrupt_block, "the head of a block: " + what); }
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(Status::corrupt_block, "the head of a block: " + what);
+}
 
 uint32_t crc_of_head(std::vector<uint8_t> head) {
   std::memset(head.data() + offsetof(Header, head_crc), 0, sizeof(uint32_t));
@@ -23,13 +24,15 @@ void check_entries(const Head& head) {
   for (size_t i = 0; i < head.segments.size(); ++i) {
     const SegmentEntry& entry = head.segments[i];
     if (entry.prefix_bits > 32 || entry.prefix_hi() > uint64_t{1} << 32) corrupt("an entry with impossible prefixes");
-    if (entry.offset % block_alignment != 0 || entry.length % block_alignment != 0 || entry.offset < header.head_length ||
-        entry.offset > header.length || entry.length > header.length - entry.offset) {
+    if (entry.offset % block_alignment != 0 || entry.length % block_alignment != 0 ||
+        entry.offset < header.head_length || entry.offset > header.length ||
+        entry.length > header.length - entry.offset) {
       corrupt("an entry points outside the block");
     }
     if (i > 0) {
       const SegmentEntry& before = head.segments[i - 1];
-      const bool ordered = before.pane < entry.pane || (before.pane == entry.pane && before.prefix_hi() <= entry.prefix_lo);
+      const bool ordered =
+          before.pane < entry.pane || (before.pane == entry.pane && before.prefix_hi() <= entry.prefix_lo);
       if (!ordered) corrupt("its entries are not in order");
     }
     groups += entry.rows;
@@ -50,7 +53,8 @@ Head read_head(Bytes bytes) {
   std::memcpy(&header, bytes.data(), sizeof(Header));
   if (header.magic != block_magic) corrupt("it does not begin with the magic number");
   if (header.version != block_version) {
-    corrupt("it is of format " + std::to_string(header.version) + ", this version reads " + std::to_string(block_version));
+    corrupt("it is of format " + std::to_string(header.version) + ", this version reads " +
+            std::to_string(block_version));
   }
   if (header.head_length > bytes.size() ||
       header.head_length != head_length(header.segment_count, header.plan_length)) {
@@ -92,7 +96,8 @@ std::vector<ByteRange> ranges(const Head& head, int64_t pane_lo, int64_t pane_hi
                               uint64_t prefix_hi) {
   std::vector<ByteRange> found;
   for (const SegmentEntry& entry : head.segments) {
-    if (entry.pane < pane_lo || entry.pane >= pane_hi || entry.prefix_lo >= prefix_hi || entry.prefix_hi() <= prefix_lo) {
+    if (entry.pane < pane_lo || entry.pane >= pane_hi || entry.prefix_lo >= prefix_hi ||
+        entry.prefix_hi() <= prefix_lo) {
       continue;
     }
     if (!found.empty() && found.back().offset + found.back().length == entry.offset) {

@@ -99,15 +99,15 @@ std::vector<uint8_t> seal(const Accumulator& accumulator, Arena& arena, const Bl
   const BlockFigures figures{accumulator.rows(), accumulator.late_rows(), accumulator.max_event_time()};
   if (writer.bytes() == 0) return writer.write({}, identity, arena.incarnation(), 0, figures);
   const uint64_t offset = arena.allocate(writer.bytes(), identity.query, identity.epoch);
+  std::vector<uint8_t> head;
   try {
-    std::vector<uint8_t> head =
-        writer.write({arena.data() + offset, writer.bytes()}, identity, arena.incarnation(), offset, figures);
-    arena.publish(offset);
-    return head;
+    head = writer.write({arena.data() + offset, writer.bytes()}, identity, arena.incarnation(), offset, figures);
   } catch (...) {
     arena.free(offset);
     throw;
   }
+  arena.publish(offset);  // a block that it refuses is free already, and may be another writer's by now
+  return head;
 }
 
 }  // namespace pyslash

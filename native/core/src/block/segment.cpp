@@ -101,7 +101,8 @@ void SegmentReader::open_key(size_t key, std::span<const Bytes> buffers) {
   }
 }
 
-SegmentWriter::SegmentWriter(const GroupKeys& keys, const StateSet& states) : keys_(keys), states_(states), buffers_(0) {
+SegmentWriter::SegmentWriter(const GroupKeys& keys, const StateSet& states)
+    : keys_(keys), states_(states), buffers_(0) {
   for (const Column& key : keys.codec().keys()) buffers_ += key_buffers(key.type);
   for (size_t i = 0; i < states.size(); ++i) buffers_ += states[i].buffers();
   decoded_.resize(keys.codec().keys().size());
@@ -130,8 +131,7 @@ uint64_t SegmentWriter::measure(std::span<const uint32_t> groups, std::vector<ui
   return total;
 }
 
-void SegmentWriter::write(std::span<const uint32_t> groups, std::span<const uint64_t> lengths,
-                          std::span<uint8_t> out) {
+void SegmentWriter::write(std::span<const uint32_t> groups, std::span<const uint64_t> lengths, std::span<uint8_t> out) {
   // Padding is zero, so that equal groups give equal bytes.
   std::fill(out.begin(), out.end(), 0);
   for (size_t i = 0; i < buffers_; ++i) store(out.data(), i, lengths[i]);

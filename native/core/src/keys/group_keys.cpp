@@ -106,7 +106,8 @@ void GroupKeys::decode(std::span<const uint32_t> groups, std::span<ResultColumn>
       for (size_t i = 0; i < groups.size(); ++i) column.valid[i] = is_null(groups[i], key) ? 0 : 1;
     }
     if (type.is_variable()) {
-      if (variable_bytes(groups, key) > INT32_MAX) throw Error(Status::invalid_input, "the keys of one batch exceed 2 GiB");
+      if (variable_bytes(groups, key) > INT32_MAX)
+        throw Error(Status::invalid_input, "the keys of one batch exceed 2 GiB");
       column.offsets.push_back(0);
     } else {
       column.values.resize(groups.size() * type.width());

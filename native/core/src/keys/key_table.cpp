@@ -1,5 +1,7 @@
 #include "pyslash/key_table.h"
 
+#include <algorithm>
+
 #include "pyslash/error.h"
 
 namespace pyslash {
@@ -53,10 +55,10 @@ void KeyTable::dispatch(const EncodedKeys& encoded, Rows rows, size_t count, Gro
 template <KeyForm form, bool nullable, typename Rows>
 void KeyTable::probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups) {
   const uint64_t* hashes = encoded.hashes.data();
+  const auto prefetch = [&](size_t i) { __builtin_prefetch(&slots_[hashes[rows[i]] & (slots_.size() - 1)]); };
+  for (size_t i = 0; i < std::min(count, prefetch_distance); ++i) prefetch(i);
   for (size_t i = 0; i < count; ++i) {
-    if (i + prefetch_distance < count) {
-      __builtin_prefetch(&slots_[hashes[rows[i + prefetch_distance]] & (slots_.size() - 1)]);
-    }
+    if (i + prefetch_distance < count) prefetch(i + prefetch_distance);
     const size_t row = rows[i];
     if constexpr (nullable) {
       if (!encoded.valid[row]) {

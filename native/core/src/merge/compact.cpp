@@ -107,8 +107,8 @@ struct Input {
 
 Input open(const Plan& plan, const Arena& arena, const std::map<uint64_t, ArenaBlock>& blocks, uint64_t offset) {
   const auto found = blocks.find(offset);
-  const bool readable = found != blocks.end() && (found->second.state == BlockState::published ||
-                                                  found->second.state == BlockState::committed);
+  const bool readable = found != blocks.end() &&
+                        (found->second.state == BlockState::published || found->second.state == BlockState::committed);
   if (!readable) {
     throw Error(Status::invalid_input, "the arena holds no published block at offset " + std::to_string(offset));
   }

@@ -93,9 +93,10 @@ void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
     const SegmentBytes segment{entry, bytes.subspan(entry.offset - offset, entry.length)};
     if (!segment.overlaps(range_) || !runs_.hold(entry.pane)) continue;
     if (crc32c(segment.bytes.data(), segment.bytes.size()) != entry.crc) {
-      throw Error(Status::corrupt_block, "the segment at byte " + std::to_string(entry.offset) + " of the block of epoch " +
-                                             std::to_string(head.header.epoch) + " at arena offset " +
-                                             std::to_string(head.header.arena_offset) + " fails its CRC");
+      throw Error(Status::corrupt_block, "the segment at byte " + std::to_string(entry.offset) +
+                                             " of the block of epoch " + std::to_string(head.header.epoch) +
+                                             " at arena offset " + std::to_string(head.header.arena_offset) +
+                                             " fails its CRC");
     }
     wanted.push_back(segment);
   }
@@ -148,8 +149,8 @@ bool Merger::Impl::next_window() {
     in_partition_ = false;
     const uint64_t groups = loader_.groups() - 1;
     if (largest_block_ != 0) {
-      spread_ = std::max(1.0, static_cast<double>(PrefixWalk::scaled(walk_->current(), groups)) /
-                                  static_cast<double>(largest_block_));
+      spread_ = std::max(
+          1.0, static_cast<double>(PrefixWalk::scaled(walk_->current(), groups)) / static_cast<double>(largest_block_));
     }
     walk_->advance(groups);
   }

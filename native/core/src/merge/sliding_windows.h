@@ -35,7 +35,8 @@ class SlidingWindows {
   int64_t window() const { return windows_[at_ - 1]; }
 
  private:
-  using Panes = std::map<uint64_t, std::unique_ptr<StateSet>>;  // by number within the block of n; only those that exist
+  using Panes =
+      std::map<uint64_t, std::unique_ptr<StateSet>>;  // by number within the block of n; only those that exist
 
   bool load(uint64_t block, Panes& panes, uint64_t limit);
   void turn_to(uint64_t block);

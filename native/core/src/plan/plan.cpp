@@ -25,7 +25,8 @@ class Line {
   std::string_view word(size_t index) const { return words_[index]; }
 
   void expect(size_t words) const {
-    if (words_.size() != words) fail("it has " + std::to_string(words_.size()) + " words instead of " + std::to_string(words));
+    if (words_.size() != words)
+      fail("it has " + std::to_string(words_.size()) + " words instead of " + std::to_string(words));
   }
   int64_t number(size_t index) const {
     const std::string_view text = words_[index];

@@ -12,7 +12,8 @@ namespace pyslash {
 
 template <typename T>
 uint64_t length_unless_zero(const std::vector<T>& values, std::span<const uint32_t> groups) {
-  const bool zero = values.empty() || std::all_of(groups.begin(), groups.end(), [&](uint32_t g) { return values[g] == T{}; });
+  const bool zero =
+      values.empty() || std::all_of(groups.begin(), groups.end(), [&](uint32_t g) { return values[g] == T{}; });
   return zero ? 0 : groups.size() * sizeof(T);
 }
 

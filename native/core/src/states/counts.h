@@ -38,7 +38,9 @@ class Counter final : public CountState {
   void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const override {
     gather_into(counts_, groups, buffers[0]);
   }
-  bool fits(std::span<const Bytes> buffers, size_t rows) const override { return fits_values<int64_t>(buffers[0], rows); }
+  bool fits(std::span<const Bytes> buffers, size_t rows) const override {
+    return fits_values<int64_t>(buffers[0], rows);
+  }
 
  private:
   std::vector<int64_t> counts_;

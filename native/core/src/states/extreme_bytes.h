@@ -99,10 +99,13 @@ class ExtremeBytes final : public ValueState {
   void offer(size_t group, BytesRef candidate) {
     Value& value = values_[group];
     if (value.present && !(is_min ? candidate < ref(group) : candidate > ref(group))) return;
+    // A segment's offsets are int32, and twice the size must fit the room.
+    if (candidate.size > INT32_MAX) throw Error(Status::invalid_input, "min or max of a string of more than 2 GiB");
     const auto size = static_cast<uint32_t>(candidate.size);
     if (size > value.room) {
       // The candidate may lie in this very arena, which is about to move.
-      const bool own = !arena_.empty() && candidate.data >= arena_.data() && candidate.data < arena_.data() + arena_.size();
+      const bool own =
+          !arena_.empty() && candidate.data >= arena_.data() && candidate.data < arena_.data() + arena_.size();
       const size_t position = own ? static_cast<size_t>(candidate.data - arena_.data()) : 0;
       value.offset = arena_.size();
       value.room = value.present ? 2 * size : size;

@@ -71,7 +71,9 @@ class ExtremeValue final : public ValueState {
   void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const override {
     gather_into(values_, groups, buffers[0]);
   }
-  bool fits(std::span<const Bytes> buffers, size_t rows) const override { return buffers[0].size() == rows * sizeof(T); }
+  bool fits(std::span<const Bytes> buffers, size_t rows) const override {
+    return buffers[0].size() == rows * sizeof(T);
+  }
 
   void gather(std::span<const uint32_t> groups, ResultColumn& out) const override {
     out.offsets.clear();

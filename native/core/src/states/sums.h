@@ -20,7 +20,8 @@ class ExactWords {
   int64_t high(size_t group) const { return high_.empty() ? 0 : high_[group]; }
 
   void add(size_t group, Low value) {
-    if (__builtin_add_overflow(low_[group], value, &low_[group])) [[unlikely]] add_high(group, value < 0 ? -1 : 1);
+    if (__builtin_add_overflow(low_[group], value, &low_[group])) [[unlikely]]
+      add_high(group, value < 0 ? -1 : 1);
   }
   void add_high(size_t group, int64_t overflows) {
     if (overflows == 0) return;
@@ -99,7 +100,8 @@ class FloatAdd final : public FloatSumState {
 
   void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
     for (size_t i = 0; i < rows; ++i) {
-      if (column.valid == nullptr || column.valid[i]) sums_[groups[i]] += static_cast<double>(load<Value>(column.values, i));
+      if (column.valid == nullptr || column.valid[i])
+        sums_[groups[i]] += static_cast<double>(load<Value>(column.values, i));
     }
   }
   void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) override {
@@ -118,7 +120,9 @@ class FloatAdd final : public FloatSumState {
   void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const override {
     gather_into(sums_, groups, buffers[0]);
   }
-  bool fits(std::span<const Bytes> buffers, size_t rows) const override { return fits_values<double>(buffers[0], rows); }
+  bool fits(std::span<const Bytes> buffers, size_t rows) const override {
+    return fits_values<double>(buffers[0], rows);
+  }
 
  private:
   std::vector<double> sums_;

@@ -7,6 +7,7 @@
 #include "pyslash/key_table.h"
 #include "update/batch.h"
 #include "update/columns.h"
+#include "update/pane_finder.h"
 #include "update/rows.h"
 
 namespace pyslash {
@@ -24,7 +25,12 @@ struct Pane {
 class Accumulator::Impl {
  public:
   Impl(std::shared_ptr<const Plan> plan, int64_t watermark_us)
-      : plan_(std::move(plan)), watermark_(watermark_us), codec_(*plan_), keys_(codec_), states_(*plan_) {
+      : plan_(std::move(plan)),
+        watermark_(watermark_us),
+        codec_(*plan_),
+        keys_(codec_),
+        states_(*plan_),
+        numbers_(plan_->window()) {
     for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
   }
 
@@ -86,29 +92,25 @@ class Accumulator::Impl {
     const BatchColumn& time = batch.columns[0];
     const Window& window = plan_->window();
     touched_.clear();
-    int64_t begin = 0;  // of the pane of the row before
-    Pane* current = nullptr;
-    bool known = false;
     for (size_t i = 0; i < batch.rows; ++i) {
       if (time.valid != nullptr && !time.valid[i]) {
         groups_[i] = ignored();
         continue;
       }
       const auto value = load<int64_t>(time.values, i);
-      if (!known || value < begin || value - begin >= window.pane_us()) {
-        check_time(value);
-        begin = window.pane_of(value);
-        known = true;
-        current = window.is_late(begin, watermark_) ? nullptr : &panes_[begin];
-      }
+      check_time(value);
       max_event_time_ = std::max(max_event_time_, value);
-      if (current == nullptr) {
+      Pane* const pane = recent_.get(numbers_(value), [&](int64_t number) {
+        const int64_t start = numbers_.start(number);
+        return window.is_late(start, watermark_) ? nullptr : &panes_[start];
+      });
+      if (pane == nullptr) {
         ++late_rows_;
         groups_[i] = ignored();
         continue;
       }
-      if (current->rows.empty()) touched_.push_back(current);
-      current->rows.push_back(static_cast<uint32_t>(i));
+      if (pane->rows.empty()) touched_.push_back(pane);
+      pane->rows.push_back(static_cast<uint32_t>(i));
     }
     for (Pane* pane : touched_) {
       insert(*pane, [&](Pane& in) { in.table.find_or_insert(encoded_, in.rows, keys_, groups_.data()); });
@@ -136,6 +138,8 @@ class Accumulator::Impl {
   EncodedKeys encoded_;
   std::vector<uint32_t> groups_;
   std::vector<Pane*> touched_;
+  PaneNumbers numbers_;
+  PaneCache<Pane*> recent_;  // null: the pane is late
   uint32_t ignored_ = UINT32_MAX;
 };
 

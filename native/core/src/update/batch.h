@@ -1,4 +1,5 @@
-// Rows as the accumulator takes them: a few thousand at a time, so that a batch's columns stay in the first-level cache.
+// Rows as the accumulator takes them: a few thousand at a time, so that a batch's columns stay in the first-level
+// cache.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,8 @@ namespace {
 bool bit(const uint8_t* bitmap, size_t index) { return bitmap[index / 8] >> (index % 8) & 1; }
 
 size_t offset_of(const ColumnView& column, size_t index) {
-  const int64_t offset = column.large_offsets ? load<int64_t>(column.offsets, index) : load<int32_t>(column.offsets, index);
+  const int64_t offset =
+      column.large_offsets ? load<int64_t>(column.offsets, index) : load<int32_t>(column.offsets, index);
   if (offset < 0) throw Error(Status::invalid_input, "an Arrow array with a negative offset");
   return static_cast<size_t>(offset);
 }

@@ -21,8 +21,11 @@ class RowReader {
   void read(const Plan& plan, Bytes page, size_t rows, const BatchConsumer& consume);
 
  private:
-  void find_rows(const Plan& plan, Bytes page, size_t& at, size_t rows);
-  void gather(const Plan& plan, size_t column, BatchColumn& out);
+  // Where the next batch's rows are, each behind its size.
+  void find_rows(const Plan& plan, Bytes page, size_t& at);
+  template <typename Rows>
+  void gather(const Plan& plan, const Rows& rows);
+  void gather_variable(const Plan& plan, size_t field, const BatchColumn& column, std::vector<uint8_t>& values);
 
   std::vector<const uint8_t*> rows_;
   std::vector<size_t> sizes_;
