@@ -153,7 +153,7 @@ TEST(Accumulator, AnsiOverflowRaises) {
   int raised = 0;
   for (const std::string type : {"int64", "int32", "decimal(18,0)", "decimal(38,10)", "decimal(30,0)"}) {
     for (const std::string function : {"sum", "avg"}) {
-      for (int round = 0; round < 60; ++round) {
+      for (int round = 0; round < 200; ++round) {
         const Query query{{type}, {true}, {}, {{function, 1, true}}};
         const auto plan = query.plan();
         const Table table = random_table(random, *plan, 1 + random.below(6), 0, 10);
