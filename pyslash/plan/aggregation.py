@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
@@ -68,7 +69,7 @@ class AggregationPlan:
         """The session whose query this is."""
         return self._catalyst.spark
 
-    @property
+    @cached_property
     def result_schema(self) -> StructType:
         """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them."""
         time = _spark_type(self._time)
@@ -91,20 +92,30 @@ class AggregationPlan:
             merged: Dataset with the columns of the native result: window_start, window_end, keys, aggregates.
         """
         catalyst = self._catalyst
-        plan = merged.queryExecution().analyzed()
-        start, end, *rest = items(plan.output())
+        renamed, output = self._projections
+        plan = catalyst.project_seq(output, catalyst.project_seq(renamed, merged.queryExecution().analyzed()))
+        for node in reversed(self._above):
+            plan = catalyst.rebuild(node, [plan])
+        return catalyst.dataset(session, plan)
+
+    @cached_property
+    def _projections(self) -> tuple[JavaObject, JavaObject]:
+        """The two lists of expressions between merged rows and the job's own operators.
+
+        The first gives columns of the native result the identities that the job's expressions know them by; it finds
+        them by name, so that one list serves every epoch.
+        """
+        catalyst = self._catalyst
+        start, end, *rest = (catalyst.named(name) for name in self.result_schema.names)
         window = catalyst.expression(
             "CreateNamedStruct",
             catalyst.seq([catalyst.literal("start", "string"), start, catalyst.literal("end", "string"), end]),
         )
-        named = [
+        renamed = [
             catalyst.alias(value, str(target.name()), same_id_as=target)
             for value, target in zip([window, *rest], self._targets, strict=True)
         ]
-        plan = catalyst.project(self._output, catalyst.project(named, plan))
-        for node in reversed(self._above):
-            plan = catalyst.rebuild(node, [plan])
-        return catalyst.dataset(session, plan)
+        return catalyst.seq(renamed), catalyst.seq(self._output)
 
 
 def plan_aggregation(df: DataFrame) -> AggregationPlan:

@@ -1,11 +1,13 @@
 """Catalyst's trees seen from Python: the few ways in which pyslash reads and rebuilds expressions and plans.
 
-Everything here goes through py4j, a fraction of a millisecond a call: a query's plan is read once, when it starts.
+Everything here goes through py4j, a fraction of a millisecond a call, and as much for each dot in a class's name: a
+query's plan is read once, when it starts, and what every epoch needs again is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -77,6 +79,10 @@ class Catalyst:
         """A null literal of the expression's type."""
         return self._expressions.Literal.create(None, expression.dataType())
 
+    def named(self, column: str) -> JavaObject:
+        """A column of whatever plan this will be put above, to be found by its name."""
+        return self.jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute.quoted(column)
+
     def expression(self, class_name: str, *args: JavaObject) -> JavaObject:
         """A Catalyst expression by its class name."""
         return getattr(self._expressions, class_name)(*args)
@@ -91,11 +97,23 @@ class Catalyst:
 
     def project(self, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
         """A `Project` plan node."""
-        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Project(self.seq(expressions), child)
+        return self.project_seq(self.seq(expressions), child)
+
+    def project_seq(self, expressions: JavaObject, child: JavaObject) -> JavaObject:
+        """A `Project` plan node of expressions that are a Scala `Seq` already."""
+        return self._project(expressions, child)
 
     def dataset(self, session: JavaObject, plan: JavaObject) -> JavaObject:
         """A (classic) Dataset of a logical plan in a JVM session."""
-        return self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+        return self._dataset.ofRows(session, plan)
+
+    @cached_property
+    def _project(self) -> Any:
+        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+
+    @cached_property
+    def _dataset(self) -> Any:
+        return self.jvm.org.apache.spark.sql.classic.Dataset
 
     def rebuild(self, node: JavaObject, new_children: list[JavaObject]) -> JavaObject:
         """The same node over other children."""

@@ -44,6 +44,25 @@ class Receipt:
         raw_head = receipt[end:]
         return cls(agent, _native.Head(raw_head), raw_head)
 
+    @classmethod
+    def parse_all(cls, receipts: bytes) -> list[Receipt]:
+        """Receipts one after the other, each behind its length (int32, little endian).
+
+        Raises:
+            InvalidInputError, CorruptBlockError: as `parse`.
+        """
+        found, at = [], 0
+        while at < len(receipts):
+            if at + _LENGTH.size > len(receipts):
+                raise InvalidInputError(f"{len(receipts) - at} bytes are left after the last receipt")
+            (length,) = _LENGTH.unpack_from(receipts, at)
+            at += _LENGTH.size
+            if not 0 <= length <= len(receipts) - at:
+                raise InvalidInputError(f"a receipt of {length} bytes where {len(receipts) - at} are left")
+            found.append(cls.parse(receipts[at : at + length]))
+            at += length
+        return found
+
 
 def receipt_bytes(agent: AgentDescriptor, raw_head: bytes) -> bytes:
     """The bytes that `Receipt.parse` reads."""

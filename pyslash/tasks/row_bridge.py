@@ -54,7 +54,7 @@ class RowBridge:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
         """
         self._session = session
-        self._method = self._find()
+        self._bridge = self._find()
 
     def update(
         self,
@@ -89,34 +89,28 @@ class RowBridge:
             Py4JJavaError: Spark's own failures, as Spark raises them: a user's bad row, a cancelled job.
         """
         execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
-        arguments = [
-            execution,
-            plan_text,
-            watermark_us,
-            query,
-            epoch,
-            secret,
-            arena_bytes,
-            python,
-            _python_path(),
-            runtime_dir,
-            start_timeout_seconds,
-        ]
-        gateway = self._session.sparkContext._gateway
-        assert gateway is not None
-        array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
-        for position, argument in enumerate(arguments):
-            array[position] = argument
         try:
-            receipts = self._method.invoke(None, array)
+            receipts = self._bridge.update(
+                execution,
+                plan_text,
+                watermark_us,
+                query,
+                epoch,
+                secret,
+                arena_bytes,
+                python,
+                _python_path(),
+                runtime_dir,
+                start_timeout_seconds,
+            )
         except Py4JJavaError as failure:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
-        return [Receipt.parse(bytes(receipt)) for receipt in receipts]
+        return Receipt.parse_all(bytes(receipts))
 
     def _find(self) -> Any:
-        """`Bridge.update`, through the loader that sees what ADD JAR added: the driver's own class path does not."""
+        """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""
         jvm: Any = self._session._jvm
         loader = self._session._jsparkSession.sharedState().jarClassLoader()
         path = jar_path()
@@ -124,10 +118,9 @@ class RowBridge:
             if path.name not in {str(url).rpartition("/")[2] for url in loader.getURLs()}:
                 # The path is quoted: it may hold blanks.
                 self._session.sql(f"ADD JAR '{path}'")
-            bridge = jvm.java.lang.Class.forName(_BRIDGE, True, loader)
+            return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
         except Py4JJavaError as failure:
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
-        return next(method for method in bridge.getMethods() if method.getName() == "update")
 
 
 def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:

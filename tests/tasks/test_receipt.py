@@ -49,3 +49,13 @@ def test_a_descriptor_has_its_fields_and_types(field: str) -> None:
     for bad in ({**record, field: None}, {**record, field: [1]}, {**record, "more": 1}):
         with pytest.raises(ValueError, match="descriptor"):
             AgentDescriptor.from_json(__import__("json").dumps(bad))
+
+
+def test_several_receipts_come_back_in_their_order(head: bytes) -> None:
+    one = receipt_bytes(AGENT, head)
+    joined = b"".join(len(each).to_bytes(4, "little") + each for each in (one, one))
+    assert [(each.agent, each.raw_head) for each in Receipt.parse_all(joined)] == [(AGENT, head)] * 2
+    assert Receipt.parse_all(b"") == []
+    for length in (1, 3, 4, len(one), len(one) + 5, len(joined) - 1):
+        with pytest.raises((InvalidInputError, CorruptBlockError)):
+            Receipt.parse_all(joined[:length])

@@ -1,20 +1,20 @@
 package io.pyslash;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.QueryExecution;
 
-/** The driver's door to the row bridge; called from Python by reflection, hence with plain arguments. */
+/** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
-  private Bridge() {}
-
   /**
    * Runs one update job over the rows of a query, columns = event time and the plan's columns in order; returns one
-   * receipt a partition.
+   * receipt a partition, each behind its length (int32, little endian).
    */
-  public static List<byte[]> update(
+  public byte[] update(
       QueryExecution rows,
       String planText,
       long watermarkMicros,
@@ -39,6 +39,15 @@ public final class Bridge {
             runtimeDirectory,
             startTimeoutSeconds);
     JavaRDD<InternalRow> partitions = rows.toRdd().toJavaRDD();
-    return partitions.mapPartitions(new UpdateTask(order, rows.executedPlan().schema())).collect();
+    return join(partitions.mapPartitions(new UpdateTask(order, rows.executedPlan().schema())).collect());
+  }
+
+  private static byte[] join(List<byte[]> receipts) {
+    int size = receipts.stream().mapToInt(receipt -> Integer.BYTES + receipt.length).sum();
+    ByteBuffer joined = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
+    for (byte[] receipt : receipts) {
+      joined.putInt(receipt.length).put(receipt);
+    }
+    return joined.array();
   }
 }
