@@ -1,6 +1,6 @@
-"""One application on a master of its own: a stream on pyslash against the oracle; prints what it found as JSON.
+"""One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
 
-python -m tests.cluster.job MASTER FOLDER [key=value of spark.slash.* ...]
+python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", 
 ROWS = 4000
 
 
-def main(master: str, folder: Path, conf: dict[str, str]) -> None:
-    """Run the stream and print the findings on the last line."""
+def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
+    """Run the stream once for each variant and print the list of findings on the last line."""
     spark = (
         SparkSession.builder.master(master)
         .appName("pyslash cluster test")
@@ -31,6 +31,9 @@ def main(master: str, folder: Path, conf: dict[str, str]) -> None:
         .config("spark.executor.memory", "512m")
         .config("spark.sql.files.maxPartitionBytes", "16k")  # several tasks a batch, so that both executors have some
         .config("spark.slash.arena.size", "128m")
+        .config("spark.cores.max", "2")  # both executors, before the first job starts
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
@@ -46,10 +49,12 @@ def main(master: str, folder: Path, conf: dict[str, str]) -> None:
         stream.add(pa.table(table, SCHEMA))
     window = F.window("ts", "10 seconds", "5 seconds")
     calls = [F.sum("v"), F.count("*"), F.max("s"), F.avg("v")]
-    outcome = run(stream.read().groupBy(window, "k").agg(*calls), folder, **conf)
     expected = stream.oracle(window, [F.col("k")], calls).collect()
-    print(
-        json.dumps(
+    findings = []
+    for index, conf in enumerate(variants):
+        query = stream.read().groupBy(window, "k").agg(*calls)
+        outcome = run(query, folder / f"variant-{index}", **conf)
+        findings.append(
             {
                 "rows": len(outcome.rows),
                 "differences": list(differences(outcome.rows, expected, 1))[:5],
@@ -61,9 +66,10 @@ def main(master: str, folder: Path, conf: dict[str, str]) -> None:
                 },
             }
         )
-    )
+    print(json.dumps(findings))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), dict(pair.split("=", 1) for pair in sys.argv[3:]))
+    given = [dict(pair.split("=", 1) for pair in variant.split(",")) for variant in sys.argv[3:]]
+    main(sys.argv[1], Path(sys.argv[2]), given)

@@ -15,37 +15,34 @@ from tests.cluster.standalone import standalone_cluster
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_job(master: str, folder: Path, **conf: str) -> dict[str, Any]:
+def run_job(master: str, folder: Path, *variants: dict[str, str]) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.cluster.job", master, str(folder)]
-    command += [f"{name}={value}" for name, value in conf.items()]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    command += [",".join(f"{name}={value}" for name, value in variant.items()) for variant in variants]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    findings: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    for found in findings:
+        assert found["differences"] == []
+        assert found["rows"] > 1000
+        assert found["agents"] == 2
+    return findings
 
 
-@pytest.mark.parametrize(
-    ("ingest", "transport"), [("rows", "shm"), ("rows", "tcp"), ("arrow", "auto")], ids=lambda value: str(value)
-)
-def test_local_cluster(tmp_path: Path, ingest: str, transport: str) -> None:
+@pytest.mark.timeout(420)
+def test_local_cluster(tmp_path: Path) -> None:
     # No merge in the driver: both merge tasks read from both agents.
-    conf = {"ingest": ingest, "transport": transport, "merge.driverBytes": "0"}
-    found = run_job("local-cluster[2,1,1024]", tmp_path, **conf)
-    assert found["differences"] == []
-    assert found["rows"] > 1000
-    assert found["agents"] == 2
-    used, unused = ("tcp", "shm") if transport == "tcp" else ("shm", "tcp")
-    assert found["bytes_read"][used] > 0
-    assert found["bytes_read"][unused] == 0
+    ways = [("rows", "shm"), ("rows", "tcp"), ("arrow", "auto")]
+    variants = [{"ingest": ingest, "transport": transport, "merge.driverBytes": "0"} for ingest, transport in ways]
+    for (_, transport), found in zip(ways, run_job("local-cluster[2,1,1024]", tmp_path, *variants), strict=True):
+        used, unused = ("tcp", "shm") if transport == "tcp" else ("shm", "tcp")
+        assert found["bytes_read"][used] > 0
+        assert found["bytes_read"][unused] == 0
 
 
 @pytest.mark.timeout(600)
 def test_standalone_cluster(tmp_path: Path) -> None:
+    variants = [{"transport": "tcp", "merge.driverBytes": "0"}, {"merge.driverBytes": "64m"}]
     with standalone_cluster(tmp_path) as master:
-        by_tasks = run_job(master, tmp_path / "tasks", transport="tcp", **{"merge.driverBytes": "0"})
-        by_driver = run_job(master, tmp_path / "driver", **{"merge.driverBytes": "64m"})
-    for found in (by_tasks, by_driver):
-        assert found["differences"] == []
-        assert found["agents"] == 2
+        by_tasks, by_driver = run_job(master, tmp_path, *variants)
     assert by_tasks["bytes_read"]["tcp"] > 0
     assert "driver" in by_driver["merged_by"]
