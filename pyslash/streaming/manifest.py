@@ -11,6 +11,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
@@ -129,6 +130,6 @@ def _file_manager(jvm: Any) -> Any:
     streaming = jvm.org.apache.spark.sql.execution.streaming
     for package in (streaming.checkpointing, streaming):
         candidate = package.CheckpointFileManager
-        if hasattr(candidate, "create"):
+        if isinstance(candidate, JavaClass):  # py4j takes any other name for a package's
             return candidate
     raise StateLostError("this Spark has no CheckpointFileManager where pyslash knows to look for it")

@@ -86,7 +86,7 @@ class RowBridge:
 
         Raises:
             ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
-            Py4JJavaError: Spark's own failures, as Spark raises them: a user's bad row, a cancelled job.
+            PySparkException, Py4JJavaError: Spark's own failures, as PySpark raises them: a bad row, a cancelled job.
         """
         execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
         try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -167,7 +168,7 @@ def test_a_job_that_fails_in_its_rows_is_spark_s_error_and_leaves_nothing(
         "a bad row": rows.select(F.timestamp_seconds(F.col("id") % 60), "id", F.udf(refuse, "bigint")("id")),
     }
     for message, df in failing.items():
-        with pytest.raises(Py4JJavaError, match=message):
+        with pytest.raises((PySparkException, Py4JJavaError), match=message):
             updates.run(df, plan_text(BY_NUMBER[0]))
     with updates.client(agent) as client:
         client.discard(0)  # what other tasks of the jobs published
@@ -260,7 +261,8 @@ from pyslash.tasks.row_bridge import RowBridge
 from tests.tasks.update_case import BEGINNING, BY_STRING, committed, merged, plan_text, spark_answer
 
 session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-    .config("spark.sql.session.timeZone", "UTC").config("spark.driver.host", "127.0.0.1").getOrCreate())
+    .config("spark.sql.session.timeZone", "UTC").config("spark.driver.host", "127.0.0.1").config("spark.cores.max", "2")
+    .config("spark.scheduler.minRegisteredResourcesRatio", "1.0").getOrCreate())
 lines, columns, key = BY_STRING
 plan, query, secret = plan_text(lines), secrets.token_bytes(16), secrets.token_bytes(32)
 rows = session.read.parquet(sys.argv[1]).repartition(4)
