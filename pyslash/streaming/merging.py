@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
 from pyslash.plan import AggregationPlan
@@ -26,7 +28,7 @@ class Merging:
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
-        self._schema: pa.Schema = to_arrow_schema(plan.result_schema, timezone="UTC")
+        self._schema: pa.Schema = _arrow_schema(plan.result_schema)
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
 
@@ -93,6 +95,12 @@ class _Counts(AccumulatorParam[dict[str, int]]):
 
 def _count_into(counts: Any, transport: str, size: int) -> None:
     counts.add({transport: size})
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Timestamps in UTC, as Spark 4.0 has them and later releases are to be told."""
+    options = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **options)
 
 
 def _local(session: SparkSession, rows: pa.Table, plan: AggregationPlan) -> DataFrame:
