@@ -49,6 +49,10 @@ class StateLostError(SlashError):
     """Partial window state is out of reach, or was written by another kind of query."""
 
 
+class FencedError(SlashError):
+    """Another driver has gone on with this query's checkpoint."""
+
+
 class PlanMismatchError(SlashError):
     """A checkpoint's state was made by another aggregation."""
 

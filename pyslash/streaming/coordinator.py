@@ -39,6 +39,7 @@ class Coordinator:
         self._timeout = timeout_seconds
         self._clients: dict[str, AgentClient] = {}
         self._live: dict[str, list[LiveBlock]] = {}
+        self._released: int | None = None
         self.used_bytes = 0
 
     @property
@@ -80,7 +81,9 @@ class Coordinator:
 
     def release(self, before_pane: int) -> None:
         """Panes below `before_pane` are needed no more."""
-        self._each(lambda client: client.release(before_pane))
+        if before_pane != self._released:
+            self._each(lambda client: client.release(before_pane))
+            self._released = before_pane
 
     @contextmanager
     def discard_on_failure(self, epoch: int) -> Iterator[None]:

@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.conf import Conf
 from pyslash.errors import StateLostError
 from pyslash.plan import AggregationPlan
+from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.ingest import Ingest
-from pyslash.streaming.manifest import Manifest, ManifestLog
+from pyslash.streaming.manifest import MANIFESTS, Manifest, ManifestLog
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
@@ -86,7 +87,7 @@ class EpochRunner:
         query_id = execution.query_id
         self.progress = ProgressLog(str(query_id), self._conf.progress_retained)
         coordinator = Coordinator(query_id.bytes, self.plan.text, self._secret, self._conf.agent_call_timeout)
-        manifests = ManifestLog(session, execution.checkpoint)
+        manifests = ManifestLog(checkpoint_files(session, execution.checkpoint, MANIFESTS))
         last = self._recover(manifests, coordinator, epoch)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
         self._merging = Merging(self.plan, self._conf, coordinator)

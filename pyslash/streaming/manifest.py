@@ -1,7 +1,7 @@
 """Manifests: one small file an epoch, under the query's checkpoint, that says which blocks the epoch consists of.
 
-A manifest is created exclusively and atomically, by the same `CheckpointFileManager` that Spark uses for its offset
-log on this file system. Once it exists the epoch's rows are fixed: a replay reads it instead of updating again.
+A manifest is created exclusively and atomically. Once it exists the epoch's rows are fixed: a replay reads it instead
+of updating again.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from py4j.java_gateway import JavaClass
-from pyspark.sql import SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.errors import PlanMismatchError, StateLostError
+from pyslash.errors import FencedError, PlanMismatchError, StateLostError
+from pyslash.streaming.checkpoint_files import CheckpointFiles
 
 FORMAT = 1
-DIRECTORY = "slash/manifests"
+MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 # As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).
 RETAINED = 100
 
@@ -68,19 +65,12 @@ class Manifest:
 class ManifestLog:
     """The manifests of one checkpoint."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
-        self._root = jvm.org.apache.hadoop.fs.Path(checkpoint, DIRECTORY)
-        self._files = _file_manager(jvm).create(self._root, configuration)
-        if not self._files.exists(self._root):
-            self._files.mkdirs(self._root)
+    def __init__(self, files: CheckpointFiles) -> None:
+        self._files = files
 
     def epochs(self) -> list[int]:
         """Epochs that have a manifest, ascending."""
-        names = (str(status.getPath().getName()) for status in self._files.list(self._root))
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(name) for name in self._files.names() if name.isdigit())
 
     def read(self, epoch: int, plan: str) -> Manifest | None:
         """The manifest of an epoch, or None.
@@ -89,15 +79,11 @@ class ManifestLog:
             PlanMismatchError: it was written for another plan.
             StateLostError: it cannot be read.
         """
-        path = self._path(epoch)
-        if not self._files.exists(path):
+        data = self._files.read(str(epoch))
+        if data is None:
             return None
-        stream = self._files.open(path)
-        try:
-            data = bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        finally:
-            stream.close()
-        manifest = Manifest.decode(data, str(path))
+        path = self._files.path(str(epoch))
+        manifest = Manifest.decode(data, path)
         if manifest.plan != plan:
             raise PlanMismatchError(
                 f"{path} was written for another query:\n{manifest.plan}but this query is\n{plan}"
@@ -106,30 +92,20 @@ class ManifestLog:
         return manifest
 
     def create(self, manifest: Manifest) -> None:
-        """Write an epoch's manifest; fails if it exists."""
-        stream = self._files.createAtomic(self._path(manifest.epoch), False)
+        """Write an epoch's manifest.
+
+        Raises:
+            FencedError: it exists: another driver runs the same query.
+        """
         try:
-            stream.write(bytearray(manifest.encode()))
-            stream.close()
-        except Exception:
-            stream.cancel()
-            raise
+            self._files.create(str(manifest.epoch), manifest.encode())
+        except FileExistsError as error:
+            raise FencedError(
+                f"{self._files.path(str(manifest.epoch))} has been written since this query began the epoch: another "
+                "driver runs on the same checkpoint. Stop one of them, or give each its own checkpointLocation."
+            ) from error
 
     def purge(self, epoch: int) -> None:
         """Delete the manifest that falls out of retention when `epoch` begins."""
-        old = self._path(epoch - RETAINED)
-        if epoch >= RETAINED and self._files.exists(old):
-            self._files.delete(old)
-
-    def _path(self, epoch: int) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._root, str(epoch))
-
-
-def _file_manager(jvm: Any) -> Any:
-    """Spark's `CheckpointFileManager` object; it has moved between 4.0 and 4.1."""
-    streaming = jvm.org.apache.spark.sql.execution.streaming
-    for package in (streaming.checkpointing, streaming):
-        candidate = package.CheckpointFileManager
-        if isinstance(candidate, JavaClass):  # py4j takes any other name for a package's
-            return candidate
-    raise StateLostError("this Spark has no CheckpointFileManager where pyslash knows to look for it")
+        if epoch >= RETAINED:
+            self._files.delete(str(epoch - RETAINED))

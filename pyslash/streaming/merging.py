@@ -29,6 +29,7 @@ class Merging:
         self._conf = conf
         self._coordinator = coordinator
         self._schema: pa.Schema = _arrow_schema(plan.result_schema)
+        self._nothing: DataFrame | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
 
@@ -41,7 +42,9 @@ class Merging:
         """
         if not windows:
             progress.merged_by = "none"
-            return _local(session, self._schema.empty_table(), self._plan)
+            if self._nothing is None:
+                self._nothing = _local(session, self._schema.empty_table(), self._plan)
+            return self._nothing
         panes = (windows[0], windows[-1] + self._plan.window.size_us)
         holding = [block for block in blocks if block.head.ranges(*panes, 0, PREFIXES)]
         request = MergeRequest(

@@ -1,0 +1,152 @@
+"""Small files of a checkpoint, each created exclusively and seen whole or not at all.
+
+A local disk is reached directly: by way of Hadoop, which has no native library in a PySpark from a package, each file
+costs a forked `chmod`. Any other file system is reached by the `CheckpointFileManager` that Spark uses for its own
+offset log, with the credentials that Spark already has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from pyslash.errors import StateLostError
+
+
+class CheckpointFiles(Protocol):
+    """The files of one folder, by their names."""
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+
+    def names(self) -> list[str]:
+        """The names of all complete files, in any order."""
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None if there is no such file."""
+
+    def create(self, name: str, content: bytes) -> None:
+        """Write a file.
+
+        Raises:
+            FileExistsError: it exists.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+
+def checkpoint_files(spark: SparkSession, checkpoint: str, folder: str) -> CheckpointFiles:
+    """The files in `folder` of a checkpoint location (a Hadoop path); the folder is made."""
+    # Hadoop writes its paths without quoting.
+    if local := re.fullmatch(r"file:(?://)?(/.*)", checkpoint):
+        return LocalFiles(Path(local.group(1)) / folder)
+    return SparkFiles(spark, checkpoint, folder)
+
+
+class LocalFiles:
+    """A folder of this host."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def path(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def names(self) -> list[str]:
+        return [entry.name for entry in os.scandir(self._folder) if not entry.name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def create(self, name: str, content: bytes) -> None:
+        hidden = self._folder / f".{name}.{uuid4().hex}"
+        try:
+            with hidden.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(hidden, self._folder / name)  # unlike a rename, refuses a name that is taken
+        finally:
+            hidden.unlink(missing_ok=True)
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def delete(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class SparkFiles:
+    """A folder on a file system that Hadoop reaches."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str, folder: str) -> None:
+        jvm: Any = spark._jvm
+        self._path_class = jvm.org.apache.hadoop.fs.Path
+        self._streams = jvm.org.apache.commons.io.IOUtils
+        self._root = self._path_class(checkpoint, folder)
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        self._files = _file_manager(jvm).create(self._root, configuration)
+        if not self._files.exists(self._root):
+            self._files.mkdirs(self._root)
+
+    def path(self, name: str) -> str:
+        return str(self._path(name))
+
+    def names(self) -> list[str]:
+        found = (str(status.getPath().getName()) for status in self._files.list(self._root))
+        return [name for name in found if not name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        path = self._path(name)
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return bytes(self._streams.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def create(self, name: str, content: bytes) -> None:
+        try:
+            stream = self._files.createAtomic(self._path(name), False)
+            try:
+                stream.write(bytearray(content))
+                stream.close()
+            except Exception:
+                stream.cancel()
+                raise
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
+                raise FileExistsError(self.path(name)) from error
+            raise
+
+    def delete(self, name: str) -> None:
+        if self._files.exists(self._path(name)):
+            self._files.delete(self._path(name))
+
+    def _path(self, name: str) -> Any:
+        return self._path_class(self._root, name)
+
+
+def _file_manager(jvm: Any) -> Any:
+    """Spark's `CheckpointFileManager` object; it has moved between 4.0 and 4.1."""
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    for package in (streaming.checkpointing, streaming):
+        candidate = package.CheckpointFileManager
+        if isinstance(candidate, JavaClass):  # py4j takes any other name for a package's
+            return candidate
+    raise StateLostError("this Spark has no CheckpointFileManager where pyslash knows to look for it")
