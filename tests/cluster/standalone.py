@@ -1,4 +1,7 @@
-"""A Spark standalone cluster on loopback: one master, two workers of one core each."""
+"""A Spark standalone cluster on loopback: one master, two workers of one core each.
+
+Each worker has an address of its own, and so is a host of its own to Spark: speculation never uses the same host twice.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,45 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
     port, web = _free_port(), _free_port()
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**os.environ, "SPARK_HOME": str(home)}
     processes: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, *arguments: str) -> None:
+    def start(name: str, host: str, *arguments: str) -> None:
         log = (folder / f"{name}.log").open("wb")
         command = [str(home / "bin" / "spark-class"), *arguments]
         processes.append(
-            subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+            subprocess.Popen(
+                command,
+                env={**environment, "SPARK_LOCAL_IP": host},
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                start_new_session=True,
+            )
         )
 
     deploy = "org.apache.spark.deploy"
     url = f"spark://127.0.0.1:{port}"
     try:
-        start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
+        start(
+            "master",
+            "127.0.0.1",
+            f"{deploy}.master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--webui-port",
+            str(web),
+        )
         for index in range(workers):
+            host = f"127.0.0.{index + 1}"
             start(
                 f"worker-{index}",
+                host,
                 f"{deploy}.worker.Worker",
                 "--host",
-                "127.0.0.1",
+                host,
                 "--cores",
                 "1",
                 "--memory",

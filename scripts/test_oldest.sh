@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook and every sink.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+oldest=4.0.0
+folder=build/pyspark-$oldest
+
+if ! [ -e "$folder/.complete" ]; then
+  rm -rf "$folder"
+  pip install --quiet --disable-pip-version-check --target "$folder" "pyspark==$oldest"
+  touch "$folder/.complete"
+fi
+printf '\n== pytest on PySpark %s\n' "$oldest"
+export PYTHONPATH="$PWD/$folder${PYTHONPATH:+:$PYTHONPATH}"
+python -c "import pyspark; assert pyspark.__version__ == '$oldest', pyspark.__version__"
+pytest -p no:cacheprovider tests/plan tests/streaming/test_hook.py
