@@ -16,7 +16,8 @@ import pyarrow.flight as flight
 from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, body
+from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, Request, Write, body
 from pyslash.agent.token import headers
 
 Via = Literal["unix", "tcp"]
@@ -132,6 +133,21 @@ class AgentClient:
                 raise errors.AgentError(f"{self.descriptor}: a read got a longer stream than it asked for")
             return buffers
 
+    def write(self, offset: int, data: Any) -> None:
+        """Puts `data` (buffer protocol) where the agent has reserved room: `offset` in its arena."""
+        source = pa.py_buffer(data)
+        ticket = Write(offset, source.size, self.descriptor.incarnation)
+        with self._named(f"write of {source.size} bytes"):
+            put, answer = self._flight.do_put(
+                flight.FlightDescriptor.for_command(body(ticket)), SCHEMA, self._options()
+            )
+            with put:
+                for message, _ in messages(source):
+                    put.write_batch(message)
+                put.done_writing()
+                # Only the end of the answer says that the agent has taken all of it.
+                answer.read()
+
     def _filled(self, pieces: Iterator[pa.Buffer], length: int) -> pa.Buffer:
         # A message's body lies wherever gRPC put it; readers of a block rely on its alignment.
         whole = pa.allocate_buffer(length)
@@ -144,7 +160,7 @@ class AgentClient:
             filled += piece.size
         return whole
 
-    def _act(self, name: str, request: Commit | Discard | Release | Logs | Empty) -> dict[str, Any]:
+    def _act(self, name: str, request: Request) -> dict[str, Any]:
         with self._named(name):
             results = list(self._flight.do_action(flight.Action(name, body(request)), self._options()))
         if len(results) != 1:

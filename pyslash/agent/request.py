@@ -82,6 +82,15 @@ class Read:
     incarnation: str
 
 
+@dataclass(frozen=True)
+class Write:
+    """The descriptor of a DoPut: `length` bytes follow, for [offset, offset + length) of the arena."""
+
+    offset: int
+    length: int
+    incarnation: str
+
+
 _FORMS: dict[type, dict[str, Check]] = {
     Commit: {
         "epoch": _integer(0, _INT64 - 1),
@@ -93,9 +102,11 @@ _FORMS: dict[type, dict[str, Check]] = {
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
     Read: {"offset": _UNSIGNED, "ranges": _list_of(_range, MAX_RANGES), "incarnation": _text(32)},
+    Write: {"offset": _UNSIGNED, "length": _integer(1, _INT64), "incarnation": _text(32)},
 }
 
-Form = TypeVar("Form", Commit, Discard, Release, Logs, Empty, Read)
+Request = Commit | Discard | Release | Logs | Empty | Read | Write
+Form = TypeVar("Form", Commit, Discard, Release, Logs, Empty, Read, Write)
 
 
 def parse(form: type[Form], body: bytes) -> Form:
@@ -121,6 +132,6 @@ def parse(form: type[Form], body: bytes) -> Form:
     return form(**record)
 
 
-def body(form: Commit | Discard | Release | Logs | Empty | Read) -> bytes:
+def body(form: Request) -> bytes:
     """The bytes that `parse` reads."""
     return json.dumps(form.__dict__, separators=(",", ":")).encode()

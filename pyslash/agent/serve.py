@@ -96,7 +96,7 @@ def _open(order: _Order) -> list[Any]:
     runtime.remove_agent_files()
     incarnation = secrets.token_bytes(16)
     fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC)
-    state = AgentState(_native.Arena.create(fd, order.arena_bytes, incarnation), incarnation)
+    state = AgentState(_native.Arena.create(fd, order.arena_bytes, incarnation), fd, incarnation)
     compactor = Compactor(state)
     bracketed = f"[{order.host}]" if ":" in order.host else order.host
     servers = [

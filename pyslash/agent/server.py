@@ -1,7 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block: the
-`tcp` transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block,
+DoPut takes a replica's bytes: the `tcp` transport. The name of the error's class travels as the Flight error's extra
+info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -18,13 +19,10 @@ import pyarrow.flight as flight
 
 from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, parse
+from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, Write, parse
 from pyslash.agent.state import AgentState
 from pyslash.errors import SlashError
-
-# Small enough that a message's copies stay in cache-sized buffers, large enough that its overhead does not show.
-_MESSAGE_BYTES = 4 << 20
-_SCHEMA = pa.schema([pa.field("bytes", pa.large_binary(), nullable=False)])
 
 _log = logging.getLogger(__name__)
 
@@ -92,20 +90,26 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         except SlashError as error:
             _log.warning("query %s: read refused: %s", query.hex()[:8], error)
             raise _flight_error(error) from None
-        return flight.GeneratorStream(_SCHEMA, self._messages(request.offset, views))
+        return flight.GeneratorStream(SCHEMA, self._messages(request.offset, views))
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Bytes into a range that this agent has reserved, in messages of one large_binary value each."""
+        query = context.get_middleware("caller").query
+        try:
+            request = parse(Write, bytes(descriptor.command or b""))
+            pieces = (chunk.data.column(0)[0].as_buffer() for chunk in reader)
+            self._state.write(query, request, pieces)
+        except SlashError as error:
+            _log.warning("query %s: write refused: %s", query.hex()[:8], error)
+            raise _flight_error(error) from None
 
     def _messages(self, offset: int, views: list[Any]) -> Iterator[pa.RecordBatch]:
         served = 0
         try:
             for view in views:
-                data = pa.py_buffer(view)
-                for start in range(0, data.size, _MESSAGE_BYTES):
-                    piece = data.slice(start, min(_MESSAGE_BYTES, data.size - start))
-                    served += piece.size
-                    bounds = pa.array([0, piece.size], pa.int64()).buffers()[1]
-                    yield pa.record_batch(
-                        [pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, piece])], schema=_SCHEMA
-                    )
+                for message, size in messages(pa.py_buffer(view)):
+                    served += size
+                    yield message
         finally:
             self._state.unpin(offset, served)
 

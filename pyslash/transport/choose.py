@@ -28,7 +28,7 @@ class Transports:
 
     def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
         """Nothing is mapped or connected yet."""
-        self._shm = ShmTransport()
+        self._shm = ShmTransport(query)
         self._tcp = TcpTransport(query, token, timeout_seconds)
 
     def choose(self, peer: AgentDescriptor, mode: str = "auto") -> Choice:

@@ -1,0 +1,56 @@
+"""An agent inside the test's own process, so that a test can reserve blocks as the agent does."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyslash import _native
+from pyslash.agent import process
+from pyslash.agent.compaction import Compactor
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.server import AgentServer
+from pyslash.agent.state import AgentState
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """A served arena and what peers know of it."""
+
+    descriptor: AgentDescriptor
+    arena: _native.Arena
+
+
+@contextmanager
+def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20) -> Iterator[InProcess]:
+    """Serves until the end of the block."""
+    incarnation = secrets.token_bytes(16)
+    fd = os.memfd_create("pyslash-test-arena", os.MFD_CLOEXEC)
+    arena = _native.Arena.create(fd, arena_bytes, incarnation)
+    state = AgentState(arena, fd, incarnation)
+    log = folder / "agent.log"
+    log.touch()
+    server = AgentServer("grpc+tcp://127.0.0.1:0", secret, state, Compactor(state), log)
+    started = process.start_time(os.getpid())
+    assert started is not None
+    descriptor = AgentDescriptor(
+        pid=os.getpid(),
+        start_time=started,
+        fd=fd,
+        arena_bytes=arena_bytes,
+        incarnation=incarnation.hex(),
+        socket=str(folder / "none.sock"),
+        host="127.0.0.1",
+        port=server.port,
+        boot_id=process.boot_id(),
+        log=str(log),
+    )
+    try:
+        yield InProcess(descriptor, arena)
+    finally:
+        server.shutdown()
+        os.close(fd)
