@@ -90,34 +90,34 @@ class AgentClient:
 
     def commit(self, epoch: int, offsets: list[int], plan: str) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        answer = self._act("commit", Commit(epoch, offsets, plan))
+        answer = self.act("commit", Commit(epoch, offsets, plan))
         return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
     def release(self, before_pane: int) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
-        return int(self._act("release", Release(before_pane))["freed"])
+        return int(self.act("release", Release(before_pane))["freed"])
 
     def discard(self, epoch: int) -> int:
         """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""
-        return int(self._act("discard", Discard(epoch))["freed"])
+        return int(self.act("discard", Discard(epoch))["freed"])
 
     def drop(self) -> int:
         """Frees all of the query, for good; how many blocks."""
-        return int(self._act("drop", Empty())["freed"])
+        return int(self.act("drop", Empty())["freed"])
 
     def describe(self) -> Described:
         """What the agent holds of the query."""
-        answer = self._act("describe", Empty())
+        answer = self.act("describe", Empty())
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
         return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""
-        return self._act("stats", Empty())
+        return self.act("stats", Empty())
 
     def logs(self, last_bytes: int = 65536) -> str:
         """The end of the agent's log."""
-        return str(self._act("logs", Logs(last_bytes))["text"])
+        return str(self.act("logs", Logs(last_bytes))["text"])
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block, each in 64-byte aligned memory of its own."""
@@ -160,9 +160,11 @@ class AgentClient:
             filled += piece.size
         return whole
 
-    def _act(self, name: str, request: Request) -> dict[str, Any]:
+    def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
+        """Any action; the answer's fields. What has a method of its own above is better called by it."""
+        options = self._options(timeout_seconds)
         with self._named(name):
-            results = list(self._flight.do_action(flight.Action(name, body(request)), self._options()))
+            results = list(self._flight.do_action(flight.Action(name, body(request)), options))
         if len(results) != 1:
             raise errors.AgentError(
                 f"{self.descriptor}: {name} was answered with {len(results)} messages instead of one"
@@ -170,8 +172,8 @@ class AgentClient:
         answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
         return answer
 
-    def _options(self) -> flight.FlightCallOptions:
-        return flight.FlightCallOptions(timeout=self._timeout, headers=self._headers)
+    def _options(self, timeout_seconds: float | None = None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=timeout_seconds or self._timeout, headers=self._headers)
 
     @contextmanager
     def _named(self, what: str) -> Iterator[None]:

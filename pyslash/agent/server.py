@@ -1,8 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block,
-DoPut takes a replica's bytes: the `tcp` transport. The name of the error's class travels as the Flight error's extra
-info; `client` raises it again.
+Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs, and what `verbs` answers. DoGet
+streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the error's class travels as
+the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,23 @@ import pyarrow.flight as flight
 from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
 from pyslash.agent.messages import SCHEMA, messages
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, Write, parse
+from pyslash.agent.request import (
+    Commit,
+    Conceal,
+    Connect,
+    Discard,
+    Disconnect,
+    Empty,
+    Expose,
+    Logs,
+    Read,
+    Release,
+    Renew,
+    Write,
+    parse,
+)
 from pyslash.agent.state import AgentState
+from pyslash.agent.verbs import VerbsEndpoint
 from pyslash.errors import SlashError
 
 _log = logging.getLogger(__name__)
@@ -51,8 +66,17 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
     """Listens as soon as it is constructed; `port` is the one that the system chose."""
 
-    def __init__(self, location: str, secret: bytes, state: AgentState, compactor: Compactor, log: Path) -> None:
+    def __init__(
+        self,
+        location: str,
+        secret: bytes,
+        state: AgentState,
+        compactor: Compactor,
+        verbs: VerbsEndpoint,
+        log: Path,
+    ) -> None:
         """On `location`: grpc+unix://… or grpc+tcp://host:0."""
+        self._verbs = verbs
         self._state = state
         self._compactor = compactor
         self._log_file = log
@@ -60,9 +84,14 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
             "commit": self._commit,
             "release": self._release,
             "discard": lambda query, body: state.discard(query, parse(Discard, body)),
-            "drop": lambda query, body: self._plain(body, lambda: state.drop(query)),
+            "drop": self._drop,
             "describe": lambda query, body: self._plain(body, lambda: state.describe(query)),
-            "stats": lambda query, body: self._plain(body, lambda: {**state.stats(), **_process_figures()}),
+            "stats": lambda query, body: self._plain(body, self._stats),
+            "connect": lambda query, body: verbs.connect(query, parse(Connect, body)),
+            "renew": lambda query, body: verbs.renew(query, parse(Renew, body)),
+            "disconnect": lambda query, body: verbs.disconnect(query, parse(Disconnect, body)),
+            "expose": lambda query, body: verbs.expose(query, parse(Expose, body)),
+            "conceal": lambda query, body: verbs.conceal(query, parse(Conceal, body)),
             "logs": self._logs,
         }
         super().__init__(location, middleware={"caller": _TokenCheck(secret)})
@@ -122,6 +151,14 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         answer = self._state.release(query, parse(Release, body))
         self._compactor.look()
         return answer
+
+    def _stats(self) -> dict[str, Any]:
+        return {**self._state.stats(), **self._verbs.figures(), **_process_figures()}
+
+    def _drop(self, query: bytes, body: bytes) -> dict[str, Any]:
+        parse(Empty, body)
+        self._verbs.drop(query)
+        return self._state.drop(query)
 
     def _logs(self, query: bytes, body: bytes) -> dict[str, Any]:
         last_bytes = parse(Logs, body).last_bytes

@@ -149,19 +149,16 @@ def _to_stdout() -> Iterator[IO[bytes]]:
 
 
 def _script(command: list[str]) -> str:
-    kept = {
-        name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME", "PYTHONPATH") if name in os.environ
-    }
-    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in kept.items())
+    kept = {name: os.environ.get(name) for name in ("PATH", "HOME", "LANG", "JAVA_HOME", "PYTHONPATH")}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in kept.items() if value)
     return f"cd {shlex.quote(os.getcwd())}\n{exports}exec {shlex.join(command)}\n"
 
 
 def _keep(hosts: list[Host], results: Path) -> None:
+    unneeded = shutil.ignore_patterns("guest", "command", "hosts")
     for number, host in enumerate(hosts, 1):
         into = results if number == 1 else results / f"host{number}"
-        shutil.copytree(
-            host.share, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("guest", "command", "hosts")
-        )
+        shutil.copytree(host.share, into, dirs_exist_ok=True, ignore=unneeded)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Host:
     def __init__(
         self, machine: Machine, number: int, hosts: int, share: Path, link: socket.socket | None, output: int
     ) -> None:
-        """Host `number` of `hosts`; `share` is its /lab, `link` its end of the cable, what it prints goes to `output`."""
+        """Host `number` of `hosts`; `share` is its /lab, `link` its end of the cable, `output` takes its words."""
         self.share = share
         self._console = share / "console.log"
         words = f"console=ttyS0 quiet panic=-1 host={number} hosts={hosts}"
@@ -110,7 +110,7 @@ class Host:
 
 
 def accelerator(machine: Machine, folder: Path) -> str:
-    """`kvm` where a guest truly runs under it, else `tcg`. A device node alone proves nothing, so a guest is started."""
+    """`kvm` where a guest truly runs under it, else `tcg`. A device node alone proves nothing."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

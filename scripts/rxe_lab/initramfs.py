@@ -17,9 +17,8 @@ def initramfs(kernel: Kernel, busybox: Path, init: Path) -> bytes:
     entries.append(("init", stat.S_IFREG | 0o755, init.read_bytes()))
     entries.append(("bin/busybox", stat.S_IFREG | 0o755, busybox.read_bytes()))
     for number, module in enumerate(kernel.load_order()):
-        entries.append(
-            (f"modules/{number:03}_{module.name.split('.ko')[0]}.ko", stat.S_IFREG | 0o644, module_bytes(module))
-        )
+        name = f"modules/{number:03}_{module.name.split('.ko')[0]}.ko"
+        entries.append((name, stat.S_IFREG | 0o644, module_bytes(module)))
     archive = b"".join(_entry(number, *entry) for number, entry in enumerate(entries, 1))
     compressor = zlib.compressobj(1, wbits=31)  # gzip's framing
     return compressor.compress(archive + _entry(0, "TRAILER!!!", 0, b"")) + compressor.flush()

@@ -7,6 +7,7 @@ the connection breaks, the command's whole session is ended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import IO
 
 PORT = 1077
 _STATUS = b"\n\0status "
@@ -84,21 +86,17 @@ def _answer(connection: socket.socket) -> None:
             _end(process)
 
 
-def _end_with(lines: object, process: subprocess.Popen[bytes]) -> None:
+def _end_with(lines: IO[bytes], process: subprocess.Popen[bytes]) -> None:
     # Whoever asked sends nothing more: the end of the stream is their end.
-    try:
-        lines.read()  # type: ignore[attr-defined]
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        lines.read()
     if process.poll() is None:
         _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _own_names() -> dict[str, str]:

@@ -15,6 +15,9 @@ from pyslash.agent.compaction import Compactor
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.server import AgentServer
 from pyslash.agent.state import AgentState
+from pyslash.agent.verbs import VerbsEndpoint
+from pyslash.errors import TransportUnavailableError
+from pyslash.rdma.port import choose_port
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class InProcess:
 
 
 @contextmanager
-def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20) -> Iterator[InProcess]:
+def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20, host: str = "127.0.0.1") -> Iterator[InProcess]:
     """Serves until the end of the block."""
     incarnation = secrets.token_bytes(16)
     fd = os.memfd_create("pyslash-test-arena", os.MFD_CLOEXEC)
@@ -34,7 +37,12 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20) -> Iterato
     state = AgentState(arena, fd, incarnation)
     log = folder / "agent.log"
     log.touch()
-    server = AgentServer("grpc+tcp://127.0.0.1:0", secret, state, Compactor(state), log)
+    try:
+        port, reason = choose_port(host=host), ""
+    except TransportUnavailableError as error:
+        port, reason = None, str(error)
+    verbs = VerbsEndpoint(arena, port, reason)
+    server = AgentServer(f"grpc+tcp://{host}:0", secret, state, Compactor(state), verbs, log)
     started = process.start_time(os.getpid())
     assert started is not None
     descriptor = AgentDescriptor(
@@ -44,10 +52,11 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20) -> Iterato
         arena_bytes=arena_bytes,
         incarnation=incarnation.hex(),
         socket=str(folder / "none.sock"),
-        host="127.0.0.1",
+        host=host,
         port=server.port,
         boot_id=process.boot_id(),
         log=str(log),
+        fabric="" if port is None else port.fabric,
     )
     try:
         yield InProcess(descriptor, arena)

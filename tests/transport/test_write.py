@@ -86,16 +86,20 @@ def test_a_stream_of_another_length_is_refused(standby: InProcess, secret: bytes
     options = flight.FlightCallOptions(
         timeout=10, headers=headers(QUERY, query_token(secret, QUERY), standby.descriptor.incarnation)
     )
+
+    def put(raw: flight.FlightClient, announced: int, sent: int) -> None:
+        command = body(Write(offset, announced, standby.descriptor.incarnation))
+        stream, answer = raw.do_put(flight.FlightDescriptor.for_command(command), SCHEMA, options)
+        with stream:
+            for message, _ in messages(pa.py_buffer(bytes(sent))):
+                stream.write_batch(message)
+            stream.done_writing()
+            answer.read()
+
     with flight.connect(standby.descriptor.tcp_location) as raw:
         for announced, sent in [(100, 99), (99, 100)]:
-            command = body(Write(offset, announced, standby.descriptor.incarnation))
             with pytest.raises(flight.FlightServerError, match="bytes got"):
-                put, answer = raw.do_put(flight.FlightDescriptor.for_command(command), SCHEMA, options)
-                with put:
-                    for message, _ in messages(pa.py_buffer(bytes(sent))):
-                        put.write_batch(message)
-                    put.done_writing()
-                    answer.read()
+                put(raw, announced, sent)
 
 
 @pytest.mark.parametrize("mode", MODES)
