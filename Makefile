@@ -35,7 +35,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 	@scripts/lint.sh --fix
 
 lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." runs something else there
-	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest tests/rdma $(ARGS))'
+	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma))'
 
 bench: setup ## a quick comparison with plain Spark (2 M rows)
 	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)

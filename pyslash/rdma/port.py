@@ -24,6 +24,9 @@ DEVICE_VARIABLE = "PYSLASH_RDMA_DEVICE"
 
 _WANTED = re.compile(r"^([^:]+)(?::(\d+))?(?::(\d+))?$")
 _SIOCGIFNETMASK = 0x891B
+_NO_GID = ":".join(["0000"] * 8)
+# Tables have up to 1024 entries, filled from the front; entries that went leave gaps, but not that long ones.
+_LONGEST_GAP = 64
 
 NetworkOf = Callable[[str, ipaddress.IPv4Address], ipaddress.IPv4Network]
 
@@ -116,11 +119,15 @@ def _gids(device: str, folder: Path, network_of: NetworkOf) -> list[Port]:
     if layer == "InfiniBand":
         gid, lid = _read(folder / "gids" / "0"), int(_read(folder / "lid"), 16)
         return [Port(device, number, layer, lid, 0, gid, "", "", f"infiniband {gid[:19]}")]
-    found = []
-    for entry in sorted((folder / "gids").iterdir(), key=lambda path: int(path.name)):
-        if _read(folder / "gid_attrs" / "types" / entry.name) != "RoCE v2":
+    found, empty = [], 0
+    for name in sorted(os.listdir(folder / "gids"), key=int):
+        gid = _read(folder / "gids" / name)
+        empty = empty + 1 if gid in ("", _NO_GID) else 0
+        if empty == _LONGEST_GAP:
+            break
+        if empty or _read(folder / "gid_attrs" / "types" / name) != "RoCE v2":
             continue
-        gid, netdev = _read(entry), _read(folder / "gid_attrs" / "ndevs" / entry.name)
+        netdev = _read(folder / "gid_attrs" / "ndevs" / name)
         address = ipaddress.IPv6Address(gid)
         if address.ipv4_mapped is not None:
             rank, text, network = 0, str(address.ipv4_mapped), str(network_of(netdev, address.ipv4_mapped))
@@ -129,7 +136,7 @@ def _gids(device: str, folder: Path, network_of: NetworkOf) -> list[Port]:
             rank, text, network = 2, str(address), f"{address} alone"
         else:
             rank, text, network = 1, str(address), str(ipaddress.IPv6Network((address, 64), strict=False))
-        found.append((rank, Port(device, number, layer, 0, int(entry.name), gid, netdev, text, f"roce {network}")))
+        found.append((rank, Port(device, number, layer, 0, int(name), gid, netdev, text, f"roce {network}")))
     return [port for _, port in sorted(found, key=lambda pair: pair[0])]
 
 

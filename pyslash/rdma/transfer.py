@@ -17,7 +17,7 @@ MESSAGE_BYTES = 1 << 20
 # One completion for so many requests: each costs about a microsecond to take.
 _SIGNAL_EVERY = 8
 _POLL_MOST = 16
-# How long to poll without a pause after the last completion, and how long a pause is.
+# How long to poll without a pause after the last completion, and how long a pause is from then on.
 _SPIN_SECONDS = 200e-6
 _PAUSE_SECONDS = 50e-6
 
@@ -91,8 +91,8 @@ class Mover:
                 now = time.monotonic()
                 if now > deadline:
                     raise AgentTimeoutError(f"{what}: {done} of {len(messages)} messages completed by the deadline")
-                if now - idle_since > _SPIN_SECONDS:
-                    time.sleep(_PAUSE_SECONDS)
+                # Even without a pause, sleeping lets other threads have the interpreter.
+                time.sleep(_PAUSE_SECONDS if now - idle_since > _SPIN_SECONDS else 0)
 
     def _cut(self, piece: Piece) -> list[Piece]:
         return [

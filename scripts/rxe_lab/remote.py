@@ -1,8 +1,8 @@
 """A command on another lab host: `remote.py serve` on that host, `remote.py run HOST COMMAND...` on the first one.
 
 The network between the hosts is a socket pair of the lab's own process, so nobody else can reach the server.
-A request is one JSON line {argv, cwd, environment}; then output flows back, and a last line holds the exit status. When
-the connection breaks, the command's whole session is ended.
+A request is one JSON line {argv, cwd, environment}. Output flows back in frames of a 4-byte length and as many bytes;
+an empty frame ends it, and the exit status follows. When the connection breaks, the command's whole session is ended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +20,8 @@ import time
 from typing import IO
 
 PORT = 1077
-_STATUS = b"\n\0status "
+_LENGTH = struct.Struct("<I")
+_STATUS = struct.Struct("<i")
 _CONNECT_SECONDS = 60
 
 
@@ -36,16 +38,10 @@ def run(host: str, argv: list[str]) -> int:
     with _connect(host) as connection:
         request = {"argv": argv, "cwd": os.getcwd(), "environment": dict(os.environ)}
         connection.sendall(json.dumps(request).encode() + b"\n")
-        pending = b""
-        while piece := connection.recv(65536):
-            pending += piece
-            keep = len(pending) if _STATUS in pending else max(0, len(pending) - len(_STATUS) - 8)
-            if _STATUS not in pending:
-                os.write(sys.stdout.fileno(), pending[:keep])
-                pending = pending[keep:]
-        output, found, status = pending.rpartition(_STATUS)
-        os.write(sys.stdout.fileno(), output)
-        return int(status) if found else 125
+        with connection.makefile("rb") as answer:
+            while length := _LENGTH.unpack(answer.read(_LENGTH.size))[0]:
+                os.write(sys.stdout.fileno(), answer.read(length))
+            return int(_STATUS.unpack(answer.read(_STATUS.size))[0])
 
 
 def _connect(host: str) -> socket.socket:
@@ -79,8 +75,8 @@ def _answer(connection: socket.socket) -> None:
         assert process.stdout is not None
         try:
             while piece := os.read(process.stdout.fileno(), 65536):
-                connection.sendall(piece)
-            connection.sendall(_STATUS + str(process.wait()).encode())
+                connection.sendall(_LENGTH.pack(len(piece)) + piece)
+            connection.sendall(_LENGTH.pack(0) + _STATUS.pack(process.wait()))
             connection.shutdown(socket.SHUT_RDWR)  # the other thread still holds the socket open
         except OSError:
             _end(process)
