@@ -4,7 +4,7 @@
     python -m tests.cluster.over_rdma run FOLDER         on the lab's first host
 
 Master, driver and an executor on host 1, an executor on host 2. Merges are done by tasks, so each executor READs what
-the other one's agent holds. The last line is JSON; the exit status says whether rows and counters are what they have to be.
+the other one's agent holds. The last line is JSON; the exit status is 0 if rows and counters are what they have to be.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ON = ROOT / "scripts" / "rxe_lab" / "on"
 MASTER, OTHER = "10.77.0.1", "10.77.0.2"
 STREAM = Ysb(rows=20_000, batches=3, span_s=45.0, campaigns=200)
-START_SECONDS = 240
+START_SECONDS = 480
 # Emulated hosts: compile less, wait longer.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
@@ -144,7 +144,8 @@ def main(action: str, folder: Path) -> int:
     os.environ["SPARK_LOCAL_IP"] = MASTER
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 700m --driver-java-options "{JAVA}" pyspark-shell'
-    scratch = Path(tempfile.mkdtemp())
+    # /lab is seen, and kept, outside of the host.
+    scratch = Path(tempfile.mkdtemp(dir="/lab" if Path("/lab").is_dir() else None))
     started = time.monotonic()
     with cluster(scratch) as master:
         print(f"cluster: {time.monotonic() - started:.0f} s", flush=True)
