@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyslash.errors import TransportUnavailableError, VerbsError
+from pyslash.errors import TransportUnavailableError
 from pyslash.rdma.library import Library, library
 from pyslash.rdma.port import Port
 
@@ -69,16 +69,6 @@ def explained(what: str) -> Iterator[None]:
         yield
     except error_class as error:
         raise TransportUnavailableError(f"{what}: {error}{_advice(error)}") from None
-
-
-@contextmanager
-def failing(what: str) -> Iterator[None]:
-    """Raises what pyverbs reports on an open device as VerbsError."""
-    error_class = library().pyverbs_error.PyverbsError
-    try:
-        yield
-    except error_class as error:
-        raise VerbsError(f"{what}: {error}") from None
 
 
 def _advice(error: Exception) -> str:

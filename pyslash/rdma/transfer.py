@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, RemoteAccessError, SlashError, VerbsError
-from pyslash.rdma.device import Device, failing
+from pyslash.rdma.device import Device
 from pyslash.rdma.queue_pair import QueuePair
 
 MESSAGE_BYTES = 1 << 20
@@ -17,9 +16,11 @@ MESSAGE_BYTES = 1 << 20
 # One completion for so many requests: each costs about a microsecond to take.
 _SIGNAL_EVERY = 8
 _POLL_MOST = 16
-# How long to poll without a pause after the last completion, and how long a pause is from then on.
-_SPIN_SECONDS = 200e-6
-_PAUSE_SECONDS = 50e-6
+# After the last completion: so many polls in a row, then for so long with the interpreter offered to other threads in
+# between, then with pauses.
+_POLLS_IN_A_ROW = 16
+_SPIN_SECONDS = 5e-3
+_PAUSE_SECONDS = 200e-6
 
 Operation = Literal["IBV_WR_RDMA_READ", "IBV_WR_RDMA_WRITE"]
 
@@ -32,8 +33,7 @@ _BY_STATUS: dict[str, type[SlashError]] = {
 }
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """`length` bytes between a local and a remote address."""
 
     local: int
@@ -51,6 +51,8 @@ class Mover:
         self._most = device.max_in_flight
         self._message = min(MESSAGE_BYTES, device.max_message)
         self._verbs = verbs
+        self._opcodes = {name: verbs.constant(name) for name in get_args(Operation)}
+        self._failure = verbs.pyverbs_error.PyverbsError
         self._success = verbs.constant("IBV_WC_SUCCESS")
         self._signaled = verbs.constant("IBV_SEND_SIGNALED")
         self._errors = {verbs.constant(name): (name, error) for name, error in _BY_STATUS.items()}
@@ -75,26 +77,32 @@ class Mover:
             VerbsError: the local device failed.
         """
         messages = [message for piece in pieces for message in self._cut(piece)]
-        opcode = self._verbs.constant(operation)
-        posted = done = 0
+        try:
+            self._run(self._opcodes[operation], messages, lkey, rkey, what, deadline)
+        except self._failure as error:
+            raise VerbsError(f"{what}: {error}") from None
+
+    def _run(self, opcode: int, messages: list[Piece], lkey: int, rkey: int, what: str, deadline: float) -> None:
+        posted = done = polls = 0
         idle_since = time.monotonic()
         while done < len(messages):
-            with failing(what):
-                while posted < len(messages) and posted - done < self._most:
-                    self._post(opcode, messages[posted], posted, posted + 1 == len(messages), lkey, rkey)
-                    posted += 1
-                count, completions = self._completions.poll(_POLL_MOST)
+            while posted < len(messages) and posted - done < self._most:
+                self._post(opcode, messages[posted], posted, posted + 1 == len(messages), lkey, rkey)
+                posted += 1
+            count, completions = self._completions.poll(_POLL_MOST)
             if count:
                 done = self._check(completions, what)
-                idle_since = time.monotonic()
-            else:
+                polls, idle_since = 0, time.monotonic()
+            elif (polls := polls + 1) > _POLLS_IN_A_ROW:
                 now = time.monotonic()
                 if now > deadline:
                     raise AgentTimeoutError(f"{what}: {done} of {len(messages)} messages completed by the deadline")
                 # Even without a pause, sleeping lets other threads have the interpreter.
                 time.sleep(_PAUSE_SECONDS if now - idle_since > _SPIN_SECONDS else 0)
 
-    def _cut(self, piece: Piece) -> list[Piece]:
+    def _cut(self, piece: Piece) -> Sequence[Piece]:
+        if piece.length <= self._message:
+            return (piece,)
         return [
             Piece(piece.local + at, piece.remote + at, min(self._message, piece.length - at))
             for at in range(0, piece.length, self._message)

@@ -16,8 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyslash import _native
 from pyslash.agent.descriptor import AgentDescriptor
-from tests.rdma.raw_block import put
+from pyslash.agent.state import LiveBlock, QueryState
+from tests.agent.blocks import PLAN, QUERY
+from tests.rdma.raw_block import HEADER_BYTES, put
 from tests.transport.in_process import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +73,9 @@ def main(host: str, secret: str, arena_bytes: str, *sizes: str) -> None:
         blocks = [
             (put(served.arena, served.descriptor.fd, seed, int(size)), int(size)) for seed, size in enumerate(sizes)
         ]
+        # As if committed, so that tcp serves them too.
+        live = {offset: LiveBlock(offset, HEADER_BYTES + size, b"", ()) for offset, size in blocks}
+        served.state._queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, live=live)
         print(json.dumps({"descriptor": served.descriptor.to_record(), "blocks": blocks}), flush=True)
         signal.pause()
 

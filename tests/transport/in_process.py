@@ -26,6 +26,7 @@ class InProcess:
 
     descriptor: AgentDescriptor
     arena: _native.Arena
+    state: AgentState
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20, host: str 
         fabric="" if port is None else port.fabric,
     )
     try:
-        yield InProcess(descriptor, arena)
+        yield InProcess(descriptor, arena, state)
     finally:
         server.shutdown()
         os.close(fd)
