@@ -1,4 +1,4 @@
-"""A stream that is joined with a static table: Spark plans it adaptively, in stages, and the watermark lies inside one."""
+"""A stream joined with a static table: Spark plans it adaptively, in stages, and the watermark lies inside one."""
 
 from __future__ import annotations
 
