@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-native test-python lint format bench eval wheel clean
+.PHONY: help setup demo test test-native test-python lint format lab lab-spark bench bench-rdma eval wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,19 @@ lint: setup ## ruff, mypy --strict, clang-format: all without a finding
 format: setup ## rewrite the sources as `make lint` wants them
 	@scripts/lint.sh --fix
 
+lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." runs something else there
+	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma))'
+
+lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream merged by verbs (some minutes)
+	@python -m tests.cluster.over_rdma prepare build/lab-spark
+	@scripts/rxe_lab/lab run --hosts 2 --memory 4096 --seconds 1500 -- python -m tests.cluster.over_rdma run build/lab-spark
+
 bench: setup ## a quick comparison with plain Spark (2 M rows)
 	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)
+
+bench-rdma: setup ## our RDMA transport beside perftest, on this machine's device or in a lab host
+	@if compgen -G '/sys/class/infiniband/*' >/dev/null; then python -m eval.rdma $(ARGS); \
+	else scripts/rxe_lab/lab run -- python -m eval.rdma $(ARGS); fi
 
 eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
 	@python -m eval bars $(ARGS)

@@ -72,6 +72,15 @@ class Arena:
     def view(self, offset: int, length: int) -> memoryview:
         """Read-only; stays valid after `close`. InvalidInputError if it leaves the arena."""
 
+    def allocate(self, length: int, query: bytes, epoch: int) -> int:
+        """Offset of fresh bytes (contents undefined) that this process owns until it publishes them. ArenaFullError."""
+
+    def publish(self, offset: int) -> None:
+        """What was allocated is a complete block.
+
+        InvalidInputError, and it is freed, if its epoch was committed without it.
+        """
+
     def commit(self, query: bytes, epoch: int, offsets: Sequence[int]) -> int:
         """Commit the published blocks; drop the query's other uncommitted ones up to the epoch; how many were dropped.
 

@@ -18,7 +18,10 @@ class Command:
     help: str
 
 
-COMMANDS = (Command("demo", "pyslash.demo.main", "the same job on plain Spark and on pyslash, timed and compared"),)
+COMMANDS = (
+    Command("demo", "pyslash.demo.main", "the same job on plain Spark and on pyslash, timed and compared"),
+    Command("doctor", "pyslash.doctor.main", "what this machine has and lacks for pyslash, and how to mend it"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -76,8 +76,9 @@ _KEYS = (
         "transport",
         "auto",
         _choice("auto", "verbs", "shm", "tcp"),
-        "How a merge reads partial state out of an agent: `shm` on the same host, `tcp` elsewhere; `auto` chooses for "
-        "each peer. A forced transport that cannot be had is an error.",
+        "How a merge reads partial state out of an agent: `auto` takes, for each peer, `shm` on the same host, `verbs` "
+        "(RDMA) where both hosts have a device on the same fabric, `tcp` elsewhere, and the log says why. A forced "
+        "transport that cannot be had is an error.",
     ),
     Key(
         "arena.size",

@@ -81,6 +81,14 @@ class AgentUnavailableError(AgentError):
     """Nobody listens where the agent should be."""
 
 
+class VerbsError(AgentError):
+    """An RDMA operation on the way to an agent failed; the message has the completion's status."""
+
+
+class RemoteAccessError(VerbsError):
+    """The RDMA device of an agent's host refused an access: wrong key, out of range, or not allowed."""
+
+
 class UnauthenticatedError(AgentError):
     """The agent does not accept the query's token."""
 

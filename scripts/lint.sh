@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t native < <(git ls-files --cached --others --exclude-standard 'native/*.h' 'native/*.cpp')
-mapfile -t shell < <(git ls-files --cached --others --exclude-standard 'scripts/*.sh' .ci/run)
+mapfile -t shell < <(git ls-files --cached --others --exclude-standard 'scripts/*.sh' scripts/rxe_lab/{lab,on,guest} .ci/run)
 
 if [ "${1:-}" = --fix ]; then
   ruff check --fix .

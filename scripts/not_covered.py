@@ -1,4 +1,7 @@
-"""Print what a test run did not cover: `python scripts/not_covered.py REPORT`, the report in JUnit's XML."""
+"""Print what a test run did and did not cover: `python scripts/not_covered.py REPORT [RDMA_REPORT]`, JUnit's XML.
+
+The RDMA tests run where a device is: on this machine (then they are in REPORT), or in the lab (RDMA_REPORT).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
-
-DEVICES = Path("/sys/class/infiniband")
 
 
 def skipped(report: Path) -> Counter[str]:
@@ -18,22 +19,46 @@ def skipped(report: Path) -> Counter[str]:
     return reasons
 
 
-def lines(report: Path, devices: Path = DEVICES) -> list[str]:
-    """What to tell: one line for RDMA where the machine has no device, one for each reason of a skip."""
-    told = []
-    if not devices.is_dir() or not any(devices.iterdir()):
-        told.append("RDMA: this machine has no RDMA device, so no test has gone through the verbs transport")
+def rdma(report: Path) -> str | None:
+    """How many tests went through a device, which one, on how many hosts; None if none did."""
     if not report.exists():
-        return [*told, f"pytest: it wrote no report ({report})"]
-    told += [f"{count} skipped: {reason}" for reason, count in sorted(skipped(report).items())]
+        return None
+    tree = ElementTree.parse(report)
+    properties = {element.get("name"): element.get("value") for element in tree.iter("property")}
+    if "rdma_device" not in properties:
+        return None
+    cases = [case for case in tree.iter("testcase") if (case.get("classname") or "").startswith("tests.rdma.")]
+    passed = sum(1 for case in cases if not any(case.findall(bad) for bad in ("skipped", "failure", "error")))
+    return (
+        f"RDMA: {passed} of {len(cases)} tests passed on {properties['rdma_device']}, "
+        f"{properties['rdma_hosts']} host(s), Linux {properties['kernel']}"
+    )
+
+
+def missing(reports: list[Path]) -> list[str]:
+    """What to tell: RDMA if no test went through a device, then each reason of a skip."""
+    told = []
+    if not any(rdma(report) for report in reports):
+        told.append(
+            "RDMA: this machine has no RDMA device and the lab did not run, so no test has gone through the verbs "
+            "transport"
+        )
+    if not reports[0].exists():
+        told.append(f"pytest: it wrote no report ({reports[0]})")
+    for report in reports:
+        if report.exists():
+            told += [f"{count} skipped: {reason}" for reason, count in sorted(skipped(report).items())]
     return told
 
 
 def main() -> None:
     """Print the frame that nobody overlooks."""
-    told = lines(Path(sys.argv[1]))
-    print(f"\n{' NOT COVERED by this run ':=^100}")
-    for line in told or ["nothing: every test ran"]:
+    reports = [Path(argument) for argument in sys.argv[1:]]
+    print()
+    for line in filter(None, map(rdma, reports)):
+        print(line)
+    print(f"{' NOT COVERED by this run ':=^100}")
+    for line in missing(reports) or ["nothing: every test ran"]:
         print(f"  {line}")
     print("=" * 100)
 

@@ -113,6 +113,34 @@ pyslash_itself() {
   fi
 }
 
+# pyverbs: the distribution's, if it was built for this Python's version, else one built here against the installed
+# libibverbs. Without it everything but the verbs transport works, and `pyslash doctor` says so.
+pyverbs() {
+  local site ours theirs=/usr/lib/python3/dist-packages/pyverbs stamp=$venv/.pyverbs
+  $venv/bin/python -c 'import pyverbs.device' 2>/dev/null && return
+  [ -e $stamp ] && [ $stamp -nt scripts/setup.sh ] && return # tried before, in vain
+  ours=$($venv/bin/python -c 'import sys; print(f"cpython-{sys.version_info.major}{sys.version_info.minor}")')
+  if command -v apt-get >/dev/null && [[ $(apt_python) = "$ours" ]]; then
+    [ -e $theirs ] || (install_packages python3-pyverbs ibverbs-providers) || true
+    # Only this one package: the virtual environment stays blind to the system's others.
+    site=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
+    [ -e $theirs ] && ln -sfn $theirs "$site/pyverbs"
+  elif command -v pkg-config >/dev/null && pkg-config --exists libibverbs; then
+    local version
+    version=$(dpkg-query -W -f '${Version}' libibverbs-dev 2>/dev/null | cut -d- -f1)
+    $venv/bin/pip install --quiet "pyverbs==${version:-$(pkg-config --modversion libibverbs)}" 2>/dev/null || true
+  fi
+  if ! $venv/bin/python -c 'import pyverbs.device' 2>/dev/null; then
+    say "no pyverbs for this Python, so no verbs transport; \`pyslash doctor\` says what is missing"
+    touch $stamp
+  fi
+}
+
+# The Python that the distribution's packages are built for, as their file names spell it.
+apt_python() { /usr/bin/python3 -c 'import sys; print(f"cpython-{sys.version_info.major}{sys.version_info.minor}")' 2>/dev/null ||
+  apt-cache depends python3 2>/dev/null | sed -n 's/.*Depends: python3\.\([0-9]*\)$/cpython-3\1/p' | head -1; }
+
 system_packages
 python_packages
 pyslash_itself
+pyverbs

@@ -14,15 +14,23 @@ spec.loader.exec_module(not_covered)
 
 REPORT = """<testsuites><testsuite><testcase><skipped message="no device"/></testcase><testcase/>
 <testcase><skipped message="no device"/></testcase></testsuite></testsuites>"""
+RDMA = """<testsuites><testsuite><properties><property name="rdma_device" value="rxe0/1"/>
+<property name="rdma_hosts" value="2"/><property name="kernel" value="6.1"/></properties>
+<testcase classname="tests.rdma.test_read"/><testcase classname="tests.rdma.test_read"><failure/></testcase>
+<testcase classname="tests.plan.test_window"/></testsuite></testsuites>"""
 
 
 def test_skips_are_counted_by_reason(tmp_path: Path) -> None:
-    report, devices = tmp_path / "pytest.xml", tmp_path / "infiniband"
+    report, lab = tmp_path / "pytest.xml", tmp_path / "rdma.xml"
     report.write_text(REPORT)
-    (devices / "mlx5_0").mkdir(parents=True)
-    assert not_covered.lines(report, devices) == ["2 skipped: no device"]
+    lab.write_text(RDMA)
+    assert not_covered.missing([report, lab]) == ["2 skipped: no device"]
+    assert not_covered.rdma(lab) == "RDMA: 1 of 2 tests passed on rxe0/1, 2 host(s), Linux 6.1"
 
 
-def test_a_machine_without_a_device_and_a_run_without_a_report_are_told(tmp_path: Path) -> None:
-    told = not_covered.lines(tmp_path / "none.xml", tmp_path / "none")
+def test_no_device_and_no_report_are_told(tmp_path: Path) -> None:
+    told = not_covered.missing([tmp_path / "none.xml", tmp_path / "no lab.xml"])
     assert [line.split(":")[0] for line in told] == ["RDMA", "pytest"]
+    report = tmp_path / "pytest.xml"
+    report.write_text(REPORT)
+    assert not_covered.missing([report])[0].startswith("RDMA: this machine has no RDMA device")

@@ -16,7 +16,8 @@ import pyarrow.flight as flight
 from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, body
+from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, Request, Write, body
 from pyslash.agent.token import headers
 
 Via = Literal["unix", "tcp"]
@@ -89,34 +90,34 @@ class AgentClient:
 
     def commit(self, epoch: int, offsets: list[int], plan: str) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        answer = self._act("commit", Commit(epoch, offsets, plan))
+        answer = self.act("commit", Commit(epoch, offsets, plan))
         return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
     def release(self, before_pane: int) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
-        return int(self._act("release", Release(before_pane))["freed"])
+        return int(self.act("release", Release(before_pane))["freed"])
 
     def discard(self, epoch: int) -> int:
         """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""
-        return int(self._act("discard", Discard(epoch))["freed"])
+        return int(self.act("discard", Discard(epoch))["freed"])
 
     def drop(self) -> int:
         """Frees all of the query, for good; how many blocks."""
-        return int(self._act("drop", Empty())["freed"])
+        return int(self.act("drop", Empty())["freed"])
 
     def describe(self) -> Described:
         """What the agent holds of the query."""
-        answer = self._act("describe", Empty())
+        answer = self.act("describe", Empty())
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
         return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""
-        return self._act("stats", Empty())
+        return self.act("stats", Empty())
 
     def logs(self, last_bytes: int = 65536) -> str:
         """The end of the agent's log."""
-        return str(self._act("logs", Logs(last_bytes))["text"])
+        return str(self.act("logs", Logs(last_bytes))["text"])
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block, each in 64-byte aligned memory of its own."""
@@ -132,6 +133,21 @@ class AgentClient:
                 raise errors.AgentError(f"{self.descriptor}: a read got a longer stream than it asked for")
             return buffers
 
+    def write(self, offset: int, data: Any) -> None:
+        """Puts `data` (buffer protocol) where the agent has reserved room: `offset` in its arena."""
+        source = pa.py_buffer(data)
+        ticket = Write(offset, source.size, self.descriptor.incarnation)
+        with self._named(f"write of {source.size} bytes"):
+            put, answer = self._flight.do_put(
+                flight.FlightDescriptor.for_command(body(ticket)), SCHEMA, self._options()
+            )
+            with put:
+                for message, _ in messages(source):
+                    put.write_batch(message)
+                put.done_writing()
+                # Only the end of the answer says that the agent has taken all of it.
+                answer.read()
+
     def _filled(self, pieces: Iterator[pa.Buffer], length: int) -> pa.Buffer:
         # A message's body lies wherever gRPC put it; readers of a block rely on its alignment.
         whole = pa.allocate_buffer(length)
@@ -144,9 +160,11 @@ class AgentClient:
             filled += piece.size
         return whole
 
-    def _act(self, name: str, request: Commit | Discard | Release | Logs | Empty) -> dict[str, Any]:
+    def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
+        """Any action; the answer's fields. What has a method of its own above is better called by it."""
+        options = self._options(timeout_seconds)
         with self._named(name):
-            results = list(self._flight.do_action(flight.Action(name, body(request)), self._options()))
+            results = list(self._flight.do_action(flight.Action(name, body(request)), options))
         if len(results) != 1:
             raise errors.AgentError(
                 f"{self.descriptor}: {name} was answered with {len(results)} messages instead of one"
@@ -154,8 +172,8 @@ class AgentClient:
         answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
         return answer
 
-    def _options(self) -> flight.FlightCallOptions:
-        return flight.FlightCallOptions(timeout=self._timeout, headers=self._headers)
+    def _options(self, timeout_seconds: float | None = None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=timeout_seconds or self._timeout, headers=self._headers)
 
     @contextmanager
     def _named(self, what: str) -> Iterator[None]:

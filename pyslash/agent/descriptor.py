@@ -12,7 +12,8 @@ class AgentDescriptor:
     """Everything that a peer needs to find an agent and to tell it from an earlier one.
 
     `pid` and `start_time` (clock ticks since boot) name the process, `fd` is the arena's descriptor in it,
-    `incarnation` (32 hex digits) is random for each start, `boot_id` tells hosts apart.
+    `incarnation` (32 hex digits) is random for each start, `boot_id` tells hosts apart, `fabric` (see `rdma.port`) says
+    what the agent's RDMA port is attached to: empty if it has none.
     """
 
     pid: int
@@ -25,6 +26,7 @@ class AgentDescriptor:
     port: int
     boot_id: str
     log: str
+    fabric: str
 
     def to_json(self) -> str:
         """One line of JSON, fields in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ MAX_RANGES = 65536
 MAX_PLAN_BYTES = 1 << 20
 MAX_BODY_BYTES = 4 << 20
 _INT64 = 1 << 63
+_GID = re.compile(r"^[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
 
 Check = Callable[[Any], bool]
 
@@ -82,6 +84,57 @@ class Read:
     incarnation: str
 
 
+@dataclass(frozen=True)
+class Write:
+    """The descriptor of a DoPut: `length` bytes follow, for [offset, offset + length) of the arena."""
+
+    offset: int
+    length: int
+    incarnation: str
+
+
+@dataclass(frozen=True)
+class Connect:
+    """A queue pair of a peer, for one of the agent's: `rdma.queue_pair.Endpoint`."""
+
+    qpn: int
+    psn: int
+    gid: str
+    lid: int
+    mtu: int
+    initiator_depth: int
+    responder_depth: int
+
+
+@dataclass(frozen=True)
+class Renew:
+    """The peer of the agent's queue pair `qpn` still lives."""
+
+    qpn: int
+
+
+@dataclass(frozen=True)
+class Disconnect:
+    """The agent's queue pair `qpn` is needed no more."""
+
+    qpn: int
+
+
+@dataclass(frozen=True)
+class Expose:
+    """A reserved range of the arena that is to be written by RDMA."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Conceal:
+    """What was exposed at `offset` has been written."""
+
+    offset: int
+
+
 _FORMS: dict[type, dict[str, Check]] = {
     Commit: {
         "epoch": _integer(0, _INT64 - 1),
@@ -93,9 +146,24 @@ _FORMS: dict[type, dict[str, Check]] = {
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
     Read: {"offset": _UNSIGNED, "ranges": _list_of(_range, MAX_RANGES), "incarnation": _text(32)},
+    Connect: {
+        "qpn": _integer(0, 1 << 24),
+        "psn": _integer(0, 1 << 24),
+        "gid": lambda value: type(value) is str and _GID.match(value) is not None,
+        "lid": _integer(0, 1 << 16),
+        "mtu": _integer(1, 6),
+        "initiator_depth": _integer(1, 1 << 16),
+        "responder_depth": _integer(1, 1 << 16),
+    },
+    Renew: {"qpn": _integer(0, 1 << 24)},
+    Disconnect: {"qpn": _integer(0, 1 << 24)},
+    Expose: {"offset": _UNSIGNED, "length": _integer(1, _INT64)},
+    Conceal: {"offset": _UNSIGNED},
+    Write: {"offset": _UNSIGNED, "length": _integer(1, _INT64), "incarnation": _text(32)},
 }
 
-Form = TypeVar("Form", Commit, Discard, Release, Logs, Empty, Read)
+Request = Commit | Discard | Release | Logs | Empty | Read | Write | Connect | Renew | Disconnect | Expose | Conceal
+Form = TypeVar("Form", bound=Request)
 
 
 def parse(form: type[Form], body: bytes) -> Form:
@@ -121,6 +189,6 @@ def parse(form: type[Form], body: bytes) -> Form:
     return form(**record)
 
 
-def body(form: Commit | Discard | Release | Logs | Empty | Read) -> bytes:
+def body(form: Request) -> bytes:
     """The bytes that `parse` reads."""
     return json.dumps(form.__dict__, separators=(",", ":")).encode()

@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.runtime import RuntimeDirectory, sweep
+from pyslash.errors import TransportUnavailableError
+from pyslash.rdma.port import Port, choose_port
 
 _log = logging.getLogger("pyslash.agent")
 
@@ -90,17 +92,21 @@ def _open(order: _Order) -> list[Any]:
     from pyslash.agent.compaction import Compactor
     from pyslash.agent.server import AgentServer
     from pyslash.agent.state import AgentState
+    from pyslash.agent.verbs import VerbsEndpoint
 
     runtime = order.runtime
     sweep(runtime.path.parent)
     runtime.remove_agent_files()
     incarnation = secrets.token_bytes(16)
     fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC)
-    state = AgentState(_native.Arena.create(fd, order.arena_bytes, incarnation), incarnation)
+    arena = _native.Arena.create(fd, order.arena_bytes, incarnation)
+    state = AgentState(arena, fd, incarnation)
     compactor = Compactor(state)
+    port, reason = _find_port(order.host)
+    verbs = VerbsEndpoint(arena, port, reason)
     bracketed = f"[{order.host}]" if ":" in order.host else order.host
     servers = [
-        AgentServer(location, order.secret, state, compactor, runtime.log)
+        AgentServer(location, order.secret, state, compactor, verbs, runtime.log)
         for location in (f"grpc+unix://{runtime.socket}", f"grpc+tcp://{bracketed}:0")
     ]
     compactor.start()
@@ -118,10 +124,18 @@ def _open(order: _Order) -> list[Any]:
         port=servers[1].port,
         boot_id=process.boot_id(),
         log=str(runtime.log),
+        fabric="" if port is None else port.fabric,
     )
     _put(runtime.descriptor, descriptor.to_json())
     _log.info("%s serves JVM %d with an arena of %d bytes", descriptor, order.jvm_pid, order.arena_bytes)
     return servers
+
+
+def _find_port(host: str) -> tuple[Port | None, str]:
+    try:
+        return choose_port(host=host), ""
+    except TransportUnavailableError as error:
+        return None, str(error)
 
 
 def _put(path: Path, text: str) -> None:

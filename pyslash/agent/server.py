@@ -1,7 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs. DoGet streams ranges of a block: the
-`tcp` transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs, and what `verbs` answers. DoGet
+streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the error's class travels as
+the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -18,13 +19,25 @@ import pyarrow.flight as flight
 
 from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, parse
+from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.request import (
+    Commit,
+    Conceal,
+    Connect,
+    Discard,
+    Disconnect,
+    Empty,
+    Expose,
+    Logs,
+    Read,
+    Release,
+    Renew,
+    Write,
+    parse,
+)
 from pyslash.agent.state import AgentState
+from pyslash.agent.verbs import VerbsEndpoint
 from pyslash.errors import SlashError
-
-# Small enough that a message's copies stay in cache-sized buffers, large enough that its overhead does not show.
-_MESSAGE_BYTES = 4 << 20
-_SCHEMA = pa.schema([pa.field("bytes", pa.large_binary(), nullable=False)])
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +66,17 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
     """Listens as soon as it is constructed; `port` is the one that the system chose."""
 
-    def __init__(self, location: str, secret: bytes, state: AgentState, compactor: Compactor, log: Path) -> None:
+    def __init__(
+        self,
+        location: str,
+        secret: bytes,
+        state: AgentState,
+        compactor: Compactor,
+        verbs: VerbsEndpoint,
+        log: Path,
+    ) -> None:
         """On `location`: grpc+unix://… or grpc+tcp://host:0."""
+        self._verbs = verbs
         self._state = state
         self._compactor = compactor
         self._log_file = log
@@ -62,9 +84,14 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
             "commit": self._commit,
             "release": self._release,
             "discard": lambda query, body: state.discard(query, parse(Discard, body)),
-            "drop": lambda query, body: self._plain(body, lambda: state.drop(query)),
+            "drop": self._drop,
             "describe": lambda query, body: self._plain(body, lambda: state.describe(query)),
-            "stats": lambda query, body: self._plain(body, lambda: {**state.stats(), **_process_figures()}),
+            "stats": lambda query, body: self._plain(body, self._stats),
+            "connect": lambda query, body: verbs.connect(query, parse(Connect, body)),
+            "renew": lambda query, body: verbs.renew(query, parse(Renew, body)),
+            "disconnect": lambda query, body: verbs.disconnect(query, parse(Disconnect, body)),
+            "expose": lambda query, body: verbs.expose(query, parse(Expose, body)),
+            "conceal": lambda query, body: verbs.conceal(query, parse(Conceal, body)),
             "logs": self._logs,
         }
         super().__init__(location, middleware={"caller": _TokenCheck(secret)})
@@ -92,20 +119,26 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         except SlashError as error:
             _log.warning("query %s: read refused: %s", query.hex()[:8], error)
             raise _flight_error(error) from None
-        return flight.GeneratorStream(_SCHEMA, self._messages(request.offset, views))
+        return flight.GeneratorStream(SCHEMA, self._messages(request.offset, views))
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Bytes into a range that this agent has reserved, in messages of one large_binary value each."""
+        query = context.get_middleware("caller").query
+        try:
+            request = parse(Write, bytes(descriptor.command or b""))
+            pieces = (chunk.data.column(0)[0].as_buffer() for chunk in reader)
+            self._state.write(query, request, pieces)
+        except SlashError as error:
+            _log.warning("query %s: write refused: %s", query.hex()[:8], error)
+            raise _flight_error(error) from None
 
     def _messages(self, offset: int, views: list[Any]) -> Iterator[pa.RecordBatch]:
         served = 0
         try:
             for view in views:
-                data = pa.py_buffer(view)
-                for start in range(0, data.size, _MESSAGE_BYTES):
-                    piece = data.slice(start, min(_MESSAGE_BYTES, data.size - start))
-                    served += piece.size
-                    bounds = pa.array([0, piece.size], pa.int64()).buffers()[1]
-                    yield pa.record_batch(
-                        [pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, piece])], schema=_SCHEMA
-                    )
+                for message, size in messages(pa.py_buffer(view)):
+                    served += size
+                    yield message
         finally:
             self._state.unpin(offset, served)
 
@@ -118,6 +151,14 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         answer = self._state.release(query, parse(Release, body))
         self._compactor.look()
         return answer
+
+    def _stats(self) -> dict[str, Any]:
+        return {**self._state.stats(), **self._verbs.figures(), **_process_figures()}
+
+    def _drop(self, query: bytes, body: bytes) -> dict[str, Any]:
+        parse(Empty, body)
+        self._verbs.drop(query)
+        return self._state.drop(query)
 
     def _logs(self, query: bytes, body: bytes) -> dict[str, Any]:
         last_bytes = parse(Logs, body).last_bytes

@@ -7,6 +7,7 @@ soon as it is unpinned. Every method takes the one lock; none waits for anything
 from __future__ import annotations
 
 import base64
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +16,8 @@ from typing import Any
 
 from pyslash import _native
 from pyslash.agent.compaction import Outcome, choose_inputs
-from pyslash.agent.request import Commit, Discard, Read, Release
+from pyslash.agent.request import Commit, Discard, Read, Release, Write
+from pyslash.agent.reserved import check_reserved, write_all
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 
 # No epoch of a stream: Spark counts from zero by ones. A compaction's result carries it, so that the commit of an
@@ -76,9 +78,10 @@ class CompactionJob:
 class AgentState:
     """Everything the control plane and the compactor share. Queries are 16-byte ids."""
 
-    def __init__(self, arena: Any, incarnation: bytes) -> None:
-        """Over an empty arena."""
+    def __init__(self, arena: Any, fd: int, incarnation: bytes) -> None:
+        """Over an empty arena, whose memory is the file `fd`."""
         self._arena = arena
+        self._fd = fd
         self._incarnation = incarnation
         self._lock = threading.Lock()
         self._queries: dict[bytes, QueryState] = {}
@@ -203,6 +206,25 @@ class AgentState:
         with self._lock:
             self.counters["bytes served"] += served
             self._unpin([offset])
+
+    def write(self, query: bytes, request: Write, pieces: Iterable[Any]) -> None:
+        """Puts a replica's bytes where this agent has reserved room for them.
+
+        Raises:
+            StaleIncarnationError: they were meant for an agent that is gone.
+            InvalidRequestError: the range is not reserved for this query, or the pieces are not of its length.
+        """
+        self.check_incarnation(request.incarnation)
+        check_reserved(self._arena, os.getpid(), query, request.offset, request.length)
+        at, end = request.offset, request.offset + request.length
+        for piece in pieces:
+            if at + piece.size > end:
+                raise InvalidRequestError(f"a write of {request.length} bytes got more than that")
+            at += write_all(self._fd, piece, at)
+        if at != end:
+            raise InvalidRequestError(f"a write of {request.length} bytes got {at - request.offset}")
+        with self._lock:
+            self.counters["bytes written by peers"] += request.length
 
     def begin_compaction(self) -> CompactionJob | None:
         """Blocks of some query that are worth folding, pinned; None if there are none."""

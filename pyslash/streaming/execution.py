@@ -52,7 +52,7 @@ class BatchExecution:
 
 
 def _physical(plan: JavaObject) -> list[JavaObject]:
-    """The operators of a physical plan down to the watermark, through adaptive execution's wrapper."""
+    """The operators of a physical plan down to the watermark, through adaptive execution's wrappers."""
     found = []
     queue = [plan]
     while queue:
@@ -61,5 +61,10 @@ def _physical(plan: JavaObject) -> list[JavaObject]:
         name = name_of(node)
         if name == "EventTimeWatermarkExec":
             continue  # one watermark a query is covered, and nothing below it matters
-        queue.extend([node.executedPlan()] if name == "AdaptiveSparkPlanExec" else children(node))
+        if name == "AdaptiveSparkPlanExec":
+            queue.append(node.executedPlan())
+        elif name.endswith("QueryStageExec"):
+            queue.append(node.plan())  # a stage is a leaf to its parent: a join with a static table makes some
+        else:
+            queue.extend(children(node))
     return found

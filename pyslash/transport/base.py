@@ -19,6 +19,8 @@ class TransportCounters:
         self._lock = threading.Lock()
         self.reads = 0
         self.bytes = 0
+        self.writes = 0
+        self.bytes_written = 0
 
     def add(self, size: int) -> None:
         """One read of `size` bytes."""
@@ -26,13 +28,22 @@ class TransportCounters:
             self.reads += 1
             self.bytes += size
 
+    def add_write(self, size: int) -> None:
+        """One write of `size` bytes."""
+        with self._lock:
+            self.writes += 1
+            self.bytes_written += size
+
     def __repr__(self) -> str:
-        """Both figures."""
-        return f"TransportCounters(reads={self.reads}, bytes={self.bytes})"
+        """All figures."""
+        return (
+            f"TransportCounters(reads={self.reads}, bytes={self.bytes}, "
+            f"writes={self.writes}, bytes_written={self.bytes_written})"
+        )
 
 
 class Transport(Protocol):
-    """Reads out of a peer's arena; safe to share between threads."""
+    """Reads out of a peer's arena, and writes replicas into it; safe to share between threads."""
 
     name: str
     counters: TransportCounters
@@ -43,6 +54,19 @@ class Transport(Protocol):
         The bytes are as the agent holds them: who decodes them checks their CRCs.
 
         Raises:
+            StaleIncarnationError: the peer is no longer the agent that the descriptor names.
+            AgentError: it cannot be reached, or refuses; a subclass says which.
+        """
+        ...
+
+    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+        """Puts `data` (buffer protocol) at `reserved_offset` of the peer's arena; it is all there when this returns.
+
+        The peer's agent has reserved a block there for the transport's query (`agent.reserved`), and publishes it
+        afterwards: until then nobody reads it, so a write that failed half way is harmless and may be repeated.
+
+        Raises:
+            InvalidRequestError: the range is not reserved.
             StaleIncarnationError: the peer is no longer the agent that the descriptor names.
             AgentError: it cannot be reached, or refuses; a subclass says which.
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -11,6 +13,9 @@ from pyslash.errors import TransportUnavailableError
 from pyslash.transport.base import Transport, TransportCounters
 from pyslash.transport.shm import ShmTransport
 from pyslash.transport.tcp import TcpTransport
+from pyslash.transport.verbs import VerbsTransport
+
+_log = logging.getLogger(__name__)
 
 MODES = ("auto", "shm", "tcp", "verbs")
 
@@ -28,21 +33,21 @@ class Transports:
 
     def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
         """Nothing is mapped or connected yet."""
-        self._shm = ShmTransport()
+        self._shm = ShmTransport(query)
+        self._verbs = VerbsTransport(query, token, timeout_seconds)
         self._tcp = TcpTransport(query, token, timeout_seconds)
+        self._lock = threading.Lock()
+        self._chosen: dict[AgentDescriptor, Choice] = {}
 
     def choose(self, peer: AgentDescriptor, mode: str = "auto") -> Choice:
-        """`auto`: shared memory where it can be had, TCP elsewhere. Otherwise what `mode` says.
+        """`auto`: shared memory on one host, verbs where both are on one fabric, TCP elsewhere. Or what `mode` says.
 
         Raises:
             TransportUnavailableError: the mode asks for what cannot be had; the message says why.
         """
         match mode:
             case "auto":
-                obstacle = self._shm.unreachable(peer)
-                if obstacle is None:
-                    return Choice(self._shm, f"{peer} shares this host's memory")
-                return Choice(self._tcp, obstacle)
+                return self._automatic(peer)
             case "shm":
                 if obstacle := self._shm.unreachable(peer):
                     raise TransportUnavailableError(f"spark.slash.transport=shm, but {obstacle}")
@@ -50,25 +55,48 @@ class Transports:
             case "tcp":
                 return Choice(self._tcp, "spark.slash.transport=tcp")
             case "verbs":
-                raise TransportUnavailableError(
-                    "spark.slash.transport=verbs: this build has no verbs transport; use auto, shm or tcp"
-                )
+                if obstacle := self._verbs.unreachable(peer, any_fabric=True):
+                    raise TransportUnavailableError(f"spark.slash.transport=verbs, but {obstacle}")
+                return Choice(self._verbs, "spark.slash.transport=verbs")
             case _:
                 raise TransportUnavailableError(f"spark.slash.transport={mode}: not one of {', '.join(MODES)}")
 
     def counters(self) -> dict[str, TransportCounters]:
         """What each transport has moved, by its name."""
-        return {self._shm.name: self._shm.counters, self._tcp.name: self._tcp.counters}
+        return {transport.name: transport.counters for transport in (self._shm, self._verbs, self._tcp)}
 
     def close(self) -> None:
         """Lets go of mappings and connections."""
         self._shm.close()
+        self._verbs.close()
         self._tcp.close()
+
+    def _automatic(self, peer: AgentDescriptor) -> Choice:
+        with self._lock:
+            known = self._chosen.get(peer)
+        # Memory and verbs are tried anew, at next to no cost while they work; once it was TCP, it stays TCP.
+        if known is not None and known.transport is self._tcp:
+            return known
+        choice = self._choose(peer)
+        with self._lock:
+            if known is None or known != choice:
+                self._chosen[peer] = choice
+                _log.info("%s is read by %s: %s", peer, choice.transport.name, choice.reason)
+        return choice
+
+    def _choose(self, peer: AgentDescriptor) -> Choice:
+        no_memory = self._shm.unreachable(peer)
+        if no_memory is None:
+            return Choice(self._shm, f"{peer} shares this host's memory")
+        no_verbs = self._verbs.unreachable(peer)
+        if no_verbs is None:
+            return Choice(self._verbs, f"{no_memory}; both are on the fabric {peer.fabric}")
+        return Choice(self._tcp, f"{no_memory}; no verbs: {no_verbs}")
 
 
 _MOST_QUERIES = 16
 _lock = threading.Lock()
-_by_query: OrderedDict[tuple[bytes, bytes], Transports] = OrderedDict()
+_by_query: OrderedDict[tuple[int, bytes, bytes], Transports] = OrderedDict()
 
 
 def choose_transport(
@@ -79,8 +107,10 @@ def choose_transport(
     A Python worker serves many merge tasks; its mappings and connections outlive each of them.
     """
     with _lock:
-        transports = _by_query.pop((query, token), None) or Transports(query, token, timeout_seconds)
-        _by_query[query, token] = transports
+        # A forked child must not use its parent's connections, nor end them: the process is part of the name.
+        name = (os.getpid(), query, token)
+        transports = _by_query.pop(name, None) or Transports(query, token, timeout_seconds)
+        _by_query[name] = transports
         if len(_by_query) > _MOST_QUERIES:
             _, oldest = _by_query.popitem(last=False)
             oldest.close()

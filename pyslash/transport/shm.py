@@ -9,6 +9,7 @@ from typing import Any
 from pyslash import _native
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.reserved import check_reserved, write_all
 from pyslash.errors import StaleIncarnationError
 from pyslash.transport.base import Range, TransportCounters
 
@@ -18,8 +19,9 @@ class ShmTransport:
 
     name = "shm"
 
-    def __init__(self) -> None:
-        """Nothing is mapped yet."""
+    def __init__(self, query: bytes) -> None:
+        """For one query. Nothing is mapped yet."""
+        self._query = query
         self.counters = TransportCounters()
         self._lock = threading.Lock()
         self._arenas: dict[AgentDescriptor, Any] = {}
@@ -40,6 +42,15 @@ class ShmTransport:
         views = [arena.view(block_offset + offset, length) for offset, length in ranges]
         self.counters.add(sum(length for _, length in ranges))
         return views
+
+    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+        """One copy: see `Transport.write`."""
+        check_reserved(self._arena(peer), peer.pid, self._query, reserved_offset, memoryview(data).nbytes)
+        handle = _open(peer)
+        try:
+            self.counters.add_write(write_all(handle, data, reserved_offset))
+        finally:
+            os.close(handle)
 
     def close(self) -> None:
         """Forgets the mappings; each goes with the last view into it."""
@@ -62,11 +73,15 @@ class ShmTransport:
             return arena
 
 
-def _attach(peer: AgentDescriptor) -> Any:
+def _open(peer: AgentDescriptor) -> int:
     try:
-        handle = os.open(peer.arena_path, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(peer.arena_path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         raise StaleIncarnationError(f"{peer} holds no arena at {peer.arena_path}") from None
+
+
+def _attach(peer: AgentDescriptor) -> Any:
+    handle = _open(peer)
     try:
         return _native.Arena.attach(handle, peer.incarnation_bytes)
     finally:

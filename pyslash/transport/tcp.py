@@ -28,6 +28,11 @@ class TcpTransport:
         self.counters.add(sum(length for _, length in ranges))
         return buffers
 
+    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+        """One stream: see `Transport.write`."""
+        self._client(peer).write(reserved_offset, data)
+        self.counters.add_write(memoryview(data).nbytes)
+
     def close(self) -> None:
         """Ends the connections."""
         with self._lock:

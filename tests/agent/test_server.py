@@ -193,7 +193,7 @@ def test_malformed_requests_are_refused(agent: AgentDescriptor, secret: bytes, a
 
 def test_an_unknown_action_and_a_bad_plan_are_refused(client: AgentClient) -> None:
     with pytest.raises(Exception, match="there is no action"):
-        client._act("format_disk", Empty())
+        client.act("format_disk", Empty())
     with pytest.raises(Exception, match="plan"):
         client.commit(0, [], "no plan at all")
 

@@ -91,3 +91,18 @@ def test_what_is_no_arena_is_refused(arena: _native.Arena) -> None:
         os.close(handle)
     with pytest.raises(errors.InvalidInputError, match="outside"):
         arena.view(arena.size, 1)
+
+
+def test_a_block_is_allocated_and_published() -> None:
+    fd = os.memfd_create("arena")
+    arena = _native.Arena.create(fd, 4 << 20, bytes(range(16)))
+    query = bytes(16)
+    offset = arena.allocate(1000, query, 7)
+    assert arena.blocks() == [(offset, 1000, 1, os.getpid(), query, 7)]
+    arena.publish(offset)
+    assert arena.blocks()[0][2] == 2
+    with pytest.raises(errors.ArenaFullError):
+        arena.allocate(8 << 20, query, 7)
+    with pytest.raises(errors.InvalidInputError):
+        arena.publish(offset + 64)
+    os.close(fd)

@@ -81,7 +81,7 @@ def test_auto_takes_tcp_elsewhere(agent: AgentDescriptor, transports: Transports
 
 
 def test_what_is_not_there_is_refused_by_name(agent: AgentDescriptor, transports: Transports) -> None:
-    with pytest.raises(TransportUnavailableError, match="no verbs transport"):
+    with pytest.raises(TransportUnavailableError, match="has no RDMA device"):
         transports.choose(agent, "verbs")
     with pytest.raises(TransportUnavailableError, match="pigeon"):
         transports.choose(agent, "pigeon")

@@ -82,6 +82,17 @@ void bind_arena(nb::module_& m) {
       .def_prop_ro("closed", &ArenaFace::is_closed)
       .def("view", view, nb::arg("offset"), nb::arg("length"), "Read-only memoryview; it outlives close().")
       .def(
+          "allocate",
+          [](const ArenaFace& self, uint64_t length, const nb::bytes& query, int64_t epoch) {
+            const Identity id = identity_of(query, "the query");
+            const nb::gil_scoped_release released;
+            return self.arena().allocate(length, id, epoch);
+          },
+          nb::arg("length"), nb::arg("query"), nb::arg("epoch"),
+          "Offset of fresh bytes that this process owns until it publishes or frees them.")
+      .def("publish", [](const ArenaFace& self, uint64_t offset) { self.arena().publish(offset); }, nb::arg("offset"),
+           nb::call_guard<nb::gil_scoped_release>(), "The block is complete and immutable from here on.")
+      .def(
           "commit",
           [](const ArenaFace& self, const nb::bytes& query, int64_t epoch, const std::vector<uint64_t>& offsets) {
             const Identity id = identity_of(query, "the query");

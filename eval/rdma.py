@@ -1,0 +1,213 @@
+"""READ bandwidth and latency of our transport beside perftest's, on the same device in the same run, by message size.
+
+    python -m eval.rdma [--out FILE]        on a machine with an RDMA device, or in the lab (make bench-rdma)
+
+The peer is on the lab's other host if there is one, else on this host. perftest (ib_read_bw, ib_read_lat) is C on
+libibverbs, so what it leaves is what the device can do; `pipeline` is our pipeline on pyverbs with messages of that
+size, `read` is a whole Transport.read of one range of that size with its check of the block's header; shm and tcp are
+beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import secrets
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eval.bars import Bar
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.token import query_token
+from pyslash.rdma.port import Port, choose_port
+from pyslash.rdma.transfer import Piece
+from pyslash.transport import Transports
+from pyslash.transport.verbs import VerbsTransport
+from tests.agent.blocks import QUERY
+from tests.rdma.peer import HOSTS, ON, OTHER, SELF, Peer, peer
+from tests.rdma.raw_block import HEADER_BYTES
+
+MIB = 1 << 20
+SIZES = (64, 4096, 64 << 10, MIB)
+BLOCK_BYTES = 32 * MIB
+# Bars: of ib_read_bw's bandwidth with messages of 1 MiB, and of ib_read_lat's latency with messages of 64 bytes.
+LEAST_BANDWIDTH = 0.9
+MOST_LATENCY = 3.0
+_CONNECT_SECONDS = 60
+_DEADLINE_SECONDS = 120
+
+
+def perftest(program: str, port: Port, size: int, iterations: int) -> float:
+    """MiB/s of ib_read_bw, or microseconds (typical) of ib_read_lat."""
+    options = ["-d", port.device, "-i", str(port.number), "-x", str(port.gid_index), "-s", str(size), "-F"]
+    command = [program, *options, "-n", str(iterations)]
+    remote = [str(ON), "host2", *command] if HOSTS == 2 else command
+    server = subprocess.Popen(remote, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            client = [*command, OTHER if HOSTS == 2 else SELF]
+            done = subprocess.run(client, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False)
+            if done.returncode == 0:
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{program} failed: {done.stdout[-500:]} {done.stderr[-500:]}")
+            time.sleep(0.5)  # the server is another process, of which nothing tells that it listens
+        server.wait(_CONNECT_SECONDS)
+    finally:
+        server.kill()
+        server.wait()
+    rows = re.findall(rf"^\s*{size}\s+\d+\s+(.*)$", done.stdout, re.MULTILINE)
+    columns = [float(word) for word in rows[-1].split()]
+    return columns[1] if program == "ib_read_bw" else columns[2]
+
+
+def median_seconds(act: Callable[[], object], repeats: int) -> float:
+    """Of some calls; the first one is not counted."""
+    act()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def pipeline(transport: VerbsTransport, remote: Peer, size: int, messages: int) -> Callable[[], None]:
+    """READs that many messages of `size` out of the big block, by the transport's own connection."""
+    offset, _ = remote.blocks[0]
+    known = transport._peers[remote.descriptor]
+    lease = known._hub.landing.acquire(size * messages)
+
+    def act() -> None:
+        def move(connection: Any) -> None:
+            source = connection.address + offset
+            pieces = [Piece(lease.slab.address + at * size, source + at * size, size) for at in range(messages)]
+            deadline = time.monotonic() + _DEADLINE_SECONDS
+            connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, "eval", deadline)
+
+        known._with_connection(move, time.monotonic() + _DEADLINE_SECONDS)
+
+    return act
+
+
+def measure(port: Port) -> list[dict[str, Any]]:
+    """A record for each size."""
+    secret = secrets.token_bytes(32)
+    records = []
+    with peer(secret, 2 * BLOCK_BYTES, [BLOCK_BYTES]) as remote:
+        token = query_token(secret, QUERY)
+        verbs = VerbsTransport(QUERY, token)
+        if obstacle := verbs.unreachable(remote.descriptor):
+            raise RuntimeError(obstacle)
+        others = Transports(QUERY, token)
+        near = AgentDescriptor(**{**remote.descriptor.to_record(), "boot_id": _boot_id()})
+        offset, _ = remote.blocks[0]
+        for size in SIZES:
+            messages = max(8, min(256, BLOCK_BYTES // size // 2))
+            ranges = [(HEADER_BYTES, size)]
+            record: dict[str, Any] = {
+                "bytes": size,
+                "pyverbs_us": pyverbs_overhead(verbs, remote),
+                "perftest_mib_s": perftest("ib_read_bw", port, size, max(messages, 20)),
+                "pipeline_mib_s": size * messages / MIB / median_seconds(pipeline(verbs, remote, size, messages), 7),
+                "perftest_us": perftest("ib_read_lat", port, size, 100),
+                "pipeline_us": median_seconds(pipeline(verbs, remote, size, 1), 100) * 1e6,
+                "read_us": median_seconds(partial(verbs.read, remote.descriptor, offset, ranges), 100) * 1e6,
+            }
+            for name, descriptor in ([("shm", near)] if HOSTS == 1 else []) + [("tcp", remote.descriptor)]:
+                other = others.choose(descriptor, name).transport
+                read = partial(other.read, descriptor, offset, ranges)
+                record[f"{name}_us"] = median_seconds(read, 20) * 1e6
+            records.append(record)
+        verbs.close()
+        others.close()
+    return records
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """One line a size: bandwidths in MiB/s and their ratio, then microseconds of one READ."""
+    names = ("shm_us", "tcp_us")
+    there = [name for name in names if name in records[0]]
+    titles = ["bytes", "ib_read_bw", "pipeline", "ratio", "ib_read_lat", "pipeline", "ratio", "read"]
+    titles += [name.removesuffix("_us") for name in there]
+    lines = [" ".join(f"{title:>11}" for title in titles)]
+    for record in records:
+        figures = [
+            record["perftest_mib_s"],
+            record["pipeline_mib_s"],
+            record["pipeline_mib_s"] / record["perftest_mib_s"],
+        ]
+        figures += [record["perftest_us"], record["pipeline_us"], record["pipeline_us"] / record["perftest_us"]]
+        figures += [record["read_us"], *(record[name] for name in there)]
+        lines.append(f"{record['bytes']:>11} " + " ".join(f"{figure:>11.2f}" for figure in figures))
+    return "\n".join(lines)
+
+
+def bars(records: list[dict[str, Any]]) -> list[Bar]:
+    """What the transport is held to."""
+    small, large = records[0], records[-1]
+    bandwidth = large["pipeline_mib_s"] / large["perftest_mib_s"]
+    latency = small["pipeline_us"] / small["perftest_us"]
+    return [
+        Bar(
+            "READ of 1 MiB: of ib_read_bw's bandwidth",
+            f"{bandwidth:.2f}",
+            f">= {LEAST_BANDWIDTH}",
+            bandwidth >= LEAST_BANDWIDTH,
+        ),
+        Bar("READ of 64 B: of ib_read_lat's latency", f"{latency:.2f}", f"<= {MOST_LATENCY}", latency <= MOST_LATENCY),
+        Bar("pyverbs: two calls that move nothing, us", f"{small['pyverbs_us']:.1f}", "for comparison", None),
+    ]
+
+
+def pyverbs_overhead(transport: VerbsTransport, remote: Peer) -> float:
+    """Microseconds of what Python pays for one READ: a work request and its entry made, an empty queue polled."""
+    connection = transport._peers[remote.descriptor]._connection
+    assert connection is not None
+    mover = connection.mover
+    wr = mover._verbs.wr
+
+    def act() -> None:
+        request = wr.SendWR(wr_id=0, opcode=4, num_sge=1, sg=[wr.SGE(0, 64, 0)], send_flags=2)
+        request.set_wr_rdma(0, 0)
+        mover._completions.poll(1)
+
+    return median_seconds(act, 200) * 1e6
+
+
+def main() -> int:
+    """Print the table; 1 if a bar is not met."""
+    parser = argparse.ArgumentParser(prog="python -m eval.rdma")
+    parser.add_argument("--out", type=Path, help="append the records as JSON lines")
+    args = parser.parse_args()
+    if shutil.which("ib_read_bw") is None:
+        parser.error("perftest is not installed; Debian, Ubuntu, Fedora: package perftest")
+    port = choose_port(host=SELF)
+    records = measure(port)
+    print(f"{port}, {HOSTS} host(s), Linux {platform.release()}\n{table(records)}")
+    if args.out:
+        with args.out.open("a") as out:
+            out.writelines(json.dumps({"port": str(port), "hosts": HOSTS, **record}) + "\n" for record in records)
+    verdicts = bars(records)
+    print("\nbars", *verdicts, sep="\n")
+    return 0 if all(bar.met is not False for bar in verdicts) else 1
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Which bytes of an arena a peer may write: those of a block that the agent itself has allocated and not yet published.
+
+An agent reserves such a block for a replica; the owner of a block that a task of this host is writing is that task, so
+no peer can touch it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyslash.errors import InvalidRequestError
+
+_ALLOCATED = 1
+
+
+def write_all(fd: int, data: Any, at: int) -> int:
+    """Copies `data` (buffer protocol) into the arena's file at offset `at`; its length in bytes."""
+    left = memoryview(data).cast("B")
+    while left:
+        written = os.pwrite(fd, left, at)
+        left, at = left[written:], at + written
+    return memoryview(data).nbytes
+
+
+def check_reserved(arena: Any, agent_pid: int, query: bytes, offset: int, length: int) -> None:
+    """Passes if [offset, offset + length) lies in one block that the agent `agent_pid` has reserved for the query.
+
+    Raises:
+        InvalidRequestError: it does not; nothing may be written there.
+    """
+    for start, size, state, owner, block_query, _ in arena.blocks():
+        if start <= offset < start + size:
+            if state != _ALLOCATED or owner != agent_pid or block_query != query:
+                raise InvalidRequestError(f"the block at {start} is not reserved for a replica of this query")
+            if offset + length > start + size:
+                raise InvalidRequestError(
+                    f"range [{offset}, {offset + length}) leaves the reserved block [{start}, {start + size})"
+                )
+            return
+    raise InvalidRequestError(f"nothing is reserved at {offset}")

@@ -1,0 +1,200 @@
+"""The agent's side of the verbs transport: it registers its arena, answers connections, and then has nothing to do.
+
+For each query that connects there is one protection domain, with the whole arena registered in it for remote reading
+and nothing else. A range that a peer may write is registered by itself, from `expose` to `conceal`. Keys are public
+(those of Soft-RoCE can be guessed): what protects a query is its domain, the rights of each key, and the CRCs of every
+block.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
+from pyslash.agent.reserved import check_reserved
+from pyslash.errors import InvalidRequestError, TransportUnavailableError
+from pyslash.rdma.device import Device, explained
+from pyslash.rdma.port import Port
+from pyslash.rdma.queue_pair import Endpoint, QueuePair
+
+LEASE_SECONDS = 600.0
+MOST_PAIRS = 4096
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Pair:
+    pair: QueuePair
+    expires: float
+
+
+@dataclass
+class _Domain:
+    """What one query has on the device."""
+
+    domain: Any
+    completions: Any
+    arena: Any
+    pairs: dict[int, _Pair] = field(default_factory=dict)
+    exposed: dict[int, Any] = field(default_factory=dict)
+
+
+class VerbsEndpoint:
+    """Opens the device with the first connection. Every method takes the one lock."""
+
+    def __init__(self, arena: Any, port: Port | None, reason: str = "", clock: Callable[[], float] = time.monotonic):
+        """Over the agent's arena; `port` is None where there is none, for the `reason` that peers are told."""
+        memory = pa.py_buffer(arena.view(0, arena.size))
+        self._arena, self._address, self._size = arena, memory.address, memory.size
+        self._memory = memory
+        self._port, self._reason, self._clock = port, reason, clock
+        self._lock = threading.Lock()
+        self._device: Device | None = None
+        self._domains: dict[bytes, _Domain] = {}
+
+    def connect(self, query: bytes, request: Connect) -> dict[str, Any]:
+        """A queue pair for a peer's: this end, the arena's key and address, and how long the pair is kept unrenewed.
+
+        Raises:
+            TransportUnavailableError: no device here, or it refuses; the message says why.
+            InvalidRequestError: more pairs than an agent has any use for.
+        """
+        peer = Endpoint(**request.__dict__)
+        with self._lock:
+            self._end_expired()
+            if sum(len(domain.pairs) for domain in self._domains.values()) >= MOST_PAIRS:
+                raise InvalidRequestError(f"this agent has {MOST_PAIRS} verbs connections and takes no more")
+            device = self._opened()
+            domain = self._domains.get(query) or self._new_domain(device, query)
+            pair = QueuePair(device, domain.domain, domain.completions)
+            try:
+                # Writing needs a key that allows it, too: see `expose`.
+                pair.connect(peer, "IBV_ACCESS_REMOTE_READ", "IBV_ACCESS_REMOTE_WRITE")
+            except TransportUnavailableError:
+                pair.close()
+                raise
+            domain.pairs[pair.endpoint.qpn] = _Pair(pair, self._clock() + LEASE_SECONDS)
+            return {
+                "endpoint": asdict(pair.endpoint),
+                "rkey": int(domain.arena.rkey),
+                "address": self._address,
+                "length": self._size,
+                "lease_seconds": LEASE_SECONDS,
+            }
+
+    def renew(self, query: bytes, request: Renew) -> dict[str, Any]:
+        """Keeps a pair for another lease.
+
+        Raises:
+            InvalidRequestError: the query has no such pair (any more): connect anew.
+        """
+        with self._lock:
+            domain = self._domains.get(query)
+            pair = None if domain is None else domain.pairs.get(request.qpn)
+            if pair is None:
+                raise InvalidRequestError(f"this query has no verbs connection {request.qpn}; its lease may have ended")
+            pair.expires = self._clock() + LEASE_SECONDS
+            return {"lease_seconds": LEASE_SECONDS}
+
+    def disconnect(self, query: bytes, request: Disconnect) -> dict[str, Any]:
+        """Ends a pair, and with the query's last one its domain; nothing if there is none."""
+        with self._lock:
+            domain = self._domains.get(query)
+            pair = None if domain is None else domain.pairs.pop(request.qpn, None)
+            if domain is not None and pair is not None:
+                pair.pair.close()
+                if not domain.pairs:
+                    self._end(query)
+            return {"ended": pair is not None}
+
+    def expose(self, query: bytes, request: Expose) -> dict[str, Any]:
+        """A key that allows to write a reserved range, until `conceal`.
+
+        Raises:
+            InvalidRequestError: the range is not reserved, or the query is not connected.
+        """
+        check_reserved(self._arena, os.getpid(), query, request.offset, request.length)
+        with self._lock:
+            domain = self._domains.get(query)
+            if domain is None:
+                raise InvalidRequestError("this query has no verbs connection to write through")
+            key = domain.exposed.pop(request.offset, None)
+            if key is not None:
+                key.close()
+            access = ("IBV_ACCESS_LOCAL_WRITE", "IBV_ACCESS_REMOTE_WRITE")
+            address = self._address + request.offset
+            key = self._opened().register(domain.domain, address, request.length, *access)
+            domain.exposed[request.offset] = key
+            return {"rkey": int(key.rkey)}
+
+    def conceal(self, query: bytes, request: Conceal) -> dict[str, Any]:
+        """Ends the right to write; nothing if there is none."""
+        with self._lock:
+            domain = self._domains.get(query)
+            key = None if domain is None else domain.exposed.pop(request.offset, None)
+            if key is not None:
+                key.close()
+            return {"ended": key is not None}
+
+    def drop(self, query: bytes) -> None:
+        """Ends all that a query has on the device."""
+        with self._lock:
+            self._end(query)
+
+    def figures(self) -> dict[str, int]:
+        """How many queue pairs and registrations there are."""
+        with self._lock:
+            return {
+                "verbs_pairs": sum(len(domain.pairs) for domain in self._domains.values()),
+                "verbs_registrations": sum(1 + len(domain.exposed) for domain in self._domains.values()),
+            }
+
+    def _opened(self) -> Device:
+        if self._device is None:
+            if self._port is None:
+                raise TransportUnavailableError(f"this agent's host cannot do verbs: {self._reason}")
+            self._device = Device(self._port)
+            _log.info("opened %s", self._port)
+        return self._device
+
+    def _new_domain(self, device: Device, query: bytes) -> _Domain:
+        domain = device.protection_domain()
+        with explained("the arena cannot be opened to verbs"):
+            made = _Domain(
+                domain,
+                device.completion_queue(),
+                device.register(domain, self._address, self._size, "IBV_ACCESS_REMOTE_READ"),
+            )
+        self._domains[query] = made
+        _log.info("query %s: registered the arena of %d bytes", query.hex()[:8], self._size)
+        return made
+
+    def _end_expired(self) -> None:
+        now = self._clock()
+        for query, domain in list(self._domains.items()):
+            for qpn, pair in list(domain.pairs.items()):
+                if pair.expires < now:
+                    domain.pairs.pop(qpn).pair.close()
+                    _log.info("query %s: connection %d was not renewed", query.hex()[:8], qpn)
+            if not domain.pairs:
+                self._end(query)
+
+    def _end(self, query: bytes) -> None:
+        domain = self._domains.pop(query, None)
+        if domain is not None:
+            for pair in domain.pairs.values():
+                pair.pair.close()
+            for key in domain.exposed.values():
+                key.close()
+            domain.arena.close()
+            domain.completions.close()
+            domain.domain.close()

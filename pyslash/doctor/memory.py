@@ -1,0 +1,45 @@
+"""Memory: the arena against what there is, and what may be locked."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+from pyslash.doctor.finding import Finding, Status
+
+_GIB = 1 << 30
+
+
+def arena(arena_bytes: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
+    """One executor's arena against this machine's memory, or this container's."""
+    fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    room, whose = int(fields["MemTotal"].split()[0]) * 1024, "this machine has"
+    try:
+        limit = (cgroup / "memory.max").read_text().strip()
+        if limit != "max" and int(limit) < room:
+            room, whose = int(limit), "this container may use"
+    except OSError:
+        pass  # no cgroup v2, or its root: no limit
+    found = f"spark.slash.arena.size is {arena_bytes / _GIB:.1f} GiB, {whose} {room / _GIB:.1f} GiB"
+    if arena_bytes > room:
+        return Finding("arena", Status.FAILURE, found, "set a smaller spark.slash.arena.size")
+    if arena_bytes > room // 2:
+        fix = "leave room for the JVM and the Python workers: times the executors of a host, it has to fit beside them"
+        return Finding("arena", Status.WARNING, found, fix)
+    return Finding("arena", Status.OK, found)
+
+
+def locked_memory(arena_bytes: int, has_device: bool) -> Finding:
+    """RDMA pins the whole arena, once for each query that runs at a time."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if soft == resource.RLIM_INFINITY:
+        return Finding("locked memory", Status.OK, "unlimited")
+    found = f"at most {soft} bytes (ulimit -l)"
+    if not has_device or soft >= arena_bytes:
+        return Finding("locked memory", Status.OK, found)
+    fix = (
+        "verbs pin the arena: 'LimitMEMLOCK=infinity' in the service that starts executors, or "
+        "'* - memlock unlimited' in /etc/security/limits.conf; in containers the IPC_LOCK capability or "
+        "--ulimit memlock=-1"
+    )
+    return Finding("locked memory", Status.FAILURE, f"{found}, less than an arena of {arena_bytes} bytes", fix)

@@ -1,0 +1,104 @@
+"""Spark, Java, Python of driver and executors, and pyslash's own native parts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
+
+from pyslash.doctor.finding import Finding, Status
+
+_CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
+_SECONDS = 60
+
+
+def python() -> Finding:
+    """The driver's, which is the one that runs this."""
+    return Finding("python", Status.OK, f"{platform.python_version()}, {sys.executable}")
+
+
+def executor_python() -> Finding:
+    """The one that executors of this machine would run."""
+    name = os.environ.get("PYSPARK_PYTHON", "")
+    if not name:
+        return Finding("executor python", Status.OK, "PYSPARK_PYTHON is not set: executors run spark.pyspark.python")
+    code = "import sys, pyslash; print(sys.version_info[0], sys.version_info[1])"
+    try:
+        done = subprocess.run([name, "-c", code], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except OSError as error:
+        return Finding(
+            "executor python", Status.FAILURE, f"PYSPARK_PYTHON={name}: {error.strerror}", "correct its path"
+        )
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or ["it failed"])[-1]
+        return Finding("executor python", Status.FAILURE, f"{name}: {why}", f"{name} -m pip install pyslash")
+    if tuple(map(int, done.stdout.split())) != sys.version_info[:2]:
+        version = ".".join(done.stdout.split())
+        return Finding(
+            "executor python",
+            Status.FAILURE,
+            f"{name} is Python {version}",
+            "driver and executors need the same version",
+        )
+    return Finding("executor python", Status.OK, f"{name}, with pyslash")
+
+
+def spark() -> Finding:
+    """PySpark, of a version that pyslash knows."""
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("spark", Status.FAILURE, "no pyspark in this environment", "pip install 'pyspark>=4.0,<4.4'")
+    if not (4, 0) <= tuple(map(int, version.split(".")[:2])) < (4, 4):
+        return Finding("spark", Status.FAILURE, f"pyspark {version}", "pip install 'pyspark>=4.0,<4.4'")
+    return Finding("spark", Status.OK, f"pyspark {version}")
+
+
+def java() -> Finding:
+    """17 or later, from JAVA_HOME or the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    fix = "install a Java runtime 17 or later, or point JAVA_HOME at one"
+    if program is None:
+        return Finding("java", Status.FAILURE, "no java on the PATH", fix)
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except OSError as error:
+        return Finding("java", Status.FAILURE, f"{program}: {error.strerror}", fix)
+    said = done.stderr + done.stdout
+    match = re.search(r'version "(\d+)', said)
+    found = f"{program}: {said.strip().splitlines()[0] if said.strip() else 'no version'}"
+    if match is None or int(match[1]) < 17:
+        return Finding("java", Status.FAILURE, found, fix)
+    return Finding("java", Status.OK, found)
+
+
+def native_module() -> Finding:
+    """Loads, and computes."""
+    try:
+        from pyslash import _native
+
+        if _native.crc32c(b"123456789") != _CRC_CHECK:
+            return Finding(
+                "native module", Status.FAILURE, "its CRC32C is wrong", "pip install --force-reinstall pyslash"
+            )
+    except ImportError as error:
+        return Finding("native module", Status.FAILURE, str(error), "pip install --force-reinstall pyslash")
+    return Finding("native module", Status.OK, str(_native.__file__))
+
+
+def row_bridge() -> Finding:
+    """The jar that hands rows over inside the JVM."""
+    jar = files("pyslash").joinpath("jars", "pyslash.jar")
+    if not jar.is_file():
+        fix = "reinstall pyslash on a machine with javac, or leave spark.slash.ingest=auto: rows then go through Arrow"
+        return Finding("row bridge", Status.WARNING, "its jar is not in this installation", fix)
+    return Finding("row bridge", Status.OK, str(jar))
+
+
+CHECKS = (python, executor_python, spark, java, native_module, row_bridge)

@@ -1,0 +1,91 @@
+"""A reliable connection: a queue pair from INIT over RTR to RTS, and what its ends tell each other for that."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from pyslash.rdma.device import Device, explained
+
+# The local ACK timeout is 4.096 us * 2^14 = 67 ms; seven retries of it bound how long a dead peer can be waited for.
+_TIMEOUT = 14
+_RETRIES = 7
+_RNR_TIMER = 12
+_HOPS = 64
+_PSN_BITS = 24
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One end, as the other has to know it.
+
+    `mtu` is the verbs code of the path MTU (1: 256 bytes ... 5: 4096), `initiator_depth` and `responder_depth` are how
+    many READs the end may have outstanding, and answers at a time. A GID is 8 groups of hex digits; `lid` 0: Ethernet.
+    """
+
+    qpn: int
+    psn: int
+    gid: str
+    lid: int
+    mtu: int
+    initiator_depth: int
+    responder_depth: int
+
+
+class QueuePair:
+    """Made, told about its peer by `connect`, used, closed. After an error it is of no use any more."""
+
+    def __init__(self, device: Device, domain: Any, completions: Any) -> None:
+        """Not connected yet. The starting packet number is random: a stranger would have to guess it."""
+        self._device = device
+        qp = device.verbs.qp
+        most = device.max_in_flight
+        capacity = qp.QPCap(max_send_wr=most, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
+        kind = device.verbs.constant("IBV_QPT_RC")
+        with explained("a queue pair cannot be had"):
+            self.verbs_qp: Any = qp.QP(
+                domain, qp.QPInitAttr(qp_type=kind, scq=completions, rcq=completions, cap=capacity)
+            )
+        port = device.port
+        self.endpoint = Endpoint(
+            qpn=int(self.verbs_qp.qp_num),
+            psn=secrets.randbits(_PSN_BITS),
+            gid=port.gid,
+            lid=port.lid,
+            mtu=device.mtu,
+            initiator_depth=device.initiator_depth,
+            responder_depth=device.responder_depth,
+        )
+
+    def connect(self, peer: Endpoint, *remote_access: str) -> None:
+        """To ready-to-send; the peer may do to this process's memory what `remote_access` and each key allow."""
+        device, port = self._device, self._device.port
+        attributes = device.verbs.qp.QPAttr()
+        attributes.qp_access_flags = sum(device.verbs.constant(name) for name in remote_access)
+        attributes.port_num = port.number
+        attributes.pkey_index = 0
+        attributes.path_mtu = min(device.mtu, peer.mtu)
+        attributes.dest_qp_num = peer.qpn
+        attributes.rq_psn = peer.psn
+        attributes.sq_psn = self.endpoint.psn
+        attributes.max_rd_atomic = min(device.initiator_depth, peer.responder_depth)
+        attributes.max_dest_rd_atomic = min(device.responder_depth, peer.initiator_depth)
+        attributes.min_rnr_timer = _RNR_TIMER
+        attributes.timeout = _TIMEOUT
+        attributes.retry_cnt = _RETRIES
+        attributes.rnr_retry = _RETRIES
+        attributes.ah_attr = self._route(peer)
+        with explained(f"a connection from {port} to GID {peer.gid} cannot be made"):
+            self.verbs_qp.to_rts(attributes)
+
+    def close(self) -> None:
+        """Destroys it: from here on the device touches no memory on its behalf."""
+        self.verbs_qp.close()
+
+    def _route(self, peer: Endpoint) -> Any:
+        addr, port = self._device.verbs.addr, self._device.port
+        if port.link_layer == "InfiniBand":
+            return addr.AHAttr(dlid=peer.lid, is_global=0, port_num=port.number)
+        path = addr.GlobalRoute(dgid=addr.GID(peer.gid), sgid_index=port.gid_index, hop_limit=_HOPS)
+        return addr.AHAttr(gr=path, is_global=1, port_num=port.number)

@@ -1,0 +1,282 @@
+"""Transport between hosts with RDMA: one-sided READs out of a peer's registered arena, its CPU idle.
+
+A process has one connection a peer, kept for as long as it lives, and renewed so that the peer's agent knows. After any
+error the connection is closed, and the next use makes another. One thread at a time uses a connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
+from pyslash.errors import InvalidRequestError, SlashError, StaleIncarnationError, UnauthenticatedError
+from pyslash.rdma.device import Device
+from pyslash.rdma.landing import LandingPool
+from pyslash.rdma.port import Port, choose_port
+from pyslash.rdma.queue_pair import Endpoint, QueuePair
+from pyslash.rdma.transfer import Mover, Piece
+from pyslash.transport.base import Range, TransportCounters
+
+# The beginning of a block's header (docs/block-format.md): magic, version, head's length, plan, query, incarnation,
+# epoch, attempt, offset in the arena, length.
+_HEADER = struct.Struct("<QIIQ16s16sqqQQ")
+# The beginning of an arena: magic, version, size, incarnation.
+_ARENA_HEADER = struct.Struct("<QQQ16s")
+_HEADER_BYTES = 192
+_MAGIC = 0x014853414C535950
+_ALIGNMENT = 64
+_LAST_CALL_SECONDS = 1.0
+
+
+class VerbsTransport:
+    """All connections of one process under one query's token."""
+
+    name = "verbs"
+
+    def __init__(
+        self,
+        query: bytes,
+        token: bytes,
+        timeout_seconds: float = 30,
+        find_port: Callable[[str | None, str | None], Port] = choose_port,
+    ) -> None:
+        """No device is opened yet. `timeout_seconds` bounds each read and write, connecting included."""
+        self.counters = TransportCounters()
+        self._query, self._token, self._timeout = query, token, timeout_seconds
+        self._find_port = find_port
+        self._lock = threading.Lock()
+        self._hubs: dict[Port, _Hub] = {}
+        self._peers: dict[AgentDescriptor, _Peer] = {}
+
+    def unreachable(self, peer: AgentDescriptor, *, any_fabric: bool = False) -> str | None:
+        """Why the peer cannot be read by verbs; None if a connection stands, over which a first READ has passed.
+
+        With `any_fabric` a port on another fabric is tried, too: networks can be routed, which no name shows.
+        """
+        if not peer.fabric:
+            return f"{peer} has no RDMA device"
+        try:
+            port = self._find_port(None if any_fabric else peer.fabric, None)
+            self._peer(peer, port).connected(time.monotonic() + self._timeout)
+        except (StaleIncarnationError, UnauthenticatedError):
+            raise  # no other transport would fare better
+        except SlashError as error:
+            return str(error)
+        return None
+
+    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+        """Buffers in registered memory: see `Transport.read`.
+
+        The block's header is read behind the ranges: they were read out of that block if it still begins there.
+
+        Raises:
+            RemoteAccessError: the peer's device refuses the access.
+            VerbsError: ours fails.
+        """
+        if not ranges:
+            return []
+        end = max(offset + length for offset, length in ranges)
+        if block_offset < 0 or block_offset + max(end, _HEADER_BYTES) > peer.arena_bytes:
+            raise InvalidRequestError(
+                f"range [{block_offset}, {block_offset + end}) leaves the arena of {peer}, {peer.arena_bytes} bytes"
+            )
+        buffers = self._connected_peer(peer).read(block_offset, ranges, time.monotonic() + self._timeout)
+        self.counters.add(sum(length for _, length in ranges))
+        return buffers
+
+    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+        """By RDMA WRITE: see `Transport.write`."""
+        self._connected_peer(peer).write(reserved_offset, data, time.monotonic() + self._timeout)
+        self.counters.add_write(memoryview(data).nbytes)
+
+    def close(self) -> None:
+        """Ends the connections and closes the devices."""
+        with self._lock:
+            peers, self._peers = list(self._peers.values()), {}
+            hubs, self._hubs = list(self._hubs.values()), {}
+        for peer in peers:
+            peer.close()
+        for hub in hubs:
+            hub.close()
+
+    def _connected_peer(self, peer: AgentDescriptor) -> _Peer:
+        with self._lock:
+            known = self._peers.get(peer)
+        return known or self._peer(peer, self._find_port(None, None))
+
+    def _peer(self, peer: AgentDescriptor, port: Port) -> _Peer:
+        with self._lock:
+            known = self._peers.get(peer)
+            if known is None:
+                hub = self._hubs.get(port)
+                if hub is None:
+                    hub = self._hubs[port] = _Hub(port)
+                client = AgentClient(peer, self._query, self._token, timeout_seconds=self._timeout)
+                known = self._peers[peer] = _Peer(peer, hub, client, self._query)
+            return known
+
+
+class _Hub:
+    """A device of this process: context, protection domain, landing memory."""
+
+    def __init__(self, port: Port) -> None:
+        self.device = Device(port)
+        self.domain = self.device.protection_domain()
+        self.landing = LandingPool(self.device, self.domain)
+
+    def close(self) -> None:
+        self.landing.close()
+        self.device.close()
+
+
+class _Connection:
+    """A queue pair that is connected to an agent's, and what that agent said of its arena."""
+
+    def __init__(self, hub: _Hub, client: AgentClient, deadline: float) -> None:
+        device = hub.device
+        self._completions = device.completion_queue(device.max_in_flight)
+        self._pair = QueuePair(device, hub.domain, self._completions)
+        try:
+            answer = client.act("connect", Connect(**asdict(self._pair.endpoint)), _until(deadline))
+            self.peer = Endpoint(**answer["endpoint"])
+            self._pair.connect(self.peer)
+        except BaseException:
+            self.close()
+            raise
+        self.address, self.rkey = int(answer["address"]), int(answer["rkey"])
+        self.length, self.lease_seconds = int(answer["length"]), float(answer["lease_seconds"])
+        self.renewed = time.monotonic()
+        self.mover = Mover(device, self._pair, self._completions)
+
+    def close(self) -> None:
+        """Both are gone when this returns: nothing lands in our memory any more."""
+        self._pair.close()
+        self._completions.close()
+
+
+class _Peer:
+    """One agent, and the connection to it if there is one."""
+
+    def __init__(self, agent: AgentDescriptor, hub: _Hub, client: AgentClient, query: bytes) -> None:
+        self._agent, self._hub, self._client, self._query = agent, hub, client, query
+        self._lock = threading.Lock()
+        self._connection: _Connection | None = None
+
+    def connected(self, deadline: float) -> None:
+        """Connects if there is no connection."""
+        with self._lock:
+            self._use(deadline)
+
+    def read(self, block_offset: int, ranges: list[Range], deadline: float) -> list[Any]:
+        """Buffers of the ranges."""
+        at, places = 0, []
+        for _, length in ranges:
+            places.append(at)
+            at += -(-length // _ALIGNMENT) * _ALIGNMENT
+        lease = self._hub.landing.acquire(at + _HEADER_BYTES)
+        wanted = [*ranges, (0, _HEADER_BYTES)]
+        what = f"{self._agent}: READ of {sum(length for _, length in ranges)} bytes"
+
+        def move(connection: _Connection) -> None:
+            source = connection.address + block_offset
+            pieces = [
+                Piece(lease.slab.address + place, source + offset, length)
+                for place, (offset, length) in zip([*places, at], wanted, strict=True)
+            ]
+            connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, what, deadline)
+
+        self._with_connection(move, deadline)
+        self._check(bytes(lease.buffer(at, _HEADER.size)), block_offset, ranges)
+        return [lease.buffer(place, length) for place, (_, length) in zip(places, ranges, strict=True)]
+
+    def write(self, offset: int, data: Any, deadline: float) -> None:
+        """Into a range that the agent has reserved."""
+        source = memoryview(data).cast("B")
+        lease = self._hub.landing.acquire(source.nbytes)
+        ctypes.memmove(lease.slab.address, pa.py_buffer(source).address, source.nbytes)
+        what = f"{self._agent}: WRITE of {source.nbytes} bytes"
+
+        def move(connection: _Connection) -> None:
+            key = int(self._client.act("expose", Expose(offset, source.nbytes), _until(deadline))["rkey"])
+            piece = Piece(lease.slab.address, connection.address + offset, source.nbytes)
+            connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, what, deadline)
+            # Also the proof that the bytes are in the peer's memory: ending the registration waits for the device.
+            self._client.act("conceal", Conceal(offset), _until(deadline))
+
+        self._with_connection(move, deadline)
+        lease.release()
+
+    def close(self) -> None:
+        """Tells the agent, if it still answers."""
+        with self._lock:
+            self._end()
+            self._client.close()
+
+    def _with_connection(self, move: Callable[[_Connection], None], deadline: float) -> None:
+        with self._lock:
+            connection = self._use(deadline)
+            try:
+                move(connection)
+            except BaseException:
+                # Before the landing memory can go to anybody else.
+                self._end()
+                raise
+
+    def _use(self, deadline: float) -> _Connection:
+        connection = self._connection
+        if connection is not None and time.monotonic() - connection.renewed > connection.lease_seconds / 3:
+            try:
+                self._client.act("renew", Renew(connection.peer.qpn), _until(deadline))
+                connection.renewed = time.monotonic()
+            except InvalidRequestError:
+                self._end()  # the lease had ended
+        if self._connection is None:
+            self._connection = _Connection(self._hub, self._client, deadline)
+            try:
+                self._probe(self._connection, deadline)
+            except BaseException:
+                self._end()
+                raise
+        return self._connection
+
+    def _probe(self, connection: _Connection, deadline: float) -> None:
+        """The first READ, of the arena's own header: whether packets pass, and whose memory it is."""
+        lease = self._hub.landing.acquire(_ARENA_HEADER.size)
+        piece = Piece(lease.slab.address, connection.address, _ARENA_HEADER.size)
+        what = f"{self._agent}: first READ"
+        connection.mover.move("IBV_WR_RDMA_READ", [piece], lease.slab.lkey, connection.rkey, what, deadline)
+        *_, size, incarnation = _ARENA_HEADER.unpack(lease.buffer(0, _ARENA_HEADER.size))
+        if (size, incarnation) != (self._agent.arena_bytes, self._agent.incarnation_bytes):
+            raise StaleIncarnationError(f"{self._agent}: another arena is registered there")
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            # If it does not answer it is gone, or will end the lease itself.
+            with contextlib.suppress(SlashError):
+                self._client.act("disconnect", Disconnect(connection.peer.qpn), _LAST_CALL_SECONDS)
+
+    def _check(self, header: bytes, block_offset: int, ranges: list[Range]) -> None:
+        magic, _, _, _, query, incarnation, _, _, offset, length = _HEADER.unpack(header)
+        end = max(begin + size for begin, size in ranges)
+        found = (magic, query, incarnation, offset)
+        if found != (_MAGIC, self._query, self._agent.incarnation_bytes, block_offset):
+            raise StaleIncarnationError(f"{self._agent} has no block of this query at {block_offset} any more")
+        if end > length:
+            raise InvalidRequestError(f"range [.., {end}) leaves the block of {length} bytes at {block_offset}")
+
+
+def _until(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())

@@ -1,0 +1,103 @@
+"""`pyslash doctor`, on this machine and on made-up ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyslash.cli import main
+from pyslash.doctor import fabric, memory, software
+from pyslash.doctor.finding import Finding, Status
+from pyslash.rdma.port import Port
+from tests.rdma.conftest import port
+
+__all__ = ["port"]
+
+GIB = 1 << 30
+
+
+def test_json_names_every_check_and_the_exit_status_follows(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["doctor", "--json", "--arena-size", "64m"])
+    said = json.loads(capsys.readouterr().out)
+    checks = {finding["check"]: finding for finding in said["findings"]}
+    assert {"python", "spark", "java", "native module", "arena", "locked memory", "pyverbs", "transport"} <= set(checks)
+    assert said["ok"] is (status == 0)
+    assert all(finding["fix"] for finding in said["findings"] if finding["status"] == "failure")
+
+
+def test_the_table_has_a_line_a_check(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--arena-size", "64m"])
+    said = capsys.readouterr().out
+    assert "transport" in said
+    assert "auto: shm on one host" in said
+
+
+def test_a_machine_without_rdma_is_sound_unless_rdma_is_required(tmp_path: Path) -> None:
+    calm = list(fabric.rdma(False, tmp_path / "none", tmp_path / "none"))
+    assert [finding.status for finding in calm if finding.check == "rdma device"] == [Status.ABSENT]
+    assert all(finding.status is not Status.FAILURE for finding in calm)
+    strict = list(fabric.rdma(True, tmp_path / "none", tmp_path / "none"))
+    assert [finding.status for finding in strict if finding.check == "rdma device"] == [Status.FAILURE]
+    assert "no RDMA device" in fabric.verdict(calm).found
+
+
+def test_a_port_that_is_down_is_a_failure_with_its_fix(tmp_path: Path) -> None:
+    port = tmp_path / "mlx5_0" / "ports" / "1"
+    port.mkdir(parents=True)
+    (port / "state").write_text("1: DOWN\n")
+    found = list(fabric.rdma(False, tmp_path, tmp_path / "none"))
+    down = next(finding for finding in found if finding.check == "rdma device")
+    assert (down.status, down.found) == (Status.FAILURE, "mlx5_0/1 is DOWN")
+    assert "ip link set" in down.fix
+    nodes = next(finding for finding in found if finding.check == "device nodes")
+    assert nodes.status is Status.FAILURE
+
+
+@pytest.mark.parametrize(
+    ("gib", "limit", "status"),
+    [(2, "max", Status.OK), (6, "max", Status.WARNING), (9, "max", Status.FAILURE), (2, str(GIB), Status.FAILURE)],
+)
+def test_an_arena_has_to_fit(tmp_path: Path, gib: int, limit: str, status: Status) -> None:
+    (tmp_path / "meminfo").write_text(f"MemTotal: {8 * GIB // 1024} kB\nMemFree: 1 kB\n")
+    (tmp_path / "memory.max").write_text(limit)
+    assert memory.arena(gib * GIB, tmp_path / "meminfo", tmp_path).status is status
+
+
+@pytest.mark.parametrize(
+    ("limit", "device", "status"),
+    [(64 << 10, True, Status.FAILURE), (64 << 10, False, Status.OK), (4 * GIB, True, Status.OK), (-1, True, Status.OK)],
+)
+def test_locked_memory(monkeypatch: pytest.MonkeyPatch, limit: int, device: bool, status: Status) -> None:
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (limit, limit))
+    assert memory.locked_memory(2 * GIB, device).status is status
+
+
+def test_another_python_for_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
+    assert software.executor_python().status is Status.FAILURE
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert software.executor_python().status is Status.OK
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    finding = software.java()
+    assert finding.status is Status.FAILURE
+    assert "JAVA_HOME" in finding.fix
+
+
+def test_the_verdict_follows_the_read() -> None:
+    good = [Finding("rdma read", Status.OK, "fast")]
+    assert "verbs to peers" in fabric.verdict(good).found
+    bad = [Finding("device nodes", Status.FAILURE, "no access to uverbs0"), Finding("rdma read", Status.FAILURE, "x")]
+    assert "because no access to uverbs0" in fabric.verdict(bad).found
+
+
+@pytest.mark.rdma
+def test_a_device_is_read_through(port: Port, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json", "--rdma", "--arena-size", "64m"]) == 0
+    checks = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+    assert checks["rdma read"]["status"] == "ok"
+    assert "MB/s" in checks["rdma read"]["found"]

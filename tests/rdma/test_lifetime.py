@@ -1,0 +1,123 @@
+"""Connections: leased, ended, counted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+
+from pyslash import _native
+from pyslash.agent import verbs
+from pyslash.agent.client import AgentClient
+from pyslash.agent.request import Connect, Disconnect, Renew
+from pyslash.agent.token import query_token
+from pyslash.errors import InvalidRequestError, SlashError
+from pyslash.rdma.port import Port
+from pyslash.transport.verbs import VerbsTransport
+from tests.agent.blocks import QUERY
+from tests.rdma.peer import Peer, peer
+from tests.rdma.raw_block import HEADER_BYTES, body
+
+pytestmark = pytest.mark.rdma
+CYCLES = 100
+
+
+def own_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.timeout(600)
+def test_a_hundred_connections_leave_nothing(remote: Peer, shared_secret: bytes, control: AgentClient) -> None:
+    offset, size = remote.blocks[0]
+
+    def cycle() -> None:
+        reader = VerbsTransport(QUERY, query_token(shared_secret, QUERY))
+        (buffer,) = reader.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
+        assert buffer.to_pybytes() == body(0, size)
+        del buffer
+        reader.close()
+
+    for _ in range(3):
+        cycle()  # whatever is opened once and kept
+    names = ("verbs_pairs", "verbs_registrations", "open_fds")
+    before, own_before = control.stats(), own_descriptors()
+    for _ in range(CYCLES):
+        cycle()
+    after = control.stats()
+    assert {name: after[name] for name in names} == {name: before[name] for name in names}
+    assert own_descriptors() <= own_before
+    assert after["verbs_pairs"] == 0
+
+
+@pytest.fixture
+def endpoint(port: Port) -> tuple[verbs.VerbsEndpoint, list[float]]:
+    """An agent's endpoint, and its clock."""
+    fd = os.memfd_create("arena")
+    arena = _native.Arena.create(fd, 4 << 20, secrets.token_bytes(16))
+    os.close(fd)
+    now = [0.0]
+    return verbs.VerbsEndpoint(arena, port, clock=lambda: now[0]), now
+
+
+def request(port: Port, qpn: int = 77) -> Connect:
+    return Connect(qpn, 1, port.gid, port.lid, 3, 1, 1)
+
+
+def test_a_lease_ends_unless_it_is_renewed(port: Port, endpoint: tuple[verbs.VerbsEndpoint, list[float]]) -> None:
+    agent, now = endpoint
+    kept = agent.connect(QUERY, request(port))["endpoint"]["qpn"]
+    lost = agent.connect(QUERY, request(port))["endpoint"]["qpn"]
+    now[0] = verbs.LEASE_SECONDS * 0.9
+    agent.renew(QUERY, Renew(kept))
+    now[0] = verbs.LEASE_SECONDS * 1.1
+    agent.connect(QUERY, request(port))
+    assert agent.figures()["verbs_pairs"] == 2
+    with pytest.raises(InvalidRequestError, match="its lease may have ended"):
+        agent.renew(QUERY, Renew(lost))
+    with pytest.raises(InvalidRequestError):
+        agent.renew(bytes(16), Renew(kept))
+    agent.renew(QUERY, Renew(kept))
+    agent.drop(QUERY)
+    assert agent.figures() == {"verbs_pairs": 0, "verbs_registrations": 0}
+
+
+def test_the_last_connection_takes_the_registration_along(
+    port: Port, endpoint: tuple[verbs.VerbsEndpoint, list[float]]
+) -> None:
+    agent, _ = endpoint
+    first, second = (agent.connect(QUERY, request(port))["endpoint"]["qpn"] for _ in range(2))
+    other = agent.connect(bytes(16), request(port))["endpoint"]["qpn"]
+    assert agent.figures() == {"verbs_pairs": 3, "verbs_registrations": 2}
+    assert agent.disconnect(QUERY, Disconnect(first)) == {"ended": True}
+    assert agent.disconnect(QUERY, Disconnect(first)) == {"ended": False}
+    assert agent.disconnect(QUERY, Disconnect(other)) == {"ended": False}  # another query's
+    agent.disconnect(QUERY, Disconnect(second))
+    assert agent.figures() == {"verbs_pairs": 1, "verbs_registrations": 1}
+    agent.drop(bytes(16))
+
+
+def test_a_reader_connects_anew_when_its_lease_has_ended(
+    remote: Peer, transport: VerbsTransport, control: AgentClient
+) -> None:
+    offset, size = remote.blocks[0]
+    transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
+    connection = transport._peers[remote.descriptor]._connection
+    assert connection is not None
+    control.act("disconnect", Disconnect(connection.peer.qpn))  # as the agent does after the lease
+    connection.renewed -= connection.lease_seconds
+    (buffer,) = transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
+    assert buffer.to_pybytes() == body(0, size)
+    assert transport._peers[remote.descriptor]._connection is not connection
+
+
+def test_a_restarted_agent_is_another(port: Port, transport: VerbsTransport, shared_secret: bytes) -> None:
+    with peer(shared_secret, 8 << 20, [4096]) as first:
+        offset, size = first.blocks[0]
+        transport.read(first.descriptor, offset, [(HEADER_BYTES, size)])
+        first.kill()
+        with peer(shared_secret, 8 << 20, [4096]) as second:
+            with pytest.raises(SlashError):
+                transport.read(first.descriptor, offset, [(HEADER_BYTES, size)])
+            (buffer,) = transport.read(second.descriptor, second.blocks[0][0], [(HEADER_BYTES, size)])
+            assert buffer.to_pybytes() == body(0, size)
