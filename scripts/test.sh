@@ -19,6 +19,7 @@ else
   scripts/rxe_lab/lab run --hosts 2 --seconds 900 --results build/rdma -- \
     pytest -m rdma tests/rdma --junitxml=/lab/pytest.xml -p no:cacheprovider || [ $? = 125 ] || status=1
 fi
+scripts/test_oldest.sh || status=1
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status
