@@ -47,7 +47,6 @@ def test_a_hundred_connections_leave_nothing(remote: Peer, shared_secret: bytes,
     after = control.stats()
     assert {name: after[name] for name in names} == {name: before[name] for name in names}
     assert own_descriptors() <= own_before
-    assert after["verbs_pairs"] == 0
 
 
 @pytest.fixture
