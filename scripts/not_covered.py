@@ -27,7 +27,11 @@ def rdma(report: Path) -> str | None:
     properties = {element.get("name"): element.get("value") for element in tree.iter("property")}
     if "rdma_device" not in properties:
         return None
-    cases = [case for case in tree.iter("testcase") if (case.get("classname") or "").startswith("tests.rdma.")]
+    cases = [
+        case
+        for case in tree.iter("testcase")
+        if (case.get("classname") or "").startswith(("tests.rdma.", "tests.doctor."))
+    ]
     passed = sum(1 for case in cases if not any(case.findall(bad) for bad in ("skipped", "failure", "error")))
     return (
         f"RDMA: {passed} of {len(cases)} tests passed on {properties['rdma_device']}, "

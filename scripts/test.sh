@@ -17,7 +17,7 @@ else
   printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
   # 125: no lab to be had here. That is told below, and is no failure of ours.
   scripts/rxe_lab/lab run --hosts 2 --seconds 900 --results build/rdma -- \
-    pytest -m rdma tests/rdma --junitxml=/lab/pytest.xml -p no:cacheprovider || [ $? = 125 ] || status=1
+    pytest -m rdma tests/rdma tests/doctor --junitxml=/lab/pytest.xml -p no:cacheprovider || [ $? = 125 ] || status=1
 fi
 scripts/test_oldest.sh || status=1
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml
