@@ -4,7 +4,8 @@
 
 COMMAND runs as root on host 1, in the current folder; the tree is read-only below an overlay, so nothing that it writes
 stays, except below /lab, which is copied to --results. Its output and exit status become the lab's. With two hosts,
-`scripts/rxe_lab/on HOST COMMAND...` runs another command on the other host. Exit status 125: the lab itself failed.
+`scripts/rxe_lab/on HOST COMMAND...` runs another command on the other host. Exit status 125: there can be
+no lab here (no QEMU, no kernel package); 124: it failed, or the time was over.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from initramfs import initramfs
 from kernel import Kernel, LabError, cache_folder, get_kernel
 
 HERE = Path(__file__).resolve().parent
-LAB_FAILED = 125
+LAB_FAILED = 124
+NO_LAB = 125
 # command -> Debian's package of it
 PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
@@ -41,7 +43,7 @@ PROGRAMS = {
 
 
 def main() -> int:
-    """The command's exit status, or 125."""
+    """The command's exit status, or 124, or 125."""
     parser = argparse.ArgumentParser(prog="lab", description="a command inside hosts with Soft-RoCE")
     commands = parser.add_subparsers(dest="action", required=True)
     run = commands.add_parser("run", help="boot, run, power off")
@@ -54,6 +56,10 @@ def main() -> int:
     args = parser.parse_args()
     try:
         kernel = prepare()
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return NO_LAB
+    try:
         return 0 if args.action == "prepare" else _run(args, kernel)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
