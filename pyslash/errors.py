@@ -53,6 +53,14 @@ class FencedError(SlashError):
     """Another driver has gone on with this query's checkpoint."""
 
 
+class CheckpointError(SlashError):
+    """A checkpoint's files cannot be written, read or deleted; the message names file and cause."""
+
+
+class FencedError(SlashError):
+    """Another run of the query has taken its checkpoint over: this one is the older and must end."""
+
+
 class PlanMismatchError(SlashError):
     """A checkpoint's state was made by another aggregation."""
 
