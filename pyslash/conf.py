@@ -116,8 +116,8 @@ _KEYS = (
         "durability",
         "checkpoint",
         _choice("checkpoint", "off"),
-        "`checkpoint`: every epoch's partial state is in the query's checkpoint before Spark logs the epoch, so that it "
-        "survives executors and drivers; `off`: it lives in memory alone, and a loss ends the query.",
+        "`checkpoint`: every epoch's partial state is in the query's checkpoint before Spark logs the epoch, so that "
+        "it survives executors and drivers; `off`: it lives in memory alone, and a loss ends the query.",
     ),
     Key(
         "checkpoint.timeout",

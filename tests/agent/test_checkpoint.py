@@ -77,7 +77,7 @@ def test_a_later_run_voids_what_is_held_and_fences_the_earlier(
     new = write(agent, 1, [10])
     reply = client.commit(1, [new.arena_offset], PLAN, 2)
     assert merged(agent, reply.blocks, [0, 10]) == [(10, key, key) for key in range(100)]
-    with pytest.raises(FencedError, match="run 1 .* run 2"):
+    with pytest.raises(FencedError, match=r"run 1 .* run 2"):
         client.commit(2, [], PLAN, 1)
     with pytest.raises(FencedError):
         store(client, tmp_path, 2, [], run=1)
