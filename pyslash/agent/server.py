@@ -1,8 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
 Actions (bodies: `request`): commit, checkpoint, restore, discard, release, drop, describe, stats, logs, and what
-`verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the error's
-class travels as the Flight error's extra info; `client` raises it again.
+`verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the
+error's class travels as the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations

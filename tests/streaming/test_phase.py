@@ -28,7 +28,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("phase", "event"), product(Phase, Event), ids=lambda one: one.name)
+@pytest.mark.parametrize(("phase", "event"), list(product(Phase, Event)), ids=lambda one: one.name)
 def test_every_phase_with_every_event(phase: Phase, event: Event) -> None:
     if (phase, event) not in ALLOWED:
         with pytest.raises(InvalidTransitionError, match=event.value):
