@@ -113,6 +113,19 @@ _KEYS = (
         "between the number of cores and 32 times that.",
     ),
     Key(
+        "durability",
+        "checkpoint",
+        _choice("checkpoint", "off"),
+        "`checkpoint`: every epoch's partial state is in the query's checkpoint before Spark logs the epoch, so that "
+        "it survives executors and drivers; `off`: it lives in memory alone, and a loss ends the query.",
+    ),
+    Key(
+        "checkpoint.timeout",
+        "120",
+        _positive,
+        "Seconds that an agent may take to write its part of an epoch to the checkpoint, or to restore its share.",
+    ),
+    Key(
         "progress.retained",
         "100",
         _positive,
@@ -135,6 +148,8 @@ class Conf:
     agent_call_timeout: int
     merge_driver_bytes: int
     merge_task_bytes: int
+    durability: str
+    checkpoint_timeout: int
     progress_retained: int
 
     @classmethod

@@ -49,8 +49,16 @@ class StateLostError(SlashError):
     """Partial window state is out of reach, or was written by another kind of query."""
 
 
+class CheckpointError(SlashError):
+    """A checkpoint's files cannot be written, read or deleted; the message names file and cause."""
+
+
 class FencedError(SlashError):
-    """Another driver has gone on with this query's checkpoint."""
+    """Another run of the query has taken its checkpoint over: this one is the older and must end."""
+
+
+class InvalidTransitionError(SlashError):
+    """An epoch was told of something that cannot happen in its phase: an error of pyslash itself."""
 
 
 class PlanMismatchError(SlashError):

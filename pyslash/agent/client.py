@@ -17,7 +17,7 @@ from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.messages import SCHEMA, messages
-from pyslash.agent.request import Commit, Discard, Empty, Logs, Read, Release, Request, Write, body
+from pyslash.agent.request import Checkpoint, Commit, Discard, Empty, Logs, Read, Release, Request, Restore, Write, body
 from pyslash.agent.token import headers
 
 Via = Literal["unix", "tcp"]
@@ -88,9 +88,18 @@ class AgentClient:
         """Ends the connection."""
         self._flight.close()
 
-    def commit(self, epoch: int, offsets: list[int], plan: str) -> CommitReply:
+    def commit(self, epoch: int, offsets: list[int], plan: str, run: int = 0) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        answer = self.act("commit", Commit(epoch, offsets, plan))
+        answer = self.act("commit", Commit(epoch, offsets, plan, run))
+        return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
+
+    def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
+        """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""
+        return self.act("checkpoint", request, timeout_seconds)
+
+    def restore(self, request: Restore, timeout_seconds: float) -> CommitReply:
+        """Takes over the blocks of these files, each once; the answer is that of a commit."""
+        answer = self.act("restore", request, timeout_seconds)
         return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
     def release(self, before_pane: int) -> int:
@@ -163,7 +172,7 @@ class AgentClient:
     def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
         """Any action; the answer's fields. What has a method of its own above is better called by it."""
         options = self._options(timeout_seconds)
-        with self._named(name):
+        with self._named(name, timeout_seconds):
             results = list(self._flight.do_action(flight.Action(name, body(request)), options))
         if len(results) != 1:
             raise errors.AgentError(
@@ -176,13 +185,15 @@ class AgentClient:
         return flight.FlightCallOptions(timeout=timeout_seconds or self._timeout, headers=self._headers)
 
     @contextmanager
-    def _named(self, what: str) -> Iterator[None]:
+    def _named(self, what: str, timeout_seconds: float | None = None) -> Iterator[None]:
         """Raises an error of the Flight library as ours, naming the agent and what was awaited."""
         where = f"{self.descriptor} via {self._via}: {what}"
         try:
             yield
         except flight.FlightTimedOutError:
-            raise errors.AgentTimeoutError(f"{where}: no answer within {self._timeout:g} s") from None
+            raise errors.AgentTimeoutError(
+                f"{where}: no answer within {timeout_seconds or self._timeout:g} s"
+            ) from None
         except flight.FlightUnavailableError:
             raise errors.AgentUnavailableError(f"{where}: nobody listens; is the agent or its host gone?") from None
         except flight.FlightUnauthenticatedError:

@@ -16,6 +16,7 @@ MAX_PLAN_BYTES = 1 << 20
 MAX_BODY_BYTES = 4 << 20
 _INT64 = 1 << 63
 _GID = re.compile(r"^[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
+_NAME = re.compile(r"[0-9a-z-]{1,100}\.arrow")
 
 Check = Callable[[Any], bool]
 
@@ -36,17 +37,56 @@ def _range(value: Any) -> bool:
     return type(value) is list and len(value) == 2 and _UNSIGNED(value[0]) and type(value[1]) is int and value[1] > 0
 
 
+def _path(value: Any) -> bool:
+    return type(value) is str and 0 < len(value) <= 4096
+
+
+def _file_name(value: Any) -> bool:
+    return type(value) is str and _NAME.fullmatch(value) is not None
+
+
+def _file(value: Any) -> bool:
+    return type(value) is list and len(value) == 3 and _file_name(value[0]) and all(map(_UNSIGNED, value[1:]))
+
+
 _UNSIGNED = _integer(0, _INT64)
 _SIGNED = _integer(-_INT64, _INT64)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """These blocks, and no other uncommitted ones up to this epoch, are the query's."""
+    """These blocks, and no other uncommitted ones up to this epoch, are the query's.
+
+    `run` numbers the query's recoveries: what an agent holds of an earlier run is void, and an earlier run is refused.
+    """
 
     epoch: int
     offsets: list[int]
     plan: str
+    run: int = 0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Write these published blocks of the epoch to `directory`/`name`; a snapshot also holds all committed ones."""
+
+    epoch: int
+    offsets: list[int]
+    plan: str
+    run: int
+    directory: str
+    name: str
+    snapshot: bool
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Take over the blocks of these files: [name, bytes, CRC32C] each."""
+
+    plan: str
+    run: int
+    directory: str
+    files: list[list[Any]]
 
 
 @dataclass(frozen=True)
@@ -140,6 +180,22 @@ _FORMS: dict[type, dict[str, Check]] = {
         "epoch": _integer(0, _INT64 - 1),
         "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
         "plan": _text(MAX_PLAN_BYTES),
+        "run": _integer(0, _INT64),
+    },
+    Checkpoint: {
+        "epoch": _integer(0, _INT64 - 1),
+        "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
+        "plan": _text(MAX_PLAN_BYTES),
+        "run": _integer(0, _INT64),
+        "directory": _path,
+        "name": _file_name,
+        "snapshot": lambda value: type(value) is bool,
+    },
+    Restore: {
+        "plan": _text(MAX_PLAN_BYTES),
+        "run": _integer(0, _INT64),
+        "directory": _path,
+        "files": _list_of(_file, MAX_OFFSETS),
     },
     Discard: {"epoch": _integer(0, _INT64 - 1)},
     Release: {"before_pane": _SIGNED},
@@ -162,7 +218,22 @@ _FORMS: dict[type, dict[str, Check]] = {
     Write: {"offset": _UNSIGNED, "length": _integer(1, _INT64), "incarnation": _text(32)},
 }
 
-Request = Commit | Discard | Release | Logs | Empty | Read | Write | Connect | Renew | Disconnect | Expose | Conceal
+Request = (
+    Commit
+    | Checkpoint
+    | Restore
+    | Discard
+    | Release
+    | Logs
+    | Empty
+    | Read
+    | Write
+    | Connect
+    | Renew
+    | Disconnect
+    | Expose
+    | Conceal
+)
 Form = TypeVar("Form", bound=Request)
 
 

@@ -1,8 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, discard, release, drop, describe, stats, logs, and what `verbs` answers. DoGet
-streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the error's class travels as
-the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, checkpoint, restore, discard, release, drop, describe, stats, logs, and what
+`verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the
+error's class travels as the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.request import (
+    Checkpoint,
     Commit,
     Conceal,
     Connect,
@@ -32,6 +33,7 @@ from pyslash.agent.request import (
     Read,
     Release,
     Renew,
+    Restore,
     Write,
     parse,
 )
@@ -82,6 +84,8 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         self._log_file = log
         self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
             "commit": self._commit,
+            "checkpoint": lambda query, body: state.checkpoint(query, parse(Checkpoint, body)),
+            "restore": lambda query, body: state.restore(query, parse(Restore, body)),
             "release": self._release,
             "discard": lambda query, body: state.discard(query, parse(Discard, body)),
             "drop": self._drop,

@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyslash import _native
+from pyslash.agent.adopt import adopt
 from pyslash.agent.compaction import Outcome, choose_inputs
-from pyslash.agent.request import Commit, Discard, Read, Release, Write
+from pyslash.agent.request import Checkpoint, Commit, Discard, Read, Release, Restore, Write
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.errors import InvalidRequestError, StaleIncarnationError
+from pyslash.checkpoint.block_file import StoredBlock, decode, encode
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
 
 # No epoch of a stream: Spark counts from zero by ones. A compaction's result carries it, so that the commit of an
 # epoch, which drops what earlier attempts left, cannot drop a result that waits to be swapped in.
@@ -51,6 +54,7 @@ class QueryState:
 
     plan: Any
     plan_text: str
+    run: int = 0  # of the query that this state belongs to: a later run restores everything itself
     epoch: int = -1
     offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
     freed: int = 0  # by the last commit
@@ -58,6 +62,7 @@ class QueryState:
     live: dict[int, LiveBlock] = field(default_factory=dict)
     compacting: bool = False
     compacted: Outcome | None = None  # finished, waits for the next commit
+    restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here
 
     @property
     def bytes(self) -> int:
@@ -108,7 +113,7 @@ class AgentState:
         """
         offsets = frozenset(request.offsets)
         with self._lock:
-            state = self._state_for(query, request.plan)
+            state = self._state_for(query, request.plan, request.run)
             if request.epoch < state.epoch or (request.epoch == state.epoch and offsets != state.offsets):
                 raise InvalidRequestError(
                     f"commit of epoch {request.epoch}: epoch {state.epoch} has been committed with "
@@ -119,6 +124,58 @@ class AgentState:
                 self._queries[query] = state
                 self.counters["commits"] += 1
             return {"blocks": self._heads(state), "freed": state.freed, **self._room()}
+
+    def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
+        """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
+
+        Raises:
+            InvalidRequestError: an offset is no published block of this query and epoch.
+            CheckpointError: the file cannot be written.
+        """
+        with self._lock:
+            state = self._state_for(query, request.plan, request.run)
+            self._queries[query] = state
+            lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+            blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
+            pinned = list(state.live) if request.snapshot else []
+            blocks += [state.live[offset] for offset in pinned]
+            self._pins.update(pinned)
+        try:
+            data = encode(request.plan, [self._arena.view(block.offset, block.length) for block in blocks])
+            crc = BlockDirectory(request.directory).write(request.name, data)
+        finally:
+            with self._lock:
+                self._unpin(pinned)
+        with self._lock:
+            self.counters["checkpoints"] += 1
+        panes = [pane for block in blocks for pane, _, _ in block.panes]
+        return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=_BEFORE_ALL_PANES)}
+
+    def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
+        """Takes over the blocks of files, each file once; answers with all live heads.
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
+            ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
+        """
+        directory = BlockDirectory(request.directory)
+        with self._lock:
+            state = self._state_for(query, request.plan, request.run)
+            self._queries[query] = state
+            done = set(state.restored)
+        for name, size, crc in request.files:
+            if name in done:
+                continue
+            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+            with self._lock:
+                if self._queries.get(query) is not state:
+                    raise FencedError(f"run {request.run} of the query was replaced while it restored {name}")
+                if name not in state.restored:
+                    self._take_over(query, state, [block for block in stored if block.segments])
+                    state.restored.add(name)
+        with self._lock:
+            self.counters["restores"] += 1
+            return {"blocks": self._heads(state), "freed": 0, **self._room()}
 
     def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
         """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
@@ -154,9 +211,7 @@ class AgentState:
             freed = self._arena.commit(query, _LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.live)
-                self._retire(state, list(state.live))
-                if state.compacted is not None:
-                    self._doom(state.compacted.offsets())
+                self._forget(state)
             self.counters["drops"] += 1
             return {"freed": freed, **self._room()}
 
@@ -268,12 +323,33 @@ class AgentState:
             self.counters["swept"] += freed
             return int(freed)
 
-    def _state_for(self, query: bytes, plan_text: str) -> QueryState:
+    def _take_over(self, query: bytes, state: QueryState, stored: list[StoredBlock]) -> None:
+        heads: list[bytes] = []
+        try:
+            for block in stored:
+                # Beyond all epochs, as a compaction's result is: no commit may drop it.
+                heads.append(adopt(self._arena, self._fd, query, COMPACTED_EPOCH, block))
+            taken = [self._block(head) for head in heads]
+            self._arena.commit(query, _BEFORE_ALL_PANES, [block.offset for block in taken])
+        except BaseException:
+            for head in heads:
+                self._arena.free(_native.Head(head).arena_offset)
+            raise
+        state.live.update((block.offset, block) for block in taken)
+
+    def _state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
         if query in self._dropped:
             raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
         state = self._queries.get(query)
+        if state is not None and run > state.run:
+            # A later run has restored what it needs, here or elsewhere: counted twice it would be wrong.
+            self._forget(state)
+            del self._queries[query]
+            state = None
         if state is None:
-            return QueryState(_native.Plan(plan_text), plan_text)
+            return QueryState(_native.Plan(plan_text), plan_text, run)
+        if run < state.run:
+            raise FencedError(f"run {run} of the query was replaced by run {state.run}; stop this one")
         if state.plan_text != plan_text:
             raise InvalidRequestError("the plan differs from the one that this query was committed with before")
         return state
@@ -320,6 +396,11 @@ class AgentState:
 
     def _room(self) -> dict[str, int]:
         return {"used_bytes": self._arena.used_bytes, "arena_bytes": self._arena.size}
+
+    def _forget(self, state: QueryState) -> None:
+        self._retire(state, list(state.live))
+        if state.compacted is not None:
+            self._doom(state.compacted.offsets())
 
     def _retire(self, state: QueryState, offsets: list[int]) -> None:
         for offset in offsets:

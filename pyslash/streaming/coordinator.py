@@ -12,9 +12,13 @@ from typing import TypeVar
 from pyslash._native import Head
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.request import Checkpoint, Restore
 from pyslash.agent.token import query_token
+from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import AgentError, SlashError, StaleIncarnationError, StateLostError
+from pyslash.streaming.durable import DurableState, shares
 from pyslash.streaming.manifest import Manifest
+from pyslash.tasks.receipt import Receipt
 
 Result = TypeVar("Result")
 logger = logging.getLogger("pyslash")
@@ -32,11 +36,22 @@ class LiveBlock:
 class Coordinator:
     """Tells agents what an epoch consists of, and keeps their answers: the live blocks of the query."""
 
-    def __init__(self, query_id: bytes, plan: str, secret: bytes, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        query_id: bytes,
+        plan: str,
+        secret: bytes,
+        timeout_seconds: float,
+        run: int = 0,
+        checkpoint_timeout_seconds: float = 120,
+    ) -> None:
         self.query_id = query_id
         self.token = query_token(secret, query_id)
         self._plan = plan
         self._timeout = timeout_seconds
+        self._run = run
+        self._checkpoint_timeout = checkpoint_timeout_seconds
+        self._restored_epoch = -1
         self._clients: dict[str, AgentClient] = {}
         self._live: dict[str, list[LiveBlock]] = {}
         self._released: int | None = None
@@ -62,18 +77,85 @@ class Coordinator:
         for incarnation, described in self._each(lambda client: client.describe()).items():
             self._live[incarnation] = self._blocks(incarnation, described.blocks)
 
+    def restore(self, epoch: int, state: DurableState, agents: list[AgentDescriptor]) -> None:
+        """Give the files of the state as of `epoch` to these agents, each a share.
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file is missing, or is not what its manifest says.
+            ArenaFullError: the agents have too little room.
+            StateLostError: there is no agent, or one is gone already.
+        """
+        if not agents:
+            raise StateLostError("no executor is there to restore the query's state to; start one")
+        for agent in agents:
+            self._client(agent)
+        given = shares(state.files, list(self._clients))
+        replies = self._each(
+            lambda client: client.restore(
+                Restore(
+                    self._plan,
+                    self._run,
+                    state.directory.location,
+                    [[file.name, file.bytes, file.crc] for file in given[_name(client)]],
+                ),
+                self._checkpoint_timeout,
+            )
+        )
+        for incarnation, reply in replies.items():
+            self._live[incarnation] = self._blocks(incarnation, reply.blocks)
+        state.assign({file.name: holder for holder, files in given.items() for file in files})
+        self._restored_epoch = epoch
+
+    def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
+        """Have every agent write its blocks of the epoch to the checkpoint, all at the same time; the files.
+
+        Raises:
+            CheckpointError: a file cannot be written.
+            StateLostError: an agent that has written blocks is gone.
+        """
+        offsets: dict[str, list[int]] = {}
+        for receipt in receipts:
+            self._client(receipt.agent)
+            offsets.setdefault(receipt.agent.incarnation, []).append(receipt.head.arena_offset)
+
+        def write(client: AgentClient) -> BlockFile | None:
+            holder = _name(client)
+            if holder not in offsets:
+                return None
+            name, snapshot = f"{epoch}-{self._run}-{holder}.arrow", state.wants_snapshot(holder)
+            request = Checkpoint(
+                epoch, offsets[holder], self._plan, self._run, state.directory.location, name, snapshot
+            )
+            written = client.checkpoint(request, self._checkpoint_timeout)
+            return BlockFile(name, **written, holder=holder, snapshot=snapshot)
+
+        return [file for file in self._each(write).values() if file is not None]
+
+    def lost_agents(self) -> list[AgentDescriptor]:
+        """Agents that do not answer: asked now, not remembered."""
+        lost = []
+        for client in self._clients.values():
+            try:
+                client.describe()
+            except (AgentError, StaleIncarnationError):
+                lost.append(client.descriptor)
+        return lost
+
     def commit(self, manifest: Manifest) -> None:
         """Make the epoch's blocks, and no others, part of the state. Idempotent.
 
         Raises:
             StateLostError: an agent that holds state of the query is gone.
         """
-        for agent in manifest.agents:
-            self._client(agent)
-        offsets: dict[str, list[int]] = {incarnation: [] for incarnation in self._clients}
-        for incarnation, offset in manifest.blocks:
-            offsets[incarnation].append(offset)
-        replies = self._each(lambda client: client.commit(manifest.epoch, offsets[_name(client)], self._plan))
+        offsets: dict[str, list[int]] = {}
+        if manifest.epoch > self._restored_epoch:
+            for agent in manifest.agents:
+                self._client(agent)
+            for incarnation, offset in manifest.blocks:
+                offsets.setdefault(incarnation, []).append(offset)
+        replies = self._each(
+            lambda client: client.commit(manifest.epoch, offsets.get(_name(client), []), self._plan, self._run)
+        )
         self.used_bytes = 0
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
@@ -128,7 +210,8 @@ class Coordinator:
                 return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
-                f"partial window state is out of reach: {error}. Restart the query with a new checkpointLocation."
+                f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint it is "
+                "restored; otherwise restart the query with a new checkpointLocation."
             ) from error
 
 

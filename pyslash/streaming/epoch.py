@@ -1,9 +1,10 @@
 """The life of an epoch: what happens in `foreachBatch` of a query that pyslash has taken over.
 
-    update -> manifest -> commit -> merge -> sink;  release when the next epoch starts
+    update -> checkpoint -> manifest -> commit -> merge -> sink;  release when the next epoch starts
 
 A failure before the manifest leaves nothing behind: the epoch's rows are read again. A failure after it leaves the
-manifest: the replayed epoch merges the same blocks and yields the same rows.
+manifest: the replayed epoch merges the same blocks and yields the same rows. When an agent is lost, the epoch begins
+again by itself, as another driver would: as a new run, from the checkpoint. `phase` has the rules.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import StateLostError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
+from pyslash.streaming.durable import DurableState
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.ingest import Ingest
-from pyslash.streaming.manifest import MANIFESTS, Manifest, ManifestLog
+from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.merging import Merging
+from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
 from pyslash.streaming.windows import closed_windows, first_live_pane
+from pyslash.tasks.find_agents import find_agents
 
 logger = logging.getLogger("pyslash")
+_MOST_RECOVERIES = 3
 
 
 @dataclass
@@ -36,6 +42,7 @@ class _State:
     coordinator: Coordinator
     manifests: ManifestLog
     last: Manifest | None
+    durable: DurableState | None
 
 
 class EpochRunner:
@@ -50,29 +57,52 @@ class EpochRunner:
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
         self._state: _State | None = None
+        self.phase = Phase.EMITTED
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
-        """Run one epoch.
+        """Run one epoch; again, from the checkpoint, while agents are lost.
 
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
         """
         execution = BatchExecution(batch, self.plan.session)
-        state = self._state or self._begin(execution, epoch)
         progress = EpochProgress(epoch)
+        self.phase = Phase.BEGUN
+        while True:
+            try:
+                return self._run(execution, batch, epoch, progress)
+            except Exception as error:
+                if progress.recoveries == _MOST_RECOVERIES or not self._has_lost_agents():
+                    raise
+                logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
+                self.phase = advance(self.phase, Event.AGENT_LOST)
+                self.close(drop=False)
+                progress.recoveries += 1
+
+    def _has_lost_agents(self) -> bool:
+        return self._conf.durability != "off" and (self._state is None or bool(self._state.coordinator.lost_agents()))
+
+    def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
+        state = self._state or self._begin(execution, epoch)
         window = self.plan.window
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
             state.coordinator.release(first_live_pane(window, state.last.watermark_us))
             state.manifests.purge(epoch)
+            if state.durable is not None:
+                state.durable.clean()
         manifest = state.manifests.read(epoch, self.plan.text)
         progress.replayed = manifest is not None
         if manifest is None:
             manifest = self._update(execution, batch, epoch, state, progress)
+        else:
+            self.phase = advance(self.phase, Event.REPLAYED)
         with progress.timed("commit"):
             state.coordinator.commit(manifest)
+        self.phase = advance(self.phase, Event.COMMITTED)
         state.last = manifest
         self._emit(batch, manifest, state, progress)
+        self.phase = advance(self.phase, Event.EMITTED)
 
     def close(self, drop: bool) -> None:
         """Let go of the agents; `drop` also frees the query's state in them."""
@@ -85,17 +115,60 @@ class EpochRunner:
     def _begin(self, execution: BatchExecution, epoch: int) -> _State:
         session: SparkSession = execution.session
         query_id = execution.query_id
-        self.progress = ProgressLog(str(query_id), self._conf.progress_retained)
-        coordinator = Coordinator(query_id.bytes, self.plan.text, self._secret, self._conf.agent_call_timeout)
-        manifests = ManifestLog(checkpoint_files(session, execution.checkpoint, MANIFESTS))
-        last = self._recover(manifests, coordinator, epoch)
+        self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
+        manifests = ManifestLog(
+            checkpoint_files(session, execution.checkpoint, MANIFESTS),
+            checkpoint_files(session, execution.checkpoint, RUNS),
+        )
+        run = manifests.take_over() if self._conf.durability != "off" else 0
+        coordinator = Coordinator(
+            query_id.bytes,
+            self.plan.text,
+            self._secret,
+            self._conf.agent_call_timeout,
+            run,
+            self._conf.checkpoint_timeout,
+        )
+        last = self._last_manifest(manifests, epoch)
+        durable = None
+        if self._conf.durability != "off":
+            directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
+            durable = self._restore(session, directory, manifests.read(epoch, self.plan.text), last, coordinator)
+        elif last is not None:
+            coordinator.reconnect(last.agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
         self._merging = Merging(self.plan, self._conf, coordinator)
-        self._state = _State(coordinator, manifests, last)
+        self._state = _State(coordinator, manifests, last, durable)
         return self._state
 
-    def _recover(self, manifests: ManifestLog, coordinator: Coordinator, epoch: int) -> Manifest | None:
-        """Find the state of the epochs before this one, where the query has run before."""
+    def _restore(
+        self,
+        session: SparkSession,
+        directory: BlockDirectory,
+        current: Manifest | None,
+        last: Manifest | None,
+        coordinator: Coordinator,
+    ) -> DurableState:
+        """The state as of the newest manifest, in whatever agents there are now."""
+        newest = current or last
+        durable = DurableState(directory, newest.files if newest is not None else [])
+        durable.sweep({file.name for manifest in (current, last) if manifest is not None for file in manifest.files})
+        if newest is None:
+            return durable
+        if not newest.files and newest.blocks:
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with spark.slash.durability=off: its state is in no checkpoint. "
+                "Give the query a new checkpointLocation."
+            )
+        if newest.files:
+            conf = self._conf
+            agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
+            coordinator.restore(newest.epoch, durable, agents)
+        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(newest.files))
+        return durable
+
+    def _last_manifest(self, manifests: ManifestLog, epoch: int) -> Manifest | None:
+        """The manifest of the epoch before this one, where the query has run before."""
         done = [known for known in manifests.epochs() if known < epoch]
         if not done:
             if epoch > 0:
@@ -110,8 +183,6 @@ class EpochRunner:
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
                 "used without pyslash in between. Give the query a new checkpointLocation."
             )
-        coordinator.reconnect(last.agents)
-        logger.info("query continues after epoch %d with %d live blocks", last.epoch, len(coordinator.live_blocks()))
         return last
 
     def _update(
@@ -121,12 +192,20 @@ class EpochRunner:
         emitted_us = max(execution.watermark_us, state.last.watermark_us if state.last else 0)
         with progress.timed("update"), state.coordinator.discard_on_failure(epoch):
             receipts = self._ingest.update(execution, batch, epoch, emitted_us)
+        self.phase = advance(self.phase, Event.UPDATED)
         watermark_us = execution.next_watermark_us(emitted_us)
         progress.ingest = self._ingest.path
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
         agents = {agent.incarnation: agent for agent in state.coordinator.agents}
         agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
+        files: list[BlockFile] = []
+        if state.durable is not None:
+            with progress.timed("checkpoint"):
+                added = state.coordinator.store(epoch, written, state.durable)
+            progress.checkpoint_bytes = sum(file.bytes for file in added)
+            files = state.durable.with_epoch(added, first_live_pane(self.plan.window, emitted_us))
+        self.phase = advance(self.phase, Event.STORED)
         manifest = Manifest(
             epoch=epoch,
             plan=self.plan.text,
@@ -136,9 +215,13 @@ class EpochRunner:
             late_rows=sum(receipt.head.late_rows for receipt in receipts),
             blocks=[(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in written],
             agents=list(agents.values()),
+            files=files,
         )
         with progress.timed("commit"):
             state.manifests.create(manifest)
+        if state.durable is not None:
+            state.durable.logged(files)
+        self.phase = advance(self.phase, Event.LOGGED)
         return manifest
 
     def _emit(self, batch: DataFrame, manifest: Manifest, state: _State, progress: EpochProgress) -> None:

@@ -11,11 +11,14 @@ import zlib
 from dataclasses import asdict, dataclass
 
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import FencedError, PlanMismatchError, StateLostError
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
-FORMAT = 1
+FORMAT = 2
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
+RUNS = "slash/runs"
+BLOCKS = "slash/blocks"
 # As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).
 RETAINED = 100
 
@@ -25,7 +28,8 @@ class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
     `blocks` are (agent incarnation, offset in that agent's arena); `agents` are the descriptors of every agent that
-    holds state of the query as of this epoch, so that a restarted query finds them again.
+    holds state of the query as of this epoch, so that a restarted query finds them again. `files` hold the whole state
+    as of this epoch, if it is durable.
     """
 
     epoch: int
@@ -36,6 +40,7 @@ class Manifest:
     late_rows: int
     blocks: list[tuple[str, int]]
     agents: list[AgentDescriptor]
+    files: list[BlockFile]
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
@@ -59,18 +64,38 @@ class Manifest:
         fields = json.loads(body)
         fields["blocks"] = [(incarnation, offset) for incarnation, offset in fields["blocks"]]
         fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
+        fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)
 
 
 class ManifestLog:
     """The manifests of one checkpoint."""
 
-    def __init__(self, files: CheckpointFiles) -> None:
+    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles) -> None:
         self._files = files
+        self._runs = runs
+        self.run = 0
 
     def epochs(self) -> list[int]:
         """Epochs that have a manifest, ascending."""
-        return sorted(int(name) for name in self._files.names() if name.isdigit())
+        return _numbers(self._files)
+
+    def take_over(self) -> int:
+        """Begin a run of the query, with a number above all before: whoever writes for an earlier one is fenced.
+
+        Raises:
+            FencedError: another driver begins at this very moment.
+        """
+        earlier = _numbers(self._runs)
+        run = max(earlier, default=0) + 1
+        try:
+            self._runs.create(str(run), b"")
+        except FileExistsError as error:
+            raise FencedError(f"another driver has begun run {run} of this query; stop one of them") from error
+        for number in earlier:
+            self._runs.delete(str(number))
+        self.run = run
+        return run
 
     def read(self, epoch: int, plan: str) -> Manifest | None:
         """The manifest of an epoch, or None.
@@ -95,8 +120,13 @@ class ManifestLog:
         """Write an epoch's manifest.
 
         Raises:
-            FencedError: it exists: another driver runs the same query.
+            FencedError: another driver has taken the query over, or has written this epoch.
         """
+        newest = max(_numbers(self._runs), default=0)
+        if newest > self.run:
+            raise FencedError(
+                f"run {self.run} of the query was replaced by run {newest}, in another driver; stop this one"
+            )
         try:
             self._files.create(str(manifest.epoch), manifest.encode())
         except FileExistsError as error:
@@ -109,3 +139,7 @@ class ManifestLog:
         """Delete the manifest that falls out of retention when `epoch` begins."""
         if epoch >= RETAINED:
             self._files.delete(str(epoch - RETAINED))
+
+
+def _numbers(files: CheckpointFiles) -> list[int]:
+    return sorted(int(name) for name in files.names() if name.isdigit())

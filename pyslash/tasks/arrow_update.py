@@ -48,7 +48,7 @@ class ArrowUpdate:
         agent = ensure_from_worker(
             self.secret,
             self.arena_bytes,
-            _executor_host(self.driver_host),
+            executor_host(self.driver_host),
             self.runtime_dir,
             self.start_timeout_seconds,
         )
@@ -67,7 +67,7 @@ class ArrowUpdate:
         yield pa.record_batch([pa.array([receipt], pa.binary())], names=["receipt"])
 
 
-def _executor_host(driver_host: str | None) -> str:
+def executor_host(driver_host: str | None) -> str:
     """The address that other hosts reach this executor at: the one from which it reaches the driver."""
     configured = os.environ.get("SPARK_LOCAL_IP")
     if configured or driver_host is None:

@@ -1,0 +1,116 @@
+"""The folder of block files under a query's checkpoint location, on any file system that pyarrow knows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from pyslash._native import crc32c
+from pyslash.errors import CheckpointError, CorruptBlockError
+
+
+@dataclass(frozen=True)
+class BlockFile:
+    """A file as a manifest names it. `last_pane` (microseconds) tells when no open window needs it any more."""
+
+    name: str
+    bytes: int
+    crc: int
+    last_pane: int
+    holder: str
+    snapshot: bool
+
+
+class BlockDirectory:
+    """`<checkpointLocation>/slash/blocks`."""
+
+    def __init__(self, location: str) -> None:
+        """`location` is a Hadoop path or URI.
+
+        Raises:
+            CheckpointError: pyarrow has no such file system.
+        """
+        self.location = location
+        try:
+            self._files, self._root = _open(location)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint {location} cannot be reached: {error}") from None
+
+    def write(self, name: str, data: pa.Buffer) -> int:
+        """Write a file whole and durably; its CRC32C. A name is written once.
+
+        Raises:
+            CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
+        """
+        path = f"{self._root}/{name}"
+        try:
+            self._files.create_dir(self._root, recursive=True)
+            with self._files.open_output_stream(path) as stream:
+                stream.write(data)
+            if isinstance(self._files, fs.LocalFileSystem):
+                _sync(path)
+                _sync(self._root)
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(
+                f"{self.location}/{name}, {data.size} bytes, cannot be written: {error}. The batch fails before its "
+                "commit; once the cause is gone the query can be started again"
+            ) from None
+        return crc32c(data)
+
+    def read(self, file: BlockFile) -> pa.Buffer:
+        """The bytes of a file, checked against what its manifest says.
+
+        Raises:
+            CorruptBlockError: of another length or checksum.
+            CheckpointError: missing, or cannot be read.
+        """
+        try:
+            with self._files.open_input_file(f"{self._root}/{file.name}") as stream:
+                data = stream.read_buffer(stream.size())
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(f"{self.location}/{file.name} cannot be read: {error}") from None
+        if data.size != file.bytes or crc32c(data) != file.crc:
+            raise CorruptBlockError(
+                f"{self.location}/{file.name} has {data.size} bytes of CRC32C {crc32c(data):08x}, its manifest says "
+                f"{file.bytes} of {file.crc:08x}"
+            )
+        return data
+
+    def names(self) -> set[str]:
+        """Every file that is there."""
+        selector = fs.FileSelector(self._root, allow_not_found=True)
+        return {info.base_name for info in self._files.get_file_info(selector)}
+
+    def delete(self, names: set[str]) -> None:
+        """Delete files; one that is gone is no error."""
+        for name in sorted(names):
+            try:
+                self._files.delete_file(f"{self._root}/{name}")
+            except FileNotFoundError:
+                continue
+            except (pa.ArrowException, OSError) as error:
+                raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
+
+
+def _open(location: str) -> tuple[Any, str]:
+    """Hadoop writes `file:/x` and `s3a://`, pyarrow `/x` and `s3://`."""
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file"):
+        # A Hadoop path's text is not percent-encoded.
+        return fs.LocalFileSystem(), location.removeprefix("file:").replace("//", "/", 1)
+    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+    files, root = fs.FileSystem.from_uri(scheme + location[len(parts.scheme) :])
+    return files, root.rstrip("/")
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,65 @@
+"""What of a query's state is durable: which files hold it, when they are rewritten, and when they go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+
+# An agent's files are replaced by a snapshot once they are this many and as large as its last snapshot: a restore then
+# reads at most about twice the live state, and a byte is written about twice.
+MOST_FILES = 8
+
+
+class DurableState:
+    """The files that together are the state as of the last epoch, each with the agent that holds its blocks."""
+
+    def __init__(self, directory: BlockDirectory, files: list[BlockFile]) -> None:
+        self.directory = directory
+        self.files = files
+        self._obsolete: set[str] = set()
+
+    def wants_snapshot(self, holder: str) -> bool:
+        """Whether the next file of this agent should hold all of its state."""
+        own = [file for file in self.files if file.holder == holder]
+        snapshots = sum(file.bytes for file in own if file.snapshot)
+        return len(own) >= MOST_FILES and sum(file.bytes for file in own) >= 2 * snapshots
+
+    def with_epoch(self, added: list[BlockFile], first_live_pane: int) -> list[BlockFile]:
+        """The files once an epoch has added its own: without those that it replaces, and those of dead panes alone."""
+        replaced = {file.holder for file in added if file.snapshot}
+        return [
+            *(file for file in self.files if file.last_pane >= first_live_pane and file.holder not in replaced),
+            *added,
+        ]
+
+    def logged(self, files: list[BlockFile]) -> None:
+        """A manifest names these files now; the others go once Spark has logged its epoch."""
+        self._obsolete |= {file.name for file in self.files} - {file.name for file in files}
+        self.files = files
+
+    def assign(self, holders: dict[str, str]) -> None:
+        """Blocks of a file (by name) are held by this agent from now on."""
+        self.files = [replace(file, holder=holders[file.name]) for file in self.files]
+
+    def clean(self) -> None:
+        """Spark has logged the last epoch: nobody asks for what it replaced."""
+        self.directory.delete(self._obsolete)
+        self._obsolete.clear()
+
+    def sweep(self, named: set[str]) -> None:
+        """Delete what attempts without a manifest have left."""
+        self.directory.delete(self.directory.names() - named)
+
+
+def shares(files: list[BlockFile], agents: list[str]) -> dict[str, list[BlockFile]]:
+    """Files for each agent, about the same number of bytes each.
+
+    >>> files = [BlockFile(name, size, 0, 0, "", False) for name, size in [("a", 1), ("b", 5), ("c", 3)]]
+    >>> {agent: [file.name for file in share] for agent, share in shares(files, ["x", "y"]).items()}
+    {'x': ['b'], 'y': ['c', 'a']}
+    """
+    given: dict[str, list[BlockFile]] = {agent: [] for agent in agents}
+    for file in sorted(files, key=lambda file: -file.bytes):
+        min(given.values(), key=lambda share: sum(one.bytes for one in share)).append(file)
+    return given

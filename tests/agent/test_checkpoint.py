@@ -1,0 +1,128 @@
+"""Checkpoint and restore by agents: blocks go to a file and come back in another arena, once, for one run."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.launch import AgentRequest, ensure
+from pyslash.agent.request import Checkpoint, Restore
+from pyslash.agent.token import query_token
+from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError
+from tests.agent.blocks import PLAN, QUERY, attach, merged, write
+
+
+def store(
+    client: AgentClient, folder: Path, epoch: int, offsets: list[int], run: int = 1, snapshot: bool = False
+) -> list[object]:
+    """A checkpoint; the file as a restore names it."""
+    name = f"{epoch}.arrow"
+    written = client.checkpoint(Checkpoint(epoch, offsets, PLAN, run, str(folder), name, snapshot), 20)
+    return [name, written["bytes"], written["crc"]]
+
+
+def test_a_stored_epoch_comes_back_in_another_agent(
+    agent: AgentDescriptor,
+    client: AgentClient,
+    secret: bytes,
+    request_agent: Callable[..., AgentRequest],
+    tmp_path: Path,
+) -> None:
+    first, second = write(agent, 0, [0]), write(agent, 0, [10], keys=range(9000))
+    file = store(client, tmp_path, 0, [first.arena_offset, second.arena_offset])
+    committed = client.commit(0, [first.arena_offset, second.arena_offset], PLAN, 1)
+    expected = merged(agent, committed.blocks, [0, 10])
+    jvm = subprocess.Popen(["sleep", "600"])
+    try:
+        other = ensure(request_agent(jvm_pid=jvm.pid))
+        with AgentClient(other, QUERY, query_token(secret, QUERY)) as restored:
+            write(other, 7, [0])  # shifts what comes after it
+            for _ in range(2):
+                reply = restored.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+                assert merged(other, reply.blocks, [0, 10]) == expected
+            assert len(restored.commit(1, [], PLAN, 2).blocks) == 2
+    finally:
+        jvm.kill()
+        jvm.wait()
+
+
+def test_a_file_opens_with_pyarrow(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:
+    name, *_ = store(client, tmp_path, 0, [write(agent, 0, [0, 10]).arena_offset])
+    table = pa.ipc.open_file(str(tmp_path / str(name))).read_all()
+    assert table.column_names == ["block", "pane", "prefix_lo", "groups", "segment"]
+    assert table["groups"].to_pylist() == [100, 100]
+    assert [pane.second for pane in table["pane"].to_pylist()] == [0, 10]
+
+
+def test_a_snapshot_holds_what_is_committed_too(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:
+    old = write(agent, 0, [0])
+    store(client, tmp_path, 0, [old.arena_offset])
+    client.commit(0, [old.arena_offset], PLAN, 1)
+    file = store(client, tmp_path, 1, [write(agent, 1, [0]).arena_offset], snapshot=True)
+    reply = client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+    assert merged(agent, reply.blocks, [0]) == [(0, key, 2 * key) for key in range(100)]
+
+
+def test_a_later_run_voids_what_is_held_and_fences_the_earlier(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    old = write(agent, 0, [0])
+    client.commit(0, [old.arena_offset], PLAN, 1)
+    new = write(agent, 1, [10])
+    reply = client.commit(1, [new.arena_offset], PLAN, 2)
+    assert merged(agent, reply.blocks, [0, 10]) == [(10, key, key) for key in range(100)]
+    with pytest.raises(FencedError, match=r"run 1 .* run 2"):
+        client.commit(2, [], PLAN, 1)
+    with pytest.raises(FencedError):
+        store(client, tmp_path, 2, [], run=1)
+
+
+def test_a_changed_torn_or_missing_file_is_refused(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:
+    file = store(client, tmp_path, 0, [write(agent, 0, [0]).arena_offset])
+    path = tmp_path / str(file[0])
+    good = path.read_bytes()
+    for bad in (b"", good[:-1], good[:100] + bytes([good[100] ^ 1]) + good[101:]):
+        path.write_bytes(bad)
+        with pytest.raises(CorruptBlockError, match="manifest"):
+            client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+    path.unlink()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+    path.write_bytes(good)
+    assert len(client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20).blocks) == 1
+
+
+def test_a_full_disk_fails_before_the_commit_and_a_retry_works(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    head = write(agent, 0, [0])
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        client.checkpoint(Checkpoint(0, [head.arena_offset], PLAN, 1, "/dev/full", "0.arrow", False), 20)
+    store(client, tmp_path, 0, [head.arena_offset])
+    assert len(client.commit(0, [head.arena_offset], PLAN, 1).blocks) == 1
+
+
+def test_a_restore_without_room_leaves_nothing_half_done(
+    agent: AgentDescriptor,
+    client: AgentClient,
+    secret: bytes,
+    request_agent: Callable[..., AgentRequest],
+    tmp_path: Path,
+) -> None:
+    file = store(client, tmp_path, 0, [write(agent, 0, [0], keys=range(100_000)).arena_offset])
+    jvm = subprocess.Popen(["sleep", "600"])
+    try:
+        small = ensure(request_agent(jvm_pid=jvm.pid, arena_bytes=2 << 20))
+        with AgentClient(small, QUERY, query_token(secret, QUERY)) as other:
+            with pytest.raises(ArenaFullError, match=r"spark\.slash\.arena\.size"):
+                other.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+            assert attach(small).blocks() == []
+    finally:
+        jvm.kill()
+        jvm.wait()

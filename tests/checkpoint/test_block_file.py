@@ -1,0 +1,77 @@
+"""Block files: what was written comes back, and no changed bit does."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pytest
+
+from pyslash import _native
+from pyslash.checkpoint.block_file import decode, encode
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.errors import CorruptBlockError
+from tests.agent.blocks import PLAN, QUERY, rows
+
+FILE_BYTES = 4096
+
+
+def block(keys: int) -> memoryview:
+    """A whole block of this many keys, in one pane."""
+    fd = os.memfd_create("arena")
+    try:
+        arena = _native.Arena.create(fd, 8 << 20, bytes(16))
+        accumulator = _native.Accumulator(_native.Plan(PLAN), -(1 << 62))
+        accumulator.add(rows([0], range(keys)))
+        head = _native.Head(accumulator.seal(arena, QUERY, 0, 0))
+        return arena.view(head.arena_offset, head.length)
+    finally:
+        os.close(fd)
+
+
+def test_segments_come_back_byte_for_byte() -> None:
+    source = block(50_000)
+    (stored,) = decode(encode(PLAN, [source]), "file")
+    assert stored.head == bytes(source[: len(stored.head)])
+    assert len(stored.segments) > 1
+    for segment, data in stored.segments:
+        assert bytes(data) == bytes(source[segment.offset : segment.offset + segment.length])
+
+
+def test_every_single_bit_flip_of_a_4_kib_file_is_refused(tmp_path: object) -> None:
+    data = bytearray(encode(PLAN, [block(32)]))
+    data += bytes(-len(data) % FILE_BYTES)
+    data = data[:FILE_BYTES] if len(data) > FILE_BYTES else data
+    assert len(data) == FILE_BYTES
+    folder = BlockDirectory(str(tmp_path))
+    crc = folder.write("0.arrow", pa.py_buffer(bytes(data)))
+    file = BlockFile("0.arrow", len(data), crc, 0, "", False)
+    assert folder.read(file).size == FILE_BYTES
+    path = f"{tmp_path}/0.arrow"
+    refused = 0
+    handle = os.open(path, os.O_RDWR)
+    try:
+        for bit in range(8 * FILE_BYTES):
+            at, was = bit // 8, data[bit // 8]
+            os.pwrite(handle, bytes([was ^ (1 << bit % 8)]), at)
+            with pytest.raises(CorruptBlockError):
+                folder.read(file)
+            refused += 1
+            os.pwrite(handle, bytes([was]), at)
+    finally:
+        os.close(handle)
+    assert refused == 32_768
+
+
+def test_a_changed_segment_is_found_without_the_manifest() -> None:
+    good = bytes(encode(PLAN, [block(32)]))
+    (stored,) = decode(pa.py_buffer(good), "file")
+    at = good.index(bytes(stored.segments[0][1])) + 100
+    with pytest.raises(CorruptBlockError, match="CRC32C"):
+        decode(pa.py_buffer(good[:at] + bytes([good[at] ^ 8]) + good[at + 1 :]), "file")
+
+
+@pytest.mark.parametrize("data", [b"", b"ARROW1", b"x" * 1000])
+def test_what_is_no_block_file_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptBlockError, match="no block file"):
+        decode(pa.py_buffer(data), "file")
