@@ -39,7 +39,10 @@ class BlockDirectory:
         try:
             self._files, self._root = _open(location)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise CheckpointError(f"the checkpoint {location} cannot be reached: {error}") from None
+            raise CheckpointError(
+                f"the checkpoint {location} cannot be reached by pyarrow: {error}. Give the query a checkpointLocation on "
+                "a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
+            ) from None
 
     def write(self, name: str, data: pa.Buffer) -> int:
         """Write a file whole and durably; its CRC32C. A name is written once.

@@ -23,7 +23,7 @@ class BatchExecution:
         session: SparkSession = batch.sparkSession
         self.session = session
         self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
-        java_id = session._jvm.java.util.UUID.fromString(str(self.query_id))  # type: ignore[union-attr]
+        java_id = session._jvm.java.util.UUID.fromString(str(self.query_id))
         self.stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
         self.execution: JavaObject = self.stream.lastExecution()
 

@@ -42,8 +42,8 @@ def install() -> None:
         if _spark_start is None:
             _spark_start = DataStreamWriter.start
             _spark_foreach_batch = DataStreamWriter.foreachBatch
-            DataStreamWriter.start = _start  # type: ignore[method-assign]
-            DataStreamWriter.foreachBatch = _foreach_batch  # type: ignore[method-assign]
+            DataStreamWriter.start = _start
+            DataStreamWriter.foreachBatch = _foreach_batch
 
 
 def uninstall() -> None:
@@ -51,8 +51,8 @@ def uninstall() -> None:
     global _spark_start, _spark_foreach_batch
     with _lock:
         if _spark_start is not None and _spark_foreach_batch is not None:
-            DataStreamWriter.start = _spark_start  # type: ignore[method-assign]
-            DataStreamWriter.foreachBatch = _spark_foreach_batch  # type: ignore[method-assign]
+            DataStreamWriter.start = _spark_start
+            DataStreamWriter.foreachBatch = _spark_foreach_batch
             _spark_start = _spark_foreach_batch = None
 
 

@@ -48,7 +48,7 @@ class Ingest:
                 epoch,
                 self._secret,
                 self._conf.arena_bytes,
-                execution.session.sparkContext.pythonExec,  # type: ignore[attr-defined]
+                execution.session.sparkContext.pythonExec,
                 start_timeout_seconds=self._conf.agent_start_timeout,
             )
         task = ArrowUpdate(

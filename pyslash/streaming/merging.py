@@ -86,7 +86,7 @@ class Merging:
         return held * (self._plan.window.size_us // self._plan.window.slide_us)
 
 
-class _Counts(AccumulatorParam[dict[str, int]]):
+class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
     def zero(self, value: dict[str, int]) -> dict[str, int]:
         return {}
 

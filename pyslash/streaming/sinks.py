@@ -49,7 +49,7 @@ class ConsoleSink:
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Print the batch on the JVM's standard output, where Spark's own sink prints."""
-        out = result.sparkSession._jvm.java.lang.System.out  # type: ignore[union-attr]
+        out = result.sparkSession._jvm.java.lang.System.out
         rule = "-" * 43
         text = result._jdf.showString(self.rows, 20 if self.truncate else 0, False)
         out.println(f"{rule}\nBatch: {epoch}\n{rule}\n{text}")
@@ -96,7 +96,7 @@ class FileSink:
 def _has_user_source(jvm: Any) -> bool:
     """Whether `DataSource` takes a ninth argument, as it does in later releases."""
     found = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.datasources.DataSource")
-    return max(constructor.getParameterCount() for constructor in found.getConstructors()) > 8
+    return max(int(constructor.getParameterCount()) for constructor in found.getConstructors()) > 8
 
 
 def sink_of(

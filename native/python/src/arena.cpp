@@ -90,8 +90,9 @@ void bind_arena(nb::module_& m) {
           },
           nb::arg("length"), nb::arg("query"), nb::arg("epoch"),
           "Offset of fresh bytes that this process owns until it publishes or frees them.")
-      .def("publish", [](const ArenaFace& self, uint64_t offset) { self.arena().publish(offset); }, nb::arg("offset"),
-           nb::call_guard<nb::gil_scoped_release>(), "The block is complete and immutable from here on.")
+      .def(
+          "publish", [](const ArenaFace& self, uint64_t offset) { self.arena().publish(offset); }, nb::arg("offset"),
+          nb::call_guard<nb::gil_scoped_release>(), "The block is complete and immutable from here on.")
       .def(
           "commit",
           [](const ArenaFace& self, const nb::bytes& query, int64_t epoch, const std::vector<uint64_t>& offsets) {
