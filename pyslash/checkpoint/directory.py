@@ -40,7 +40,7 @@ class BlockDirectory:
             self._files, self._root = _open(location)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CheckpointError(
-                f"the checkpoint {location} cannot be reached by pyarrow: {error}. Give the query a checkpointLocation on "
+                f"the checkpoint {location} cannot be reached by pyarrow: {error}. Give the query a location on "
                 "a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
             ) from None
 
