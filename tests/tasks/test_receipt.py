@@ -12,7 +12,7 @@ from pyslash.errors import CorruptBlockError, InvalidInputError
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.agent.blocks import PLAN, QUERY, rows
 
-AGENT = AgentDescriptor(7, 8, 9, 1 << 20, "0f" * 16, "/r/a.sock", "h", 1234, "boot", "/r/a.log")
+AGENT = AgentDescriptor(7, 8, 9, 1 << 20, "0f" * 16, "/r/a.sock", "h", 1234, "boot", "/r/a.log", "")
 
 
 @pytest.fixture
