@@ -21,10 +21,11 @@ def run_job(master: str, folder: Path, *variants: dict[str, str]) -> list[dict[s
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     findings: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    for found in findings:
+    for variant, found in zip(variants, findings, strict=True):
         assert found["differences"] == []
         assert found["rows"] > 1000
-        assert found["agents"] == 2
+        if variant.get("fault") != "straggle":  # the host of the straggler may hold nothing, whichever it is
+            assert found["agents"] == 2
     return findings
 
 
