@@ -84,6 +84,7 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
     findings = []
     for index, conf in enumerate(variants):
         rows = stream.read()
+        print(f"variant {index}: {conf}", flush=True)
         if fault := conf.pop("fault", None):
             rows = rows.withColumn("k", F.udf(FAULTS[fault], "bigint")("k"))
         query = rows.groupBy(window, "k").agg(*calls)

@@ -39,7 +39,7 @@ class Stream:
         path = self.folder / "in" / f"{len(self.batches):04d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name("." + path.name)
-        pq.write_table(rows.cast(self.schema), hidden)
+        pq.write_table(rows.cast(self.schema), hidden, row_group_size=500)  # a row group is one task's
         # The file source reads in the order of modification times.
         os.utime(hidden, (1_000_000_000 + len(self.batches),) * 2)
         hidden.rename(path)
