@@ -19,6 +19,11 @@ def skipped(report: Path) -> Counter[str]:
     return reasons
 
 
+def broken(report: Path) -> int:
+    """How many tests, or whole files of tests, ended in an error before they could tell anything."""
+    return sum(1 for _ in ElementTree.parse(report).iter("error"))
+
+
 def rdma(report: Path) -> str | None:
     """How many tests went through a device, which one, on how many hosts; None if none did."""
     if not report.exists():
@@ -40,7 +45,7 @@ def rdma(report: Path) -> str | None:
 
 
 def missing(reports: list[Path]) -> list[str]:
-    """What to tell: RDMA if no test went through a device, then each reason of a skip."""
+    """What to tell: RDMA if no test went through a device, then errors, then each reason of a skip."""
     told = []
     if not any(rdma(report) for report in reports):
         told.append(
@@ -51,6 +56,8 @@ def missing(reports: list[Path]) -> list[str]:
         told.append(f"pytest: it wrote no report ({reports[0]})")
     for report in reports:
         if report.exists():
+            if count := broken(report):
+                told.append(f"{count} tests or files of tests could not be set up: see the errors above")
             told += [f"{count} skipped: {reason}" for reason, count in sorted(skipped(report).items())]
     return told
 
