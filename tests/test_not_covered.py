@@ -34,3 +34,12 @@ def test_no_device_and_no_report_are_told(tmp_path: Path) -> None:
     report = tmp_path / "pytest.xml"
     report.write_text(REPORT)
     assert not_covered.missing([report])[0].startswith("RDMA: this machine has no RDMA device")
+
+
+def test_a_file_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
+    report, lab = tmp_path / "pytest.xml", tmp_path / "rdma.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase name="tests.a"><error message="?"/></testcase></testsuite></testsuites>'
+    )
+    lab.write_text(RDMA)
+    assert not_covered.missing([report, lab]) == ["1 tests or files of tests could not be set up: see the errors above"]
