@@ -103,11 +103,11 @@ _KEYS = (
         "merge.driverBytes",
         "1m",
         parse_bytes,
-        "A merge whose partial state is smaller than this is done by the driver itself instead of by a Spark job.",
+        "A merge that gives less than this is done by the driver itself instead of by a Spark job.",
     ),
     Key(
         "merge.taskBytes",
-        "16m",
+        "64m",
         parse_bytes,
         "Partial state that one merge task should read; a merge has as many tasks as its measured bytes ask for, "
         "between the number of cores and 32 times that.",

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
-from pyslash.errors import StateLostError
+from pyslash.errors import SlashError, StateLostError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
@@ -28,7 +28,7 @@ from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
-from pyslash.streaming.windows import closed_windows, first_live_pane
+from pyslash.streaming.windows import EVERY_PANE, closed_windows, first_live_pane
 from pyslash.tasks.find_agents import find_agents
 
 logger = logging.getLogger("pyslash")
@@ -76,7 +76,7 @@ class EpochRunner:
                     raise
                 logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
                 self.phase = advance(self.phase, Event.AGENT_LOST)
-                self.close(drop=False)
+                self._close()
                 progress.recoveries += 1
 
     def _has_lost_agents(self) -> bool:
@@ -104,11 +104,25 @@ class EpochRunner:
         self._emit(batch, manifest, state, progress)
         self.phase = advance(self.phase, Event.EMITTED)
 
-    def close(self, drop: bool) -> None:
-        """Let go of the agents; `drop` also frees the query's state in them."""
-        if self._state is not None:
-            if drop:
+    def end(self, resumable: bool) -> None:
+        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+
+        Args:
+            resumable: it has a checkpoint of its own, so that it may be started again.
+        """
+        if self._state is None:
+            return
+        try:
+            if not resumable:
                 self._state.coordinator.drop()
+            elif self._state.durable is not None:
+                self._state.coordinator.release(EVERY_PANE)
+        except SlashError as error:
+            logger.warning("an agent keeps what it holds of a query that has ended: %s", error)
+        self._close()
+
+    def _close(self) -> None:
+        if self._state is not None:
             self._state.coordinator.close()
             self._state = None
 

@@ -146,11 +146,11 @@ def _take_over(
 
 
 def _sweep() -> None:
-    """Free what ended queries hold that nobody can continue: those on a temporary checkpoint."""
+    """Free what ended queries hold in the agents, so far as nobody needs it there to continue."""
     with _lock:
         for query, runner, temporary in _runners.values():
             if not query.isActive:
-                runner.close(drop=temporary)
+                runner.end(resumable=not temporary)
 
 
 def _frame(writer: DataStreamWriter) -> DataFrame:

@@ -57,13 +57,16 @@ class Merging:
             transport=self._conf.transport,
             schema=self._schema,
         )
-        produced = self._output_bytes(holding, panes)
+        held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
+        # At most so much comes out: a pane counts once for each window that it is part of.
+        produced = held * (self._plan.window.size_us // self._plan.window.slide_us)
         if produced <= self._conf.merge_driver_bytes:
             progress.merged_by = "driver"
             rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
             return _local(session, rows, self._plan)
         cores = session.sparkContext.defaultParallelism
-        tasks = min(max(cores, -(-produced // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
+        # By what is read: rows that come out are streamed, and a task costs its start.
+        tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
         progress.merged_by = f"{tasks} tasks"
         if self._counts is None:
             self._counts = session.sparkContext.accumulator({}, _Counts())
@@ -79,11 +82,6 @@ class Merging:
             if size > self._counted.get(transport, 0):
                 progress.count(transport, size - self._counted.get(transport, 0))
         self._counted = now
-
-    def _output_bytes(self, blocks: list[LiveBlock], panes: tuple[int, int]) -> int:
-        """Bytes of state behind every emitted row at most: a pane counts once for each window that it is part of."""
-        held = sum(size for block in blocks for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
-        return held * (self._plan.window.size_us // self._plan.window.slide_us)
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
