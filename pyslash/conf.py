@@ -68,9 +68,16 @@ _KEYS = (
     Key(
         "ingest",
         "auto",
-        _choice("auto", "rows", "arrow"),
-        "How rows reach native code: `rows` through the row bridge inside the executor's JVM, `arrow` through "
-        "`mapInArrow`; `auto` takes the row bridge where its jar is there.",
+        _choice("auto", "files", "rows", "arrow"),
+        "How rows reach native code: `files` reads Parquet natively where that gives Spark's own rows, `rows` has "
+        "Spark read and takes its rows through the row bridge inside the executor's JVM, `arrow` takes them through "
+        "`mapInArrow`. `auto` takes `files` for large micro-batches, else the row bridge where its jar is there.",
+    ),
+    Key(
+        "ingest.filesMinBytes",
+        "16m",
+        parse_bytes,
+        "Micro-batches of fewer bytes of Parquet are read by Spark: a Python job costs more than it saves.",
     ),
     Key(
         "transport",
@@ -142,6 +149,7 @@ class Conf:
 
     mode: str
     ingest: str
+    ingest_files_min_bytes: int
     transport: str
     arena_bytes: int
     agent_start_timeout: int

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as fs
 
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
+from pyslash.file_systems import open_location
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class BlockDirectory:
         """
         self.location = location
         try:
-            self._files, self._root = _open(location)
+            self._files, self._root = open_location(location)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CheckpointError(
                 f"the checkpoint {location} cannot be reached by pyarrow: {error}. Give the query a location on "
@@ -98,17 +97,6 @@ class BlockDirectory:
                 continue
             except (pa.ArrowException, OSError) as error:
                 raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
-
-
-def _open(location: str) -> tuple[Any, str]:
-    """Hadoop writes `file:/x` and `s3a://`, pyarrow `/x` and `s3://`."""
-    parts = urlsplit(location)
-    if parts.scheme in ("", "file"):
-        # A Hadoop path's text is not percent-encoded.
-        return fs.LocalFileSystem(), location.removeprefix("file:").replace("//", "/", 1)
-    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
-    files, root = fs.FileSystem.from_uri(scheme + location[len(parts.scheme) :])
-    return files, root.rstrip("/")
 
 
 def _sync(path: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.plan.catalyst import JavaObject, children, name_of
+from pyslash.tasks.parquet_scan import ScanFigures
 
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -42,29 +44,34 @@ class BatchExecution:
 
         To be asked once the update has run: the statistics arrive with the tasks.
         """
-        latest = current_us
-        for node in _physical(self.execution.executedPlan()):
-            if name_of(node) == "EventTimeWatermarkExec":
-                stats = node.eventTimeStats().value()
-                if stats.count() > 0:
-                    latest = max(latest, (int(stats.max()) - int(node.delayMs())) * 1000)
-        return latest
+        node = self._operator("EventTimeWatermarkExec")
+        stats = node.eventTimeStats().value()
+        return max(current_us, (int(stats.max()) - int(node.delayMs())) * 1000) if stats.count() > 0 else current_us
+
+    def count_input(self, figures: ScanFigures) -> None:
+        """Tell Spark what was read past it: its watermark and its progress figures are of these rows."""
+        self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
+        if figures.time_min is None or figures.time_max is None:
+            return
+        mean_ms = figures.time_sum / figures.times / 1000
+        stats = self._operator("EventTimeWatermarkExec").eventTimeStats().value()
+        stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))
+
+    def _operator(self, name: str) -> JavaObject:
+        """The one operator of this class: a covered query has one watermark."""
+        return next(node for node in _physical(self.execution.executedPlan()) if name_of(node) == name)
 
 
-def _physical(plan: JavaObject) -> list[JavaObject]:
-    """The operators of a physical plan down to the watermark, through adaptive execution's wrappers."""
-    found = []
+def _physical(plan: JavaObject) -> Iterator[JavaObject]:
+    """The operators of a physical plan, through adaptive execution's wrappers."""
     queue = [plan]
     while queue:
         node = queue.pop()
-        found.append(node)
+        yield node
         name = name_of(node)
-        if name == "EventTimeWatermarkExec":
-            continue  # one watermark a query is covered, and nothing below it matters
         if name == "AdaptiveSparkPlanExec":
             queue.append(node.executedPlan())
         elif name.endswith("QueryStageExec"):
             queue.append(node.plan())  # a stage is a leaf to its parent: a join with a static table makes some
         else:
             queue.extend(children(node))
-    return found

@@ -1,4 +1,8 @@
-"""The update job of an epoch: the micro-batch's rows into partial state, by the row bridge or by `mapInArrow`."""
+"""The update job of an epoch: the micro-batch's rows into partial state, on one of three paths.
+
+`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge takes its rows;
+`arrow`: Spark reads, and `mapInArrow` takes them. All three end in the same accumulator and the same receipt.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.execution import BatchExecution
 from pyslash.tasks.arrow_update import ArrowUpdate
+from pyslash.tasks.parquet_scan import OnlySpark, ParquetScan
+from pyslash.tasks.parquet_update import SCHEMA, ParquetUpdate, merged
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -18,7 +24,7 @@ logger = logging.getLogger("pyslash")
 
 
 class Ingest:
-    """Runs update jobs for one query, on the path that its configuration asks for."""
+    """Runs update jobs for one query, on the path that its configuration and its input ask for."""
 
     def __init__(
         self, session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes
@@ -28,7 +34,8 @@ class Ingest:
         self._query_id = query_id
         self._secret = secret
         self._bridge = self._row_bridge(session) if conf.ingest != "arrow" else None
-        self.path = "rows" if self._bridge is not None else "arrow"
+        self._reads_files = self._bridge is not None and conf.ingest in ("auto", "files")
+        self.path = ""
 
     def update(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
@@ -39,19 +46,57 @@ class Ingest:
             epoch: the batch id.
             watermark_us: rows whose last window ends at or before this are late.
         """
+        if self._reads_files:
+            try:
+                scan = self._scan(execution)
+                if scan is not None:
+                    return self._from_files(scan, execution, epoch, watermark_us)
+            except OnlySpark as reason:
+                self._reads_files = False
+                logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
         if self._bridge is not None:
-            return self._bridge.update(
-                execution.execution,
-                self._plan.text,
-                watermark_us,
-                self._query_id,
-                epoch,
-                self._secret,
-                self._conf.arena_bytes,
-                execution.session.sparkContext.pythonExec,
-                start_timeout_seconds=self._conf.agent_start_timeout,
-            )
-        task = ArrowUpdate(
+            return self._from_rows(self._bridge, execution, epoch, watermark_us)
+        return self._from_arrow(execution, batch, epoch, watermark_us)
+
+    def _scan(self, execution: BatchExecution) -> ParquetScan | None:
+        """What to read, if that is worth a Python job."""
+        assert self._bridge is not None
+        scan = ParquetScan.parse(self._bridge.describe_scan(execution.execution))
+        return scan if self._conf.ingest == "files" or scan.bytes >= self._conf.ingest_files_min_bytes else None
+
+    def _from_files(self, scan: ParquetScan, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+        self.path = "files"
+        tasks = len(scan.partitions)
+        update = ParquetUpdate(self._arrow_update(execution, epoch, watermark_us), scan)
+        rows = execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA).collect()
+        reasons = [row.reason for row in rows if row.reason is not None]
+        if reasons:
+            raise OnlySpark(reasons[0])
+        execution.count_input(merged(row.figures for row in rows))
+        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+
+    def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+        self.path = "rows"
+        return bridge.update(
+            execution.execution,
+            self._plan.text,
+            watermark_us,
+            self._query_id,
+            epoch,
+            self._secret,
+            self._conf.arena_bytes,
+            execution.session.sparkContext.pythonExec,
+            start_timeout_seconds=self._conf.agent_start_timeout,
+        )
+
+    def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
+        self.path = "arrow"
+        task = self._arrow_update(execution, epoch, watermark_us)
+        rows = batch.mapInArrow(task, "receipt binary").collect()
+        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+
+    def _arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:
+        return ArrowUpdate(
             plan=self._plan.text,
             watermark_us=watermark_us,
             query=self._query_id,
@@ -61,14 +106,12 @@ class Ingest:
             driver_host=execution.session.conf.get("spark.driver.host", None),
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
-        rows = batch.mapInArrow(task, "receipt binary").collect()
-        return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
     def _row_bridge(self, session: SparkSession) -> RowBridge | None:
         try:
             return RowBridge(session)
         except RowBridgeUnavailableError as error:
-            if self._conf.ingest == "rows":
+            if self._conf.ingest in ("rows", "files"):
                 raise
             logger.warning("rows reach native code by mapInArrow, which is slower: %s", error)
             return None

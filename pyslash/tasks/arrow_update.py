@@ -40,6 +40,10 @@ class ArrowUpdate:
             AgentStartError: the executor's agent could not be started.
             ArenaFullError: no room for the block; nothing was written then.
         """
+        yield pa.record_batch([pa.array([self.receipt(batches)], pa.binary())], names=["receipt"])
+
+    def receipt(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        """All rows into one published block of the executor's arena; its receipt."""
         from pyspark import TaskContext
 
         from pyslash import _native
@@ -62,9 +66,7 @@ class ArrowUpdate:
             arena = _native.Arena.attach(handle, agent.incarnation_bytes)
         finally:
             os.close(handle)
-        head = accumulator.seal(arena, self.query, self.epoch, attempt)
-        receipt = receipt_bytes(agent, head)
-        yield pa.record_batch([pa.array([receipt], pa.binary())], names=["receipt"])
+        return receipt_bytes(agent, accumulator.seal(arena, self.query, self.epoch, attempt))
 
 
 def executor_host(driver_host: str | None) -> str:

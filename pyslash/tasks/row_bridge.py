@@ -109,6 +109,10 @@ class RowBridge:
             raise
         return Receipt.parse_all(bytes(receipts))
 
+    def describe_scan(self, execution: Any) -> str:
+        """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""
+        return str(self._bridge.describeScan(execution))
+
     def _find(self) -> Any:
         """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""
         jvm: Any = self._session._jvm

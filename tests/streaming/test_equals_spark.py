@@ -71,7 +71,7 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("ingest", ["rows", "arrow"])
+@pytest.mark.parametrize("ingest", ["files", "rows", "arrow"])
 @settings(
     max_examples=5,
     deadline=None,

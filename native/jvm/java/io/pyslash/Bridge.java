@@ -42,6 +42,11 @@ public final class Bridge {
     return join(partitions.mapPartitions(new UpdateTask(order, rows.executedPlan().schema())).collect());
   }
 
+  /** The files that a micro-batch reads, as {@link FileScan} tells it. */
+  public String describeScan(QueryExecution rows) {
+    return FileScan.describe(rows.executedPlan());
+  }
+
   private static byte[] join(List<byte[]> receipts) {
     int size = receipts.stream().mapToInt(receipt -> Integer.BYTES + receipt.length).sum();
     ByteBuffer joined = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);

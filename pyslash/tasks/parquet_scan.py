@@ -1,0 +1,273 @@
+"""Parquet read without Spark: splits of files into Arrow batches of exactly the rows that Spark would have read.
+
+Whatever Arrow might read otherwise than Spark (another type in the file than in the table's schema, dates of calendars
+past, a file that cannot be opened) is no error here but `OnlySpark`: Spark is to read it, or to say what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyslash.file_systems import open_location
+
+BATCH_ROWS = 1 << 16
+# Spark reads older times by the calendar that the file's writer used, which the values do not tell.
+_YEAR_1900_DAYS = -25567
+_DAY_US = 86_400_000_000
+_LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
+_TYPES = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class OnlySpark(Exception):
+    """The reason why this is left to Spark."""
+
+
+class Split(NamedTuple):
+    """A range of a file, in bytes. A row group belongs to the split that its middle lies in."""
+
+    path: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class ParquetScan:
+    """A micro-batch's files, as `io.pyslash.FileScan` tells them.
+
+    `columns` are (name, Spark type) of the event time and the plan's columns in order; `filters` drop rows before the
+    watermark sees them, `late_filters` after that; `partitions` is what each task reads.
+    """
+
+    columns: list[tuple[str, str]]
+    filters: list[Any]
+    late_filters: list[Any]
+    partitions: list[list[Split]]
+
+    @classmethod
+    def parse(cls, text: str) -> ParquetScan:
+        """The scan that the text describes.
+
+        Raises:
+            OnlySpark: the text is a reason, or a type is none that files have.
+        """
+        told = json.loads(text)
+        if "reason" in told:
+            raise OnlySpark(told["reason"])
+        partitions = [[Split(*split) for split in partition] for partition in told["partitions"]]
+        columns = [(str(name), str(spark_type)) for name, spark_type in told["columns"]]
+        scan = cls(columns, told["filters"], told["late_filters"], partitions)
+        for _, spark_type in scan.read_columns:
+            arrow_type(spark_type)
+        return scan
+
+    @property
+    def read_columns(self) -> list[tuple[str, str]]:
+        """Names and types of every column that is read, filters included."""
+        return [*self.columns, *_filter_columns([*self.filters, *self.late_filters])]
+
+    @property
+    def bytes(self) -> int:
+        """Of all splits."""
+        return sum(split.length for partition in self.partitions for split in partition)
+
+
+@dataclass
+class ScanFigures:
+    """What a task has read: rows before filters, and event times (microseconds) after them."""
+
+    rows: int = 0
+    times: int = 0
+    time_sum: int = 0
+    time_min: int | None = None
+    time_max: int | None = None
+
+    def add(self, times: pa.Array) -> None:
+        """Count the event times of a batch; nulls have none."""
+        micros = times.cast(pa.int64())
+        count = len(micros) - micros.null_count
+        if count == 0:
+            return
+        ends = pc.min_max(micros)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        mean = low + round(pc.mean(pc.subtract(micros, low)).as_py())  # a sum of microseconds since 1970 overflows
+        self.merge(ScanFigures(0, count, count * mean, low, high))
+
+    def merge(self, other: ScanFigures) -> None:
+        """Add what another task, or batch, has counted."""
+        self.rows += other.rows
+        self.times += other.times
+        self.time_sum += other.time_sum
+        self.time_min = min((t for t in (self.time_min, other.time_min) if t is not None), default=None)
+        self.time_max = max((t for t in (self.time_max, other.time_max) if t is not None), default=None)
+
+
+@dataclass
+class ParquetReader:
+    """Reads the splits of one task."""
+
+    scan: ParquetScan
+    figures: ScanFigures = field(default_factory=ScanFigures)
+
+    def batches(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
+        """The rows that pass the filters, columns in the scan's order.
+
+        Raises:
+            OnlySpark: Spark might read one of the files differently.
+        """
+        for split in splits:
+            try:
+                yield from self._file(split)
+            except (pa.ArrowException, OSError) as error:
+                raise OnlySpark(f"{split.path} cannot be read: {error}") from None
+
+    def _file(self, split: Split) -> Iterator[pa.RecordBatch]:
+        files, path = open_location(split.path)
+        with files.open_input_file(path) as source:
+            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            wanted = _columns(parquet, self.scan.read_columns, split.path)
+            groups = _row_groups(parquet, split)
+            self.figures.rows += sum(parquet.metadata.row_group(group).num_rows for group in groups)
+            if not groups:
+                return
+            time = self.scan.columns[0][0]
+            for batch in parquet.iter_batches(BATCH_ROWS, groups, columns=list(wanted), use_threads=False):
+                rows = _filtered(_exact(batch, wanted, split.path), self.scan.filters)
+                self.figures.add(rows.column(time))
+                rows = _filtered(rows, self.scan.late_filters)
+                names = [f"c{index}" for index in range(len(self.scan.columns))]
+                yield pa.record_batch([rows.column(name) for name, _ in self.scan.columns], names=names)
+
+
+def arrow_type(spark_type: str) -> pa.DataType:
+    """The type that a column of a Parquet file must have to be read natively as this Spark type.
+
+    Raises:
+        OnlySpark: there is none.
+    """
+    if spark_type in _TYPES:
+        return _TYPES[spark_type]
+    if match := _DECIMAL.match(spark_type):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    raise OnlySpark(f"files have no column of type {spark_type}")
+
+
+def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str) -> dict[str, pa.DataType]:
+    """Names to read and the types that they are to have; every one is in the file as such."""
+    metadata = parquet.metadata.metadata or {}
+    if any(key in metadata for key in _LEGACY_CALENDAR):
+        raise OnlySpark(f"{path} was written with the calendar of Spark 2")
+    schema = parquet.schema_arrow
+    physical = {
+        leaf.path: leaf.physical_type for leaf in (parquet.schema.column(i) for i in range(len(parquet.schema)))
+    }
+    wanted: dict[str, pa.DataType] = {}
+    for name, spark_type in columns:
+        if len(schema.get_all_field_indices(name)) != 1:
+            raise OnlySpark(f"{path} has not one column {name}")
+        found = schema.field(name).type
+        expected = arrow_type(spark_type)
+        # An INT96 is an instant to Spark; Arrow gives it no zone.
+        instant = physical.get(name) == "INT96" and expected == _TYPES["timestamp"] and found == pa.timestamp("us")
+        if found != expected and not instant:
+            raise OnlySpark(f"{path} has {name} as {found}, the table as {spark_type}")
+        wanted[name] = expected
+    return wanted
+
+
+def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> pa.RecordBatch:
+    """The batch in the wanted types: an INT96 has no time zone yet."""
+    columns = []
+    for name, expected in wanted.items():
+        values = batch.column(name)
+        if pa.types.is_temporal(expected) and len(values) > values.null_count:
+            is_date = pa.types.is_date(expected)
+            oldest = pc.min(values.view(pa.int32() if is_date else pa.int64())).as_py()
+            if oldest < _YEAR_1900_DAYS * (1 if is_date else _DAY_US):
+                raise OnlySpark(f"{path} has times before 1900 in {name}")
+        columns.append(values if values.type == expected else values.view(expected))
+    return pa.record_batch(columns, names=list(wanted))
+
+
+def _filtered(rows: pa.RecordBatch, filters: list[Any]) -> pa.RecordBatch:
+    return rows.filter(reduce(operator.and_, map(_expression, filters))) if filters else rows
+
+
+def _row_groups(parquet: pq.ParquetFile, split: Split) -> list[int]:
+    """The row groups whose middle lies in the split."""
+    found = []
+    for index in range(parquet.metadata.num_row_groups):
+        group = parquet.metadata.row_group(index)
+        first = group.column(0)
+        start = first.data_page_offset
+        if first.has_dictionary_page and first.dictionary_page_offset is not None:
+            start = min(start, first.dictionary_page_offset)
+        stored = sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+        if split.start <= start + stored // 2 < split.start + split.length:
+            found.append(index)
+    return found
+
+
+def _expression(text: list[Any]) -> pc.Expression:
+    """An Arrow expression; its logic has three values, as SQL's."""
+    kind, *operands = text
+    if kind == "column":
+        return pc.field(operands[0])
+    if kind == "literal":
+        return pc.scalar(_literal(*operands))
+    if kind == "in":
+        return _expression(operands[0]).isin(pa.array([_literal(*value[1:]) for value in operands[1:]]))
+    first, *rest = map(_expression, operands)
+    if kind == "and":
+        return first & rest[0]
+    if kind == "or":
+        return first | rest[0]
+    if kind == "not":
+        return ~first
+    if kind == "null":
+        return first.is_null()
+    return _COMPARISONS[kind](first, rest[0])
+
+
+def _literal(spark_type: str, value: Any) -> pa.Scalar:
+    """Spark keeps dates as days and times as microseconds."""
+    return pa.scalar(value, arrow_type(spark_type))
+
+
+def _filter_columns(filters: list[Any]) -> Iterator[tuple[str, str]]:
+    """Names and types of the columns that filters read."""
+    for kind, *operands in filters:
+        if kind == "column":
+            yield operands[0], operands[1]
+        elif kind != "literal":
+            yield from _filter_columns(operands)
