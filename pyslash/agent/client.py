@@ -17,7 +17,22 @@ from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.messages import SCHEMA, messages
-from pyslash.agent.request import Checkpoint, Commit, Discard, Empty, Logs, Read, Release, Request, Restore, Write, body
+from pyslash.agent.request import (
+    Checkpoint,
+    Commit,
+    Discard,
+    Empty,
+    Logs,
+    Promote,
+    Read,
+    Release,
+    Replicate,
+    Request,
+    Restore,
+    Resume,
+    Write,
+    body,
+)
 from pyslash.agent.token import headers
 
 Via = Literal["unix", "tcp"]
@@ -35,10 +50,17 @@ class CommitReply:
 
 @dataclass(frozen=True)
 class Described:
-    """What an agent holds of a query; `epoch` is the last committed one, -1 if none."""
+    """What an agent holds of a query; `epoch` is the last committed one, -1 if none.
+
+    `replicas`: of which agents it keeps a copy, by incarnation, and as of which epoch; `promoted`: which of them, as of
+    which epoch, have become its own.
+    """
 
     incarnation: bytes
     epoch: int
+    run: int
+    replicas: dict[str, int]
+    promoted: dict[str, int]
     blocks: list[bytes]
     used_bytes: int
     arena_bytes: int
@@ -88,10 +110,11 @@ class AgentClient:
         """Ends the connection."""
         self._flight.close()
 
-    def commit(self, epoch: int, offsets: list[int], plan: str, run: int = 0) -> CommitReply:
+    def commit(
+        self, epoch: int, offsets: list[int], plan: str, run: int = 0, replicas: list[list[Any]] | None = None
+    ) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        answer = self.act("commit", Commit(epoch, offsets, plan, run))
-        return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
+        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, replicas or [])))
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
         """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""
@@ -99,8 +122,19 @@ class AgentClient:
 
     def restore(self, request: Restore, timeout_seconds: float) -> CommitReply:
         """Takes over the blocks of these files, each once; the answer is that of a commit."""
-        answer = self.act("restore", request, timeout_seconds)
-        return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
+        return _reply(self.act("restore", request, timeout_seconds))
+
+    def replicate(self, request: Replicate, timeout_seconds: float) -> int:
+        """Has the agent write blocks into a standby's arena; how many bytes."""
+        return int(self.act("replicate", request, timeout_seconds)["bytes"])
+
+    def promote(self, request: Promote) -> CommitReply:
+        """Has a standby take a lost agent's replica for its own; the answer is that of a commit."""
+        return _reply(self.act("promote", request))
+
+    def resume(self, request: Resume) -> CommitReply:
+        """Goes on with what the agent holds, under a later run; the answer is that of a commit."""
+        return _reply(self.act("resume", request))
 
     def release(self, before_pane: int) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
@@ -200,6 +234,10 @@ class AgentClient:
             raise errors.UnauthenticatedError(f"{where}: the agent does not accept this query's token") from None
         except (flight.FlightError, pa.ArrowException) as error:
             raise _typed(error)(f"{where}: {_first_line(error)}") from None
+
+
+def _reply(answer: dict[str, Any]) -> CommitReply:
+    return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
 
 def _typed(error: Exception) -> type[errors.SlashError]:

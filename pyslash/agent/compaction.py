@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from pyslash.errors import SlashError
 
 if TYPE_CHECKING:
-    from pyslash.agent.state import AgentState, LiveBlock
+    from pyslash.agent.share import LiveBlock
+    from pyslash.agent.state import AgentState
 
 MAX_BLOCKS = 8
 # A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.

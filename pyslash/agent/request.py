@@ -6,16 +6,19 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from typing import Any, TypeVar
 
 from pyslash.errors import InvalidRequestError
 
 MAX_OFFSETS = 16384  # entries of the arena's table
 MAX_RANGES = 65536
+MAX_AGENTS = 4096
 MAX_PLAN_BYTES = 1 << 20
 MAX_BODY_BYTES = 4 << 20
 _INT64 = 1 << 63
 _GID = re.compile(r"^[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
+_INCARNATION = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[0-9a-z-]{1,100}\.arrow")
 
 Check = Callable[[Any], bool]
@@ -37,6 +40,18 @@ def _range(value: Any) -> bool:
     return type(value) is list and len(value) == 2 and _UNSIGNED(value[0]) and type(value[1]) is int and value[1] > 0
 
 
+def _replica(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and _incarnation(value[0]) and _OFFSETS(value[1])
+
+
+def _incarnation(value: Any) -> bool:
+    return type(value) is str and _INCARNATION.fullmatch(value) is not None
+
+
+def _flag(value: Any) -> bool:
+    return type(value) is bool
+
+
 def _path(value: Any) -> bool:
     return type(value) is str and 0 < len(value) <= 4096
 
@@ -51,6 +66,9 @@ def _file(value: Any) -> bool:
 
 _UNSIGNED = _integer(0, _INT64)
 _SIGNED = _integer(-_INT64, _INT64)
+_EPOCH = _integer(0, _INT64 - 1)
+_OFFSETS = _list_of(_UNSIGNED, MAX_OFFSETS)
+_PLAN = _text(MAX_PLAN_BYTES)
 
 
 @dataclass(frozen=True)
@@ -58,12 +76,14 @@ class Commit:
     """These blocks, and no other uncommitted ones up to this epoch, are the query's.
 
     `run` numbers the query's recoveries: what an agent holds of an earlier run is void, and an earlier run is refused.
+    `replicas`, [agent, offsets in its arena] each, are the ones that this agent keeps, and the same blocks of theirs.
     """
 
     epoch: int
     offsets: list[int]
     plan: str
     run: int = 0
+    replicas: list[list[Any]] = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,6 +107,63 @@ class Restore:
     run: int
     directory: str
     files: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """Write these published blocks of the epoch to a standby, an agent's descriptor (JSON), by this transport.
+
+    `whole`: and all committed ones, for a standby that has none of them.
+    """
+
+    epoch: int
+    offsets: list[int]
+    plan: str
+    run: int
+    standby: str
+    transport: str
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Make room for blocks, [offset in its own arena, bytes] each, of the agent `source`."""
+
+    epoch: int
+    source: str
+    blocks: list[list[int]]
+    plan: str
+    run: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The blocks of this agent that room was reserved for have been written."""
+
+    epoch: int
+    source: str
+    plan: str
+    run: int
+
+
+@dataclass(frozen=True)
+class Promote:
+    """The agent `source` is lost: its replica as of this epoch is yours now."""
+
+    epoch: int
+    source: str
+    plan: str
+    run: int
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What you hold as of this epoch goes on as a part of this run."""
+
+    epoch: int
+    plan: str
+    run: int
 
 
 @dataclass(frozen=True)
@@ -177,27 +254,48 @@ class Conceal:
 
 _FORMS: dict[type, dict[str, Check]] = {
     Commit: {
-        "epoch": _integer(0, _INT64 - 1),
-        "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
-        "plan": _text(MAX_PLAN_BYTES),
-        "run": _integer(0, _INT64),
+        "epoch": _EPOCH,
+        "offsets": _OFFSETS,
+        "plan": _PLAN,
+        "run": _UNSIGNED,
+        "replicas": _list_of(_replica, MAX_AGENTS),
     },
     Checkpoint: {
-        "epoch": _integer(0, _INT64 - 1),
-        "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
-        "plan": _text(MAX_PLAN_BYTES),
-        "run": _integer(0, _INT64),
+        "epoch": _EPOCH,
+        "offsets": _OFFSETS,
+        "plan": _PLAN,
+        "run": _UNSIGNED,
         "directory": _path,
         "name": _file_name,
-        "snapshot": lambda value: type(value) is bool,
+        "snapshot": _flag,
     },
     Restore: {
-        "plan": _text(MAX_PLAN_BYTES),
-        "run": _integer(0, _INT64),
+        "plan": _PLAN,
+        "run": _UNSIGNED,
         "directory": _path,
         "files": _list_of(_file, MAX_OFFSETS),
     },
-    Discard: {"epoch": _integer(0, _INT64 - 1)},
+    Replicate: {
+        "epoch": _EPOCH,
+        "offsets": _OFFSETS,
+        "plan": _PLAN,
+        "run": _UNSIGNED,
+        "standby": _path,
+        "transport": _text(16),
+        "whole": _flag,
+    },
+    Reserve: {
+        "epoch": _EPOCH,
+        "source": _incarnation,
+        "blocks": _list_of(_range, MAX_OFFSETS),
+        "plan": _PLAN,
+        "run": _UNSIGNED,
+        "whole": _flag,
+    },
+    Seal: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
+    Promote: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
+    Resume: {"epoch": _EPOCH, "plan": _PLAN, "run": _UNSIGNED},
+    Discard: {"epoch": _EPOCH},
     Release: {"before_pane": _SIGNED},
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
@@ -222,6 +320,11 @@ Request = (
     Commit
     | Checkpoint
     | Restore
+    | Replicate
+    | Reserve
+    | Seal
+    | Promote
+    | Resume
     | Discard
     | Release
     | Logs

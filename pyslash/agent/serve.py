@@ -90,6 +90,7 @@ def _open(order: _Order) -> list[Any]:
     # Late imports: they cost a quarter of a second, and the checks above come first.
     from pyslash import _native
     from pyslash.agent.compaction import Compactor
+    from pyslash.agent.request import Conceal
     from pyslash.agent.server import AgentServer
     from pyslash.agent.state import AgentState
     from pyslash.agent.verbs import VerbsEndpoint
@@ -100,10 +101,10 @@ def _open(order: _Order) -> list[Any]:
     incarnation = secrets.token_bytes(16)
     fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC)
     arena = _native.Arena.create(fd, order.arena_bytes, incarnation)
-    state = AgentState(arena, fd, incarnation)
-    compactor = Compactor(state)
     port, reason = _find_port(order.host)
     verbs = VerbsEndpoint(arena, port, reason)
+    state = AgentState(arena, fd, incarnation, lambda query, offset: verbs.conceal(query, Conceal(offset)))
+    compactor = Compactor(state)
     bracketed = f"[{order.host}]" if ":" in order.host else order.host
     servers = [
         AgentServer(location, order.secret, state, compactor, verbs, runtime.log)

@@ -1,8 +1,8 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, checkpoint, restore, discard, release, drop, describe, stats, logs, and what
-`verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes: the `tcp` transport. The name of the
-error's class travels as the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, discard, release,
+drop, describe, stats, logs, and what `verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes:
+the `tcp` transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
 from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import (
     Checkpoint,
     Commit,
@@ -30,10 +31,15 @@ from pyslash.agent.request import (
     Empty,
     Expose,
     Logs,
+    Promote,
     Read,
     Release,
     Renew,
+    Replicate,
+    Reserve,
     Restore,
+    Resume,
+    Seal,
     Write,
     parse,
 )
@@ -80,12 +86,18 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         """On `location`: grpc+unix://… or grpc+tcp://host:0."""
         self._verbs = verbs
         self._state = state
+        self._replicator = Replicator(state, secret)
         self._compactor = compactor
         self._log_file = log
         self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
             "commit": self._commit,
             "checkpoint": lambda query, body: state.checkpoint(query, parse(Checkpoint, body)),
             "restore": lambda query, body: state.restore(query, parse(Restore, body)),
+            "replicate": lambda query, body: self._replicator.replicate(query, parse(Replicate, body)),
+            "reserve": lambda query, body: state.reserve(query, parse(Reserve, body)),
+            "seal": lambda query, body: state.seal(query, parse(Seal, body)),
+            "promote": lambda query, body: state.promote(query, parse(Promote, body)),
+            "resume": lambda query, body: state.resume(query, parse(Resume, body)),
             "release": self._release,
             "discard": lambda query, body: state.discard(query, parse(Discard, body)),
             "drop": self._drop,
@@ -162,6 +174,7 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
     def _drop(self, query: bytes, body: bytes) -> dict[str, Any]:
         parse(Empty, body)
         self._verbs.drop(query)
+        self._replicator.drop(query)
         return self._state.drop(query)
 
     def _logs(self, query: bytes, body: bytes) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What an agent holds: the arena, and for each query the committed blocks that are alive.
 
-A block that readers or a compaction still use is *pinned*; one that nobody needs any more is *doomed*, and freed as
-soon as it is unpinned. Every method takes the one lock; none waits for anything else while it holds it.
+Every method takes the one lock; none waits for anything else while it holds it.
 """
 
 from __future__ import annotations
@@ -10,64 +9,37 @@ import base64
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyslash import _native
 from pyslash.agent.adopt import adopt
 from pyslash.agent.compaction import Outcome, choose_inputs
-from pyslash.agent.request import Checkpoint, Commit, Discard, Read, Release, Restore, Write
+from pyslash.agent.query_state import QueryState
+from pyslash.agent.request import (
+    Checkpoint,
+    Commit,
+    Discard,
+    Promote,
+    Read,
+    Release,
+    Replicate,
+    Reserve,
+    Restore,
+    Resume,
+    Seal,
+    Write,
+)
 from pyslash.agent.reserved import check_reserved, write_all
+from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
+from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
 from pyslash.checkpoint.block_file import StoredBlock, decode, encode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
 
-# No epoch of a stream: Spark counts from zero by ones. A compaction's result carries it, so that the commit of an
-# epoch, which drops what earlier attempts left, cannot drop a result that waits to be swapped in.
-COMPACTED_EPOCH = (1 << 63) - 1
-_LAST_EPOCH = COMPACTED_EPOCH - 1
-_BEFORE_ALL_PANES = -(1 << 63)
-
-
-@dataclass(frozen=True)
-class LiveBlock:
-    """A committed block: where it lies in the arena, its head as bytes, its panes as (start, groups, bytes)."""
-
-    offset: int
-    length: int
-    head: bytes
-    panes: tuple[tuple[int, int, int], ...]
-
-    def dead_bytes(self, first_live_pane: int) -> int:
-        """Bytes of panes that no open window needs."""
-        return sum(size for pane, _, size in self.panes if pane < first_live_pane)
-
-    def is_dead(self, first_live_pane: int) -> bool:
-        """Whether no pane is alive."""
-        return all(pane < first_live_pane for pane, _, _ in self.panes)
-
-
-@dataclass
-class QueryState:
-    """One query's share of the arena."""
-
-    plan: Any
-    plan_text: str
-    run: int = 0  # of the query that this state belongs to: a later run restores everything itself
-    epoch: int = -1
-    offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
-    freed: int = 0  # by the last commit
-    first_live_pane: int = _BEFORE_ALL_PANES
-    live: dict[int, LiveBlock] = field(default_factory=dict)
-    compacting: bool = False
-    compacted: Outcome | None = None  # finished, waits for the next commit
-    restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here
-
-    @property
-    def bytes(self) -> int:
-        """Arena bytes of the live blocks."""
-        return sum(block.length for block in self.live.values())
+_LAST_EPOCH = BEYOND_EPOCHS - 1
 
 
 @dataclass(frozen=True)
@@ -76,6 +48,7 @@ class CompactionJob:
 
     query: bytes
     plan: Any
+    share: Share
     offsets: list[int]
     first_live_pane: int
 
@@ -83,17 +56,17 @@ class CompactionJob:
 class AgentState:
     """Everything the control plane and the compactor share. Queries are 16-byte ids."""
 
-    def __init__(self, arena: Any, fd: int, incarnation: bytes) -> None:
-        """Over an empty arena, whose memory is the file `fd`."""
+    def __init__(self, arena: Any, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None) -> None:
+        """Over an empty arena, whose memory is the file `fd`; `conceal` ends a peer's right to write by RDMA."""
         self._arena = arena
         self._fd = fd
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self._lock = threading.Lock()
         self._queries: dict[bytes, QueryState] = {}
         self._dropped: set[bytes] = set()
-        self._pins: Counter[int] = Counter()
-        self._doomed: set[int] = set()
         self.counters: Counter[str] = Counter()
+        self._holding = Holding(arena, self.counters)
+        self._standby = Standby(arena, self._holding, conceal)
 
     def check_incarnation(self, meant: str | None) -> None:
         """A later agent of the same executor listens at the same socket; it must not answer for an earlier one.
@@ -101,15 +74,16 @@ class AgentState:
         Raises:
             StaleIncarnationError: the call was `meant` for another incarnation.
         """
-        if meant != self._incarnation.hex():
-            raise StaleIncarnationError(f"a call for incarnation {meant} reached incarnation {self._incarnation.hex()}")
+        if meant != self.incarnation.hex():
+            raise StaleIncarnationError(f"a call for incarnation {meant} reached incarnation {self.incarnation.hex()}")
 
     def commit(self, query: bytes, request: Commit) -> dict[str, Any]:
         """Makes the epoch's blocks the query's, swaps a finished compaction in, and answers with all live heads.
 
         Raises:
             InvalidRequestError: an older epoch, other blocks or another plan than this epoch or query was committed
-                with, or an offset that is no published block of this query and epoch. Nothing has changed then.
+                with, an offset that is no published block of this query and epoch, or a replica that is not here.
+                Nothing has changed then.
         """
         offsets = frozenset(request.offsets)
         with self._lock:
@@ -120,10 +94,14 @@ class AgentState:
                     f"{len(state.offsets)} other blocks"
                 )
             if request.epoch > state.epoch:
+                for source, blocks in request.replicas:
+                    self._standby.check_commit(state, source, request.epoch, blocks)
                 self._commit(query, state, request.epoch, offsets)
+                for source, _ in request.replicas:
+                    self._standby.commit(query, state, source, request.epoch)
                 self._queries[query] = state
                 self.counters["commits"] += 1
-            return {"blocks": self._heads(state), "freed": state.freed, **self._room()}
+            return self._reply(state, state.freed)
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
         """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
@@ -132,24 +110,99 @@ class AgentState:
             InvalidRequestError: an offset is no published block of this query and epoch.
             CheckpointError: the file cannot be written.
         """
+        with self.lent(query, request, request.snapshot) as blocks:
+            data = encode(request.plan, [self._holding.view(block, 0, block.length) for block in blocks])
+            crc = BlockDirectory(request.directory).write(request.name, data)
+        with self._lock:
+            self.counters["checkpoints"] += 1
+        panes = [pane for block in blocks for pane, _, _ in block.panes]
+        return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
+
+    @contextmanager
+    def lent(self, query: bytes, request: Checkpoint | Replicate, whole: bool) -> Iterator[list[LiveBlock]]:
+        """The published blocks of an epoch that is not committed yet, and if `whole` all committed ones, pinned.
+
+        Raises:
+            InvalidRequestError: an offset is no published block of this query and epoch.
+        """
         with self._lock:
             state = self._state_for(query, request.plan, request.run)
             self._queries[query] = state
             lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
             blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
-            pinned = list(state.live) if request.snapshot else []
-            blocks += [state.live[offset] for offset in pinned]
-            self._pins.update(pinned)
+            pinned = list(state.own.live) if whole else []
+            blocks += [state.own.live[offset] for offset in pinned]
+            self._holding.pin(pinned)
         try:
-            data = encode(request.plan, [self._arena.view(block.offset, block.length) for block in blocks])
-            crc = BlockDirectory(request.directory).write(request.name, data)
+            yield blocks
         finally:
             with self._lock:
-                self._unpin(pinned)
+                self._holding.unpin(pinned)
+
+    def view(self, block: LiveBlock, offset: int, length: int) -> Any:
+        """Bytes of a block that was `lent`."""
+        return self._holding.view(block, offset, length)
+
+    def reserve(self, query: bytes, request: Reserve) -> dict[str, Any]:
+        """Room for a replica's blocks: their offsets here.
+
+        Raises:
+            ArenaFullError: no room.
+        """
         with self._lock:
-            self.counters["checkpoints"] += 1
-        panes = [pane for block in blocks for pane, _, _ in block.panes]
-        return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=_BEFORE_ALL_PANES)}
+            state = self._state_for(query, request.plan, request.run)
+            self._queries[query] = state
+            return {"offsets": self._standby.reserve(query, state, request)}
+
+    def seal(self, query: bytes, request: Seal) -> dict[str, Any]:
+        """A replica's blocks of an epoch have been written; they are checked, to the last byte.
+
+        Raises:
+            CorruptBlockError: one is not whole.
+            InvalidRequestError: they were not reserved, or have been abandoned.
+        """
+        with self._lock:
+            state = self._state_for(query, request.plan, request.run)
+            incoming = self._standby.written(query, state, request.source, request.epoch)
+        blocks = [
+            check_written(query, self.incarnation, state.plan, offset, self._arena.view(offset, length))
+            for offset, length in incoming.places.values()
+        ]
+        with self._lock:
+            self._standby.publish(state, request.source, incoming, blocks)
+            self.counters["replica bytes"] += sum(block.length for block in blocks)
+        return {}
+
+    def promote(self, query: bytes, request: Promote) -> dict[str, Any]:
+        """A lost agent's replica becomes this agent's own; answers with all live heads. Idempotent.
+
+        Raises:
+            InvalidRequestError: there is no replica of that epoch.
+        """
+        with self._lock:
+            state = self._state_for(query, request.plan, request.run)
+            self._standby.promote(query, state, request)
+            self.counters["promotions"] += 1
+            return self._reply(state, 0)
+
+    def resume(self, query: bytes, request: Resume) -> dict[str, Any]:
+        """What is held goes on under a later run, as of this epoch or the one before it; answers with all live heads.
+
+        Raises:
+            FencedError: a still later run holds it.
+            InvalidRequestError: it was committed beyond this epoch.
+        """
+        with self._lock:
+            state = self._queries.get(query)
+            if state is not None and state.run < request.run:
+                if state.epoch > request.epoch:
+                    raise InvalidRequestError(f"resume as of epoch {request.epoch}: epoch {state.epoch} is committed")
+                state.run = request.run
+            state = self._state_for(query, request.plan, request.run)
+            self._queries[query] = state
+            self._standby.abandon_all(query, state, but_of=request.epoch)
+            self.counters["resumes"] += 1
+            return self._reply(state, 0)
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
         """Takes over the blocks of files, each file once; answers with all live heads.
@@ -175,7 +228,7 @@ class AgentState:
                     state.restored.add(name)
         with self._lock:
             self.counters["restores"] += 1
-            return {"blocks": self._heads(state), "freed": 0, **self._room()}
+            return self._reply(state, 0)
 
     def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
         """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
@@ -188,6 +241,8 @@ class AgentState:
             if state is not None and request.epoch <= state.epoch:
                 raise InvalidRequestError(f"discard of epoch {request.epoch}: epoch {state.epoch} has been committed")
             freed = self._arena.commit(query, request.epoch, [])
+            if state is not None:
+                self._standby.abandon_all(query, state)
             self.counters["discards"] += 1
             return {"freed": freed, **self._room()}
 
@@ -195,13 +250,14 @@ class AgentState:
         """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction."""
         with self._lock:
             state = self._queries.get(query)
-            dead: list[LiveBlock] = []
+            freed = 0
             if state is not None:
                 state.first_live_pane = max(state.first_live_pane, request.before_pane)
-                dead = [block for block in state.live.values() if block.is_dead(state.first_live_pane)]
-                self._retire(state, [block.offset for block in dead])
+                freed = state.own.release(self._holding, state.first_live_pane)
+                for replica in state.replicas.values():
+                    replica.release(self._holding, state.first_live_pane)
             self.counters["releases"] += 1
-            return {"freed": len(dead), **self._room()}
+            return {"freed": freed, **self._room()}
 
     def drop(self, query: bytes) -> dict[str, Any]:
         """Frees everything of a query for good: its id is refused from now on, and late blocks of it are swept."""
@@ -210,18 +266,21 @@ class AgentState:
             self._dropped.add(query)
             freed = self._arena.commit(query, _LAST_EPOCH, [])
             if state is not None:
-                freed += len(state.live)
-                self._forget(state)
+                freed += len(state.own.live)
+                self._forget(query, state)
             self.counters["drops"] += 1
             return {"freed": freed, **self._room()}
 
     def describe(self, query: bytes) -> dict[str, Any]:
-        """Incarnation, sizes, the last committed epoch (-1: none) and all live heads."""
+        """Incarnation, sizes, the last committed epoch (-1: none), its run, replicas and all live heads."""
         with self._lock:
             state = self._queries.get(query)
             return {
-                "incarnation": self._incarnation.hex(),
+                "incarnation": self.incarnation.hex(),
                 "epoch": -1 if state is None else state.epoch,
+                "run": 0 if state is None else state.run,
+                "replicas": {} if state is None else state.replica_epochs(),
+                "promoted": {} if state is None else state.promoted,
                 "blocks": [] if state is None else self._heads(state),
                 **self._room(),
             }
@@ -230,10 +289,16 @@ class AgentState:
         """Counters since the start, and bytes and blocks by query."""
         with self._lock:
             queries = {
-                query.hex(): {"epoch": state.epoch, "blocks": len(state.live), "bytes": state.bytes}
+                query.hex(): {
+                    "epoch": state.epoch,
+                    "blocks": len(state.own.live),
+                    "bytes": state.own.total_bytes,
+                    "replica_blocks": sum(len(replica.live) for replica in state.replicas.values()),
+                    "replica_bytes": sum(replica.total_bytes for replica in state.replicas.values()),
+                }
                 for query, state in self._queries.items()
             }
-            return {"counters": dict(self.counters), "queries": queries, "pinned": len(self._pins), **self._room()}
+            return {"counters": dict(self.counters), "queries": queries, "pinned": self._holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
         """Views of the ranges of a committed block of the query; `unpin` its offset when they have been used.
@@ -245,7 +310,7 @@ class AgentState:
         self.check_incarnation(request.incarnation)
         with self._lock:
             state = self._queries.get(query)
-            block = None if state is None else state.live.get(request.offset)
+            block = None if state is None else state.own.live.get(request.offset)
             if block is None:
                 raise InvalidRequestError(f"no committed block of this query lies at {request.offset}")
             for offset, length in request.ranges:
@@ -253,14 +318,14 @@ class AgentState:
                     raise InvalidRequestError(
                         f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
                     )
-            self._pins[block.offset] += 1
-        return [self._arena.view(block.offset + offset, length) for offset, length in request.ranges]
+            self._holding.pin([block.offset])
+        return [self._holding.view(block, offset, length) for offset, length in request.ranges]
 
     def unpin(self, offset: int, served: int) -> None:
         """Ends a `pin` under which `served` bytes were sent."""
         with self._lock:
             self.counters["bytes served"] += served
-            self._unpin([offset])
+            self._holding.unpin([offset])
 
     def write(self, query: bytes, request: Write, pieces: Iterable[Any]) -> None:
         """Puts a replica's bytes where this agent has reserved room for them.
@@ -282,37 +347,36 @@ class AgentState:
             self.counters["bytes written by peers"] += request.length
 
     def begin_compaction(self) -> CompactionJob | None:
-        """Blocks of some query that are worth folding, pinned; None if there are none."""
+        """Blocks of some share that are worth folding, pinned; None if there are none."""
         with self._lock:
             for query, state in self._queries.items():
-                if state.compacting or state.compacted is not None:
-                    continue
-                offsets = choose_inputs(state.live.values(), state.first_live_pane)
-                if offsets:
-                    state.compacting = True
-                    self._pins.update(offsets)
-                    return CompactionJob(query, state.plan, offsets, state.first_live_pane)
+                for share in state.shares():
+                    if share.compacting or share.compacted is not None:
+                        continue
+                    offsets = choose_inputs(share.live.values(), state.first_live_pane)
+                    if offsets:
+                        share.compacting = True
+                        self._holding.pin(offsets)
+                        return CompactionJob(query, state.plan, share, offsets, state.first_live_pane)
         return None
 
     def compact(self, job: CompactionJob) -> bytes:
         """The long part, without the lock: the head of the new published block, empty if no pane was left."""
-        head: bytes = _native.compact(
-            job.plan, self._arena, job.offsets, job.first_live_pane, job.query, COMPACTED_EPOCH
-        )
+        head: bytes = _native.compact(job.plan, self._arena, job.offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
         return head
 
     def end_compaction(self, job: CompactionJob, head: bytes | None) -> None:
         """Keeps the result for the next commit; `head` is None if the compaction failed."""
         with self._lock:
-            self._unpin(job.offsets)
-            outcome = None if head is None else Outcome(tuple(job.offsets), self._block(head) if head else None)
+            self._holding.unpin(job.offsets)
+            outcome = None if head is None else Outcome(tuple(job.offsets), LiveBlock.of(head) if head else None)
             state = self._queries.get(job.query)
-            if state is not None and state.plan is job.plan:
-                state.compacting = False
-                state.compacted = outcome
+            if state is not None and any(share is job.share for share in state.shares()):
+                job.share.compacting = False
+                job.share.compacted = outcome
                 self.counters["compactions" if outcome else "failed compactions"] += 1
             elif outcome is not None:
-                self._doom(outcome.offsets())
+                self._holding.doom(outcome.offsets())
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""
@@ -328,14 +392,14 @@ class AgentState:
         try:
             for block in stored:
                 # Beyond all epochs, as a compaction's result is: no commit may drop it.
-                heads.append(adopt(self._arena, self._fd, query, COMPACTED_EPOCH, block))
-            taken = [self._block(head) for head in heads]
-            self._arena.commit(query, _BEFORE_ALL_PANES, [block.offset for block in taken])
+                heads.append(adopt(self._arena, self._fd, query, BEYOND_EPOCHS, block))
+            taken = [LiveBlock.of(head) for head in heads]
+            self._holding.commit(query, [block.offset for block in taken])
         except BaseException:
             for head in heads:
                 self._arena.free(_native.Head(head).arena_offset)
             raise
-        state.live.update((block.offset, block) for block in taken)
+        state.own.add(taken)
 
     def _state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
         if query in self._dropped:
@@ -343,7 +407,7 @@ class AgentState:
         state = self._queries.get(query)
         if state is not None and run > state.run:
             # A later run has restored what it needs, here or elsewhere: counted twice it would be wrong.
-            self._forget(state)
+            self._forget(query, state)
             del self._queries[query]
             state = None
         if state is None:
@@ -357,73 +421,36 @@ class AgentState:
     def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
         lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
         blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
-        compacted, state.compacted = state.compacted, None
-        added = compacted.offsets() if compacted is not None else []
         # Before the new blocks join: a released input's offset may be one of theirs by now.
-        replaced = [offset for offset in compacted.inputs if offset in state.live] if compacted is not None else []
-        state.freed = self._arena.commit(query, epoch, [*sorted(offsets), *added])
+        state.own.swap(self._holding, query, state.first_live_pane)
+        state.freed = self._arena.commit(query, epoch, sorted(offsets))
         state.epoch, state.offsets = epoch, offsets
-        state.live.update((block.offset, block) for block in blocks)
-        if compacted is not None:
-            self._retire(state, replaced)
-            if compacted.block is not None:
-                if compacted.block.is_dead(state.first_live_pane):
-                    self._doom(added)
-                else:
-                    state.live[compacted.block.offset] = compacted.block
+        state.own.add(blocks)
+        state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 
     def _published(
         self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]
     ) -> LiveBlock:
-        if offset not in lengths or offset in state.live:
+        if offset not in lengths or offset in state.own.live:
             raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
         head = _native.Head(self._arena.view(offset, lengths[offset]))
-        if head.query != query or head.epoch != epoch or head.incarnation != self._incarnation:
+        if head.query != query or head.epoch != epoch or head.incarnation != self.incarnation:
             raise InvalidRequestError(
                 f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
             )
         if head.fingerprint != state.plan.fingerprint:
             raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
-        return self._block(self._arena.view(offset, head.head_length))
+        return LiveBlock.of(self._arena.view(offset, head.head_length))
 
-    def _block(self, head: Any) -> LiveBlock:
-        raw = bytes(head)
-        parsed = _native.Head(raw)
-        return LiveBlock(parsed.arena_offset, parsed.length, raw, tuple(parsed.panes))
+    def _reply(self, state: QueryState, freed: int) -> dict[str, Any]:
+        return {"blocks": self._heads(state), "freed": freed, **self._room()}
 
     def _heads(self, state: QueryState) -> list[str]:
-        return [base64.b64encode(state.live[offset].head).decode() for offset in sorted(state.live)]
+        return [base64.b64encode(state.own.live[offset].head).decode() for offset in sorted(state.own.live)]
 
     def _room(self) -> dict[str, int]:
         return {"used_bytes": self._arena.used_bytes, "arena_bytes": self._arena.size}
 
-    def _forget(self, state: QueryState) -> None:
-        self._retire(state, list(state.live))
-        if state.compacted is not None:
-            self._doom(state.compacted.offsets())
-
-    def _retire(self, state: QueryState, offsets: list[int]) -> None:
-        for offset in offsets:
-            del state.live[offset]
-        self._doom(offsets)
-
-    def _doom(self, offsets: Iterable[int]) -> None:
-        for offset in offsets:
-            if self._pins[offset]:
-                self._doomed.add(offset)
-            else:
-                del self._pins[offset]
-                self._free(offset)
-
-    def _unpin(self, offsets: Iterable[int]) -> None:
-        for offset in offsets:
-            self._pins[offset] -= 1
-            if not self._pins[offset]:
-                del self._pins[offset]
-                if offset in self._doomed:
-                    self._doomed.remove(offset)
-                    self._free(offset)
-
-    def _free(self, offset: int) -> None:
-        self._arena.free(offset)
-        self.counters["freed"] += 1
+    def _forget(self, query: bytes, state: QueryState) -> None:
+        state.own.forget(self._holding)
+        self._standby.forget(query, state)

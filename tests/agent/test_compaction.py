@@ -12,7 +12,7 @@ from pyslash import _native
 from pyslash.agent.client import AgentClient
 from pyslash.agent.compaction import MAX_BLOCKS, SWEEP_SECONDS, choose_inputs
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.state import LiveBlock
+from pyslash.agent.share import LiveBlock
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 
 

@@ -1,0 +1,66 @@
+"""What an agent knows of one query: its own share of the state, and the replicas that it keeps for other agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock, Share
+
+
+@dataclass
+class Replica(Share):
+    """A copy of another agent's share as of an epoch. Nobody reads it before it is promoted."""
+
+    epoch: int = -1
+
+
+@dataclass
+class Incoming:
+    """Blocks of an epoch on their way to a replica: reserved, then written by their agent, then sealed.
+
+    `places` maps a block's offset in its own arena to (offset, bytes) here. `whole`: they are all that there is, and
+    replace what the replica holds.
+    """
+
+    epoch: int
+    whole: bool
+    places: dict[int, tuple[int, int]]
+    sealed: list[LiveBlock] | None = None
+
+
+@dataclass
+class QueryState:
+    """One query's part of the arena. Agents are named by their incarnations (hex digits)."""
+
+    plan: Any
+    plan_text: str
+    run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
+    epoch: int = -1
+    offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
+    freed: int = 0  # by the last commit
+    first_live_pane: int = BEFORE_ALL_PANES
+    own: Share = field(default_factory=Share)
+    restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    incoming: dict[str, Incoming] = field(default_factory=dict)
+    promoted: dict[str, int] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
+
+    def shares(self) -> Iterator[Share]:
+        """The own one first."""
+        yield self.own
+        yield from self.replicas.values()
+
+    def replica_epochs(self) -> dict[str, int]:
+        """For each source, the latest epoch that its share can be taken from here as of."""
+        epochs = {source: replica.epoch for source, replica in self.replicas.items()}
+        epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
+        return epochs
+
+    def holds_replica(self, source: str, epoch: int) -> bool:
+        """Whether a source's share as of an epoch can be taken from here."""
+        replica, incoming = self.replicas.get(source), self.incoming.get(source)
+        if replica is not None and replica.epoch == epoch:
+            return True
+        return incoming is not None and incoming.epoch == epoch and incoming.sealed is not None

@@ -1,0 +1,76 @@
+"""The source's side of replication: an agent writes its blocks of an epoch into a standby's arena, before the commit.
+
+By the transport that a merge would read by: RDMA WRITE where both have verbs, one copy inside a host, else a stream.
+The driver only says what goes where; no block passes through it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from pyslash.agent.adopt import rehomed
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.request import Replicate, Reserve, Seal
+from pyslash.agent.state import AgentState
+from pyslash.agent.token import query_token
+from pyslash.errors import InvalidRequestError
+from pyslash.transport import choose_transport
+
+TIMEOUT_SECONDS = 30.0
+
+
+class Replicator:
+    """Keeps one connection a query, to its standby."""
+
+    def __init__(self, state: AgentState, secret: bytes) -> None:
+        self._state = state
+        self._secret = secret
+        self._source = state.incarnation.hex()
+        self._lock = threading.Lock()
+        self._clients: dict[bytes, AgentClient] = {}
+
+    def replicate(self, query: bytes, request: Replicate) -> dict[str, Any]:
+        """Writes the blocks, and returns when the standby has checked them.
+
+        Raises:
+            InvalidRequestError: the standby's descriptor is none, or an offset is no published block of the epoch.
+            ArenaFullError: the standby has no room.
+            AgentError: it is gone, or refuses; a subclass says which.
+        """
+        try:
+            standby = AgentDescriptor.from_json(request.standby)
+        except ValueError as error:
+            raise InvalidRequestError(f"replicate to what is no agent: {error}") from None
+        client = self._client(query, standby)
+        token = query_token(self._secret, query)
+        epoch, plan, run = request.epoch, request.plan, request.run
+        with self._state.lent(query, request, request.whole) as blocks:
+            room = [[block.offset, block.length] for block in blocks]
+            places = client.act("reserve", Reserve(epoch, self._source, room, plan, run, request.whole))["offsets"]
+            if blocks:
+                transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)
+                for block, place in zip(blocks, places, strict=True):
+                    head = rehomed(block.head, query, standby.incarnation_bytes, place)
+                    transport.write(standby, place, head)
+                    body = self._state.view(block, len(head), block.length - len(head))
+                    transport.write(standby, place + len(head), body)
+            client.act("seal", Seal(epoch, self._source, plan, run))
+        return {"bytes": sum(block.length for block in blocks)}
+
+    def drop(self, query: bytes) -> None:
+        """Ends the connection of a query."""
+        with self._lock:
+            client = self._clients.pop(query, None)
+        if client is not None:
+            client.close()
+
+    def _client(self, query: bytes, standby: AgentDescriptor) -> AgentClient:
+        with self._lock:
+            known = self._clients.get(query)
+            if known is None or known.descriptor != standby:
+                # The one before it goes when its last call has ended.
+                known = AgentClient(standby, query, query_token(self._secret, query), timeout_seconds=TIMEOUT_SECONDS)
+                self._clients[query] = known
+            return known

@@ -1,0 +1,144 @@
+"""Committed blocks that belong together, and the arena's blocks with a count of who uses each.
+
+A block that readers or a compaction still use is *pinned*; one that nobody needs any more is *doomed*, and freed as
+soon as it is unpinned. Nothing here locks: `AgentState` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyslash import _native
+from pyslash.agent.compaction import Outcome
+
+BEFORE_ALL_PANES = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class LiveBlock:
+    """A committed block: where it lies in the arena, its head as bytes, its panes as (start, groups, bytes)."""
+
+    offset: int
+    length: int
+    head: bytes
+    panes: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def of(cls, head: Any) -> LiveBlock:
+        """The block that a head (buffer protocol) describes."""
+        raw = bytes(head)
+        parsed = _native.Head(raw)
+        return cls(parsed.arena_offset, parsed.length, raw, tuple(parsed.panes))
+
+    def dead_bytes(self, first_live_pane: int) -> int:
+        """Bytes of panes that no open window needs."""
+        return sum(size for pane, _, size in self.panes if pane < first_live_pane)
+
+    def is_dead(self, first_live_pane: int) -> bool:
+        """Whether no pane is alive."""
+        return all(pane < first_live_pane for pane, _, _ in self.panes)
+
+
+class Holding:
+    """An arena's blocks: who uses them, and which go once nobody does."""
+
+    def __init__(self, arena: Any, counters: Counter[str]) -> None:
+        self._arena = arena
+        self._counters = counters
+        self._pins: Counter[int] = Counter()
+        self._doomed: set[int] = set()
+
+    @property
+    def pinned(self) -> int:
+        """Blocks in use."""
+        return len(self._pins)
+
+    def commit(self, query: bytes, offsets: list[int]) -> None:
+        """Published blocks that belong to no epoch are the query's for good."""
+        self._arena.commit(query, BEFORE_ALL_PANES, offsets)
+
+    def view(self, block: LiveBlock, offset: int, length: int) -> Any:
+        """Bytes of a block."""
+        return self._arena.view(block.offset + offset, length)
+
+    def pin(self, offsets: Iterable[int]) -> None:
+        """These stay where they are until `unpin`."""
+        self._pins.update(offsets)
+
+    def unpin(self, offsets: Iterable[int]) -> None:
+        """Ends a `pin`."""
+        for offset in offsets:
+            self._pins[offset] -= 1
+            if not self._pins[offset]:
+                del self._pins[offset]
+                if offset in self._doomed:
+                    self._doomed.remove(offset)
+                    self._free(offset)
+
+    def doom(self, offsets: Iterable[int]) -> None:
+        """Frees them, now or when they are unpinned."""
+        for offset in offsets:
+            if self._pins[offset]:
+                self._doomed.add(offset)
+            else:
+                del self._pins[offset]
+                self._free(offset)
+
+    def _free(self, offset: int) -> None:
+        self._arena.free(offset)
+        self._counters["freed"] += 1
+
+
+@dataclass
+class Share:
+    """Live blocks of one query that are compacted with each other: an agent's own, or a replica of another agent's."""
+
+    live: dict[int, LiveBlock] = field(default_factory=dict)
+    compacting: bool = False
+    compacted: Outcome | None = None  # finished, waits for the next commit
+
+    @property
+    def total_bytes(self) -> int:
+        """Arena bytes of the live blocks."""
+        return sum(block.length for block in self.live.values())
+
+    def add(self, blocks: Iterable[LiveBlock]) -> None:
+        """More blocks."""
+        self.live.update((block.offset, block) for block in blocks)
+
+    def retire(self, holding: Holding, offsets: list[int]) -> None:
+        """These live blocks are needed no more."""
+        for offset in offsets:
+            del self.live[offset]
+        holding.doom(offsets)
+
+    def release(self, holding: Holding, first_live_pane: int) -> int:
+        """Blocks without a live pane go; how many."""
+        dead = [block.offset for block in self.live.values() if block.is_dead(first_live_pane)]
+        self.retire(holding, dead)
+        return len(dead)
+
+    def swap(self, holding: Holding, query: bytes, first_live_pane: int) -> None:
+        """A finished compaction takes its inputs' place."""
+        compacted, self.compacted = self.compacted, None
+        if compacted is None:
+            return
+        self.retire(holding, [offset for offset in compacted.inputs if offset in self.live])
+        if compacted.block is not None:
+            holding.commit(query, compacted.offsets())
+            if compacted.block.is_dead(first_live_pane):
+                holding.doom(compacted.offsets())
+            else:
+                self.add([compacted.block])
+
+    def forget(self, holding: Holding) -> int:
+        """Everything goes; how many live blocks that were."""
+        count = len(self.live)
+        self.retire(holding, list(self.live))
+        if self.compacted is not None:
+            holding.doom(self.compacted.offsets())
+            self.compacted = None
+        return count

@@ -1,0 +1,162 @@
+"""The standby's side of replication: room for another agent's blocks, their commit, and what makes them its own.
+
+A block is written into room that this agent has reserved, with a head that already names this arena: a replica is a
+block like any other, which is compacted and released like any other, and to promote it moves no byte.
+Methods are called with the lock of `AgentState` held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyslash import _native
+from pyslash.agent.query_state import Incoming, QueryState, Replica
+from pyslash.agent.request import Promote, Reserve
+from pyslash.agent.share import Holding, LiveBlock
+from pyslash.checkpoint.block_file import segments_of
+from pyslash.errors import CorruptBlockError, InvalidRequestError
+
+# No epoch of a stream: Spark counts from zero by ones. What carries it in the arena's table is dropped by no commit:
+# the result of a compaction that waits to be swapped in, a replica, a restored block.
+BEYOND_EPOCHS = (1 << 63) - 1
+Conceal = Callable[[bytes, int], object]
+
+
+class Standby:
+    """Over one arena. `conceal(query, offset)` ends any peer's right to write there."""
+
+    def __init__(self, arena: Any, holding: Holding, conceal: Conceal) -> None:
+        self._arena = arena
+        self._holding = holding
+        self._conceal = conceal
+
+    def reserve(self, query: bytes, state: QueryState, request: Reserve) -> list[int]:
+        """Room for the blocks of an epoch, in their order. What was on its way from this source before is void.
+
+        Raises:
+            ArenaFullError: no room for all of them; nothing is reserved then.
+        """
+        self.abandon(query, state, request.source)
+        incoming = Incoming(request.epoch, request.whole, {})
+        state.incoming[request.source] = incoming
+        try:
+            for offset, length in request.blocks:
+                incoming.places[offset] = (self._arena.allocate(length, query, BEYOND_EPOCHS), length)
+        except BaseException:
+            self.abandon(query, state, request.source)
+            raise
+        return [here for here, _ in incoming.places.values()]
+
+    def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> Incoming:
+        """What is on its way of an epoch; nobody can write to it any more.
+
+        Raises:
+            InvalidRequestError: nothing is.
+        """
+        incoming = state.incoming.get(source)
+        if incoming is None or incoming.epoch != epoch:
+            raise InvalidRequestError(f"nothing of epoch {epoch} has been reserved for agent {source[:8]}")
+        if incoming.sealed is None:
+            for offset, _ in incoming.places.values():
+                self._conceal(query, offset)
+        return incoming
+
+    def publish(self, state: QueryState, source: str, incoming: Incoming, blocks: list[LiveBlock]) -> None:
+        """The blocks are complete.
+
+        Raises:
+            InvalidRequestError: they have been abandoned meanwhile.
+        """
+        if state.incoming.get(source) is not incoming:
+            raise InvalidRequestError(f"blocks of agent {source[:8]} were abandoned while they were checked")
+        if incoming.sealed is None:
+            for block in blocks:
+                self._arena.publish(block.offset)
+            incoming.sealed = blocks
+
+    def abandon(self, query: bytes, state: QueryState, source: str) -> None:
+        """Frees what is on its way from a source."""
+        incoming = state.incoming.pop(source, None)
+        if incoming is not None:
+            for offset, _ in incoming.places.values():
+                self._conceal(query, offset)
+            self._holding.doom(offset for offset, _ in incoming.places.values())
+
+    def abandon_all(self, query: bytes, state: QueryState, but_of: int | None = None) -> None:
+        """Frees what is on its way, unless it is of this epoch."""
+        for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
+            self.abandon(query, state, source)
+
+    def check_commit(self, state: QueryState, source: str, epoch: int, offsets: list[int]) -> None:
+        """Passes if the replica is at the epoch, or its blocks of the epoch (by their offsets at home) are sealed.
+
+        Raises:
+            InvalidRequestError: neither; nothing of the commit has happened then.
+        """
+        replica = state.replicas.get(source)
+        if replica is not None and replica.epoch == epoch:
+            return
+        incoming = state.incoming.get(source)
+        if incoming is None:
+            if replica is None or offsets:
+                raise InvalidRequestError(f"no replica of agent {source[:8]} is here to commit epoch {epoch} to")
+        elif incoming.epoch != epoch or incoming.sealed is None or not incoming.places.keys() >= set(offsets):
+            raise InvalidRequestError(f"the blocks of epoch {epoch} of agent {source[:8]} are not all here")
+
+    def commit(self, query: bytes, state: QueryState, source: str, epoch: int) -> Replica:
+        """The sealed blocks, if any, join the replica. Idempotent."""
+        replica = state.replicas.setdefault(source, Replica())
+        if replica.epoch == epoch:
+            return replica
+        replica.swap(self._holding, query, state.first_live_pane)
+        incoming = state.incoming.pop(source, None)
+        if incoming is not None and incoming.sealed is not None:
+            if incoming.whole:
+                replica.forget(self._holding)
+            self._holding.commit(query, [block.offset for block in incoming.sealed])
+            replica.add(incoming.sealed)
+        replica.epoch = epoch
+        return replica
+
+    def promote(self, query: bytes, state: QueryState, request: Promote) -> None:
+        """The replica as of the epoch becomes this agent's own. Idempotent.
+
+        Raises:
+            InvalidRequestError: there is no replica of that epoch.
+        """
+        if state.promoted.get(request.source) == request.epoch:
+            return
+        if not state.holds_replica(request.source, request.epoch):
+            raise InvalidRequestError(f"no replica of agent {request.source[:8]} as of epoch {request.epoch} is here")
+        replica = self.commit(query, state, request.source, request.epoch)
+        self.abandon(query, state, request.source)
+        replica.swap(self._holding, query, state.first_live_pane)
+        del state.replicas[request.source]
+        state.own.add(replica.live.values())
+        state.promoted[request.source] = request.epoch
+
+    def forget(self, query: bytes, state: QueryState) -> None:
+        """Every replica goes."""
+        self.abandon_all(query, state)
+        for replica in state.replicas.values():
+            replica.forget(self._holding)
+        state.replicas.clear()
+
+
+def check_written(query: bytes, incarnation: bytes, plan: Any, offset: int, view: Any) -> LiveBlock:
+    """A block as a peer has written it, every head and segment checked.
+
+    Raises:
+        CorruptBlockError: it is not whole, or not what was to be written there.
+    """
+    head = _native.Head(view)
+    found = (head.query, head.incarnation, head.arena_offset, head.length, head.fingerprint)
+    if found != (query, incarnation, offset, memoryview(view).nbytes, plan.fingerprint):
+        raise CorruptBlockError(f"what a peer has written at {offset} is no block of this query at that place")
+    raw = bytes(memoryview(view)[: head.head_length])
+    for segment in segments_of(raw):
+        data = memoryview(view)[segment.offset : segment.offset + segment.length]
+        if _native.crc32c(data) != segment.crc:
+            raise CorruptBlockError(f"a segment that a peer has written at {offset + segment.offset} is not whole")
+    return LiveBlock.of(raw)

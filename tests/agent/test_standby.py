@@ -1,0 +1,219 @@
+"""Replicas: one agent's blocks in another one's arena, committed with the epoch, and promoted when their agent is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pyslash.agent.client import AgentClient
+from pyslash.agent.compaction import MAX_BLOCKS
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.launch import AgentRequest, ensure
+from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
+from pyslash.agent.token import query_token
+from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
+from tests.agent.blocks import PLAN, QUERY, attach, merged, write
+from tests.agent.conftest import wait_until_gone
+from tests.agent.test_compaction import compactions, eventually
+
+Pair = tuple[AgentDescriptor, AgentClient]
+
+
+@pytest.fixture
+def start(request_agent: Callable[..., AgentRequest], secret: bytes) -> Iterator[Callable[..., Pair]]:
+    """Starts further agents, each with a JVM of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**overrides: object) -> Pair:
+            jvm = subprocess.Popen(["sleep", "600"])
+            stack.callback(jvm.wait)
+            stack.callback(jvm.kill)
+            made = ensure(request_agent(jvm_pid=jvm.pid, **overrides))
+            client = AgentClient(made, QUERY, query_token(secret, QUERY), timeout_seconds=20)
+            return made, stack.enter_context(client)
+
+        yield make
+
+
+@pytest.fixture
+def standby(start: Callable[..., Pair]) -> Pair:
+    """The agent that keeps the replicas of `agent`."""
+    return start()
+
+
+def replicate(
+    client: AgentClient, to: AgentDescriptor, epoch: int, offsets: list[int], run: int = 1, transport: str = "auto"
+) -> int:
+    """The epoch's blocks, and with the first epoch all there are."""
+    request = Replicate(epoch, offsets, PLAN, run, to.to_json(), transport, epoch == 0)
+    return client.replicate(request, 20)
+
+
+def commit(client: AgentClient, standby: Pair, epoch: int, offsets: list[int], run: int = 1) -> list[bytes]:
+    """Commits the epoch in both agents; the live heads of the first."""
+    replica = [[client.descriptor.incarnation, offsets]]
+    standby[1].commit(epoch, [], PLAN, run, replica)
+    return client.commit(epoch, offsets, PLAN, run).blocks
+
+
+def epoch_of(agent: AgentDescriptor, client: AgentClient, standby: Pair, epoch: int, panes: list[int]) -> list[bytes]:
+    """An epoch of one block, from its update to its commit."""
+    offsets = [write(agent, epoch, panes).arena_offset]
+    replicate(client, standby[0], epoch, offsets)
+    return commit(client, standby, epoch, offsets)
+
+
+def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, run: int = 2) -> list[bytes]:
+    """What the standby holds once it has taken the agent's place."""
+    standby[1].resume(Resume(epoch, PLAN, run))
+    return standby[1].promote(Promote(epoch, agent.incarnation, PLAN, run)).blocks
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_a_promoted_replica_is_what_the_lost_agent_held(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair, transport: str
+) -> None:
+    heads = [write(agent, 0, [0, 10], keys=range(9000)), write(agent, 0, [10])]
+    offsets = [head.arena_offset for head in heads]
+    assert replicate(client, standby[0], 0, offsets, transport=transport) == sum(head.length for head in heads)
+    expected = merged(agent, commit(client, standby, 0, offsets), [0, 10])
+    assert standby[1].describe().blocks == []  # nobody sees a replica
+    os.kill(agent.pid, 9)
+    assert wait_until_gone(agent.pid)
+    for _ in range(2):
+        assert merged(standby[0], promoted(agent, standby, 0), [0, 10]) == expected
+
+
+def test_a_replica_follows_every_epoch_folds_and_lets_go_of_dead_panes(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    for epoch in range(MAX_BLOCKS + 1):
+        epoch_of(agent, client, standby, epoch, [0, 10])
+    assert eventually(lambda: compactions(standby[1]) == 1)
+    client.release(10_000_000)
+    standby[1].release(10_000_000)
+    live = epoch_of(agent, client, standby, MAX_BLOCKS + 1, [20])
+    figures = standby[1].stats()["queries"][QUERY.hex()]
+    assert (figures["blocks"], figures["replica_blocks"]) == (0, 2)
+    expected = merged(agent, live, [10, 20])
+    assert len(expected) == 200
+    assert merged(standby[0], promoted(agent, standby, MAX_BLOCKS + 1), [10, 20]) == expected
+    standby[1].release(30_000_000)
+    assert attach(standby[0]).blocks() == []
+
+
+def test_a_loss_between_manifest_and_commit_is_promoted_with_its_last_epoch(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    replicate(client, standby[0], 1, [write(agent, 1, [0]).arena_offset])
+    assert standby[1].describe().replicas == {agent.incarnation: 1}
+    assert merged(standby[0], promoted(agent, standby, 1), [0]) == [(0, key, 2 * key) for key in range(100)]
+
+
+def test_an_epoch_that_was_given_up_is_not_promoted(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    replicate(client, standby[0], 1, [write(agent, 1, [0]).arena_offset])
+    heads = promoted(agent, standby, 0)  # its manifest was never written: the state is that of epoch 0
+    assert merged(standby[0], heads, [0]) == [(0, key, key) for key in range(100)]
+    assert len(attach(standby[0]).blocks()) == 1
+
+
+def test_a_repeated_attempt_replaces_what_the_failed_one_sent(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    replicate(client, standby[0], 0, [write(agent, 0, [0]).arena_offset])
+    client.discard(0)
+    again = write(agent, 0, [0, 10])
+    replicate(client, standby[0], 0, [again.arena_offset])
+    commit(client, standby, 0, [again.arena_offset])
+    assert len(attach(standby[0]).blocks()) == 1
+    assert len(merged(standby[0], promoted(agent, standby, 0), [0, 10])) == 200
+
+
+def test_a_new_standby_gets_the_whole_share(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair, start: Callable[..., Pair]
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    other = start()
+    new = write(agent, 1, [10])
+    client.replicate(Replicate(1, [new.arena_offset], PLAN, 1, other[0].to_json(), "auto", True), 20)
+    live = commit(client, other, 1, [new.arena_offset])
+    assert merged(other[0], promoted(agent, other, 1), [0, 10]) == merged(agent, live, [0, 10])
+
+
+def test_a_commit_without_its_replica_is_refused_and_changes_nothing(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    missing = [[agent.incarnation, [1 << 20]]]
+    own = write(standby[0], 1, [0]).arena_offset
+    with pytest.raises(InvalidRequestError, match="no replica"):
+        standby[1].commit(1, [own], PLAN, 1, missing)
+    assert standby[1].describe().epoch == 0
+    with pytest.raises(InvalidRequestError, match="no replica"):
+        standby[1].promote(Promote(3, agent.incarnation, PLAN, 1))
+
+
+def test_bytes_that_did_not_arrive_are_not_sealed(agent: AgentDescriptor, standby: Pair) -> None:
+    place = standby[1].act("reserve", Reserve(0, agent.incarnation, [[0, 4096]], PLAN, 1, True))["offsets"][0]
+    standby[1].write(place, bytes(4096))
+    with pytest.raises(CorruptBlockError):
+        standby[1].act("seal", Seal(0, agent.incarnation, PLAN, 1))
+
+
+def test_a_single_flipped_bit_of_a_segment_is_not_sealed(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    head = write(agent, 0, [0])
+    replicate(client, standby[0], 0, [head.arena_offset])
+    [(place, length, *_)] = attach(standby[0]).blocks()
+    whole = bytearray(attach(standby[0]).view(place, length))
+    standby[1].act("reserve", Reserve(0, agent.incarnation, [[head.arena_offset, length]], PLAN, 1, True))
+    assert [entry[0] for entry in attach(standby[0]).blocks()] == [place]
+    whole[-100] ^= 1
+    standby[1].write(place, whole)
+    with pytest.raises(CorruptBlockError, match="segment"):
+        standby[1].act("seal", Seal(0, agent.incarnation, PLAN, 1))
+
+
+def test_a_standby_without_room_keeps_nothing_and_says_so(
+    agent: AgentDescriptor, client: AgentClient, start: Callable[..., Pair]
+) -> None:
+    small = start(arena_bytes=2 << 20)
+    head = write(agent, 0, [0], keys=range(100_000))
+    with pytest.raises(ArenaFullError, match=r"spark\.slash\.arena\.size"):
+        replicate(client, small[0], 0, [head.arena_offset])
+    assert attach(small[0]).blocks() == []
+
+
+def test_an_earlier_run_is_fenced_and_a_later_one_that_restores_forgets_replicas(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    standby[1].resume(Resume(0, PLAN, 2))
+    with pytest.raises(FencedError, match=r"run 1 .* run 2"):
+        replicate(client, standby[0], 1, [write(agent, 1, [0]).arena_offset])
+    standby[1].commit(1, [], PLAN, 3)
+    assert standby[1].describe().replicas == {}
+    assert attach(standby[0]).blocks() == []
+
+
+def test_a_resumed_agent_goes_on_with_what_it_holds(agent: AgentDescriptor, client: AgentClient) -> None:
+    before = client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 1).blocks
+    assert client.resume(Resume(0, PLAN, 2)).blocks == before
+    assert client.commit(1, [write(agent, 1, [10]).arena_offset], PLAN, 2).blocks[:1] == before
+    with pytest.raises(InvalidRequestError, match="epoch 1"):
+        client.resume(Resume(0, PLAN, 3))
+
+
+def test_a_drop_frees_replicas(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    assert len(attach(standby[0]).blocks()) == 1
+    standby[1].drop()
+    assert attach(standby[0]).blocks() == []
+    assert standby[1].stats()["queries"] == {}
