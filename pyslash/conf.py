@@ -47,6 +47,12 @@ def _positive(text: str) -> int:
     return number
 
 
+def _standbys(text: str) -> int:
+    if text.strip() not in ("0", "1"):
+        raise ValueError(f"{text!r} is not 0 or 1")
+    return int(text)
+
+
 @dataclass(frozen=True)
 class Key:
     """One configuration key: its full name, default (as text), parser and meaning."""
@@ -122,9 +128,19 @@ _KEYS = (
     Key(
         "durability",
         "checkpoint",
-        _choice("checkpoint", "off"),
-        "`checkpoint`: every epoch's partial state is in the query's checkpoint before Spark logs the epoch, so that "
-        "it survives executors and drivers; `off`: it lives in memory alone, and a loss ends the query.",
+        _choice("checkpoint", "replica", "both", "off"),
+        "Where an epoch's partial state is kept, besides the agent that made it, before Spark logs the epoch. "
+        "`checkpoint`: in the query's checkpoint, so that it survives executors and drivers; `replica`: in the memory "
+        "of a standby, another executor's agent, so that it survives one executor at a time but not the application; "
+        "`both`: a lost executor's share comes back from its standby, all else from the checkpoint; `off`: nowhere: a "
+        "loss ends the query.",
+    ),
+    Key(
+        "replication",
+        "0",
+        _standbys,
+        "Standbys that keep a copy of each agent's state, 0 or 1: 1 makes `checkpoint` mean `both` and `off` mean "
+        "`replica`, which both imply it. A standby is on another host if there is one; its arena holds as much again.",
     ),
     Key(
         "checkpoint.timeout",
@@ -157,6 +173,7 @@ class Conf:
     merge_driver_bytes: int
     merge_task_bytes: int
     durability: str
+    replication: int
     checkpoint_timeout: int
     progress_retained: int
 
@@ -175,6 +192,21 @@ class Conf:
             except ValueError as error:
                 raise ConfigError(f"{name}: {error}") from None
         return cls(*values)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether epochs are in the query's checkpoint."""
+        return self.durability in ("checkpoint", "both")
+
+    @property
+    def replicates(self) -> bool:
+        """Whether epochs are in a standby's memory."""
+        return self.replication == 1 or self.durability in ("replica", "both")
+
+    @property
+    def recovers(self) -> bool:
+        """Whether a lost agent's state comes back from anywhere."""
+        return self.keeps_files or self.replicates
 
 
 def mode_of(get: Callable[[str, str], str | None]) -> str:

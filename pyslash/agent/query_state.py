@@ -57,10 +57,3 @@ class QueryState:
         epochs = {source: replica.epoch for source, replica in self.replicas.items()}
         epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
         return epochs
-
-    def holds_replica(self, source: str, epoch: int) -> bool:
-        """Whether a source's share as of an epoch can be taken from here."""
-        replica, incoming = self.replicas.get(source), self.incoming.get(source)
-        if replica is not None and replica.epoch == epoch:
-            return True
-        return incoming is not None and incoming.epoch == epoch and incoming.sealed is not None

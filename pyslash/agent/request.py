@@ -149,10 +149,11 @@ class Seal:
 
 @dataclass(frozen=True)
 class Promote:
-    """The agent `source` is lost: its replica as of this epoch is yours now."""
+    """The agent `source` is lost: its replica as of this epoch, in which it wrote these blocks, is yours now."""
 
     epoch: int
     source: str
+    offsets: list[int]
     plan: str
     run: int
 
@@ -293,7 +294,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "whole": _flag,
     },
     Seal: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
-    Promote: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
+    Promote: {"epoch": _EPOCH, "source": _incarnation, "offsets": _OFFSETS, "plan": _PLAN, "run": _UNSIGNED},
     Resume: {"epoch": _EPOCH, "plan": _PLAN, "run": _UNSIGNED},
     Discard: {"epoch": _EPOCH},
     Release: {"before_pane": _SIGNED},

@@ -127,8 +127,7 @@ class Standby:
         """
         if state.promoted.get(request.source) == request.epoch:
             return
-        if not state.holds_replica(request.source, request.epoch):
-            raise InvalidRequestError(f"no replica of agent {request.source[:8]} as of epoch {request.epoch} is here")
+        self.check_commit(state, request.source, request.epoch, request.offsets)
         replica = self.commit(query, state, request.source, request.epoch)
         self.abandon(query, state, request.source)
         replica.swap(self._holding, query, state.first_live_pane)

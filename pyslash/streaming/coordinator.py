@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyslash._native import Head
-from pyslash.agent.client import AgentClient
+from pyslash.agent.client import AgentClient, CommitReply, Described
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Checkpoint, Restore
+from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume
 from pyslash.agent.token import query_token
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import AgentError, SlashError, StaleIncarnationError, StateLostError
 from pyslash.streaming.durable import DurableState, shares
 from pyslash.streaming.manifest import Manifest
+from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
 from pyslash.tasks.receipt import Receipt
 
 Result = TypeVar("Result")
@@ -55,6 +56,9 @@ class Coordinator:
         self._clients: dict[str, AgentClient] = {}
         self._live: dict[str, list[LiveBlock]] = {}
         self._released: int | None = None
+        self._standbys: dict[str, str] = {}
+        self._repaired_epoch = -1
+        self._replaced: set[str] = set()
         self.used_bytes = 0
 
     @property
@@ -76,6 +80,68 @@ class Coordinator:
             self._client(agent)
         for incarnation, described in self._each(lambda client: client.describe()).items():
             self._live[incarnation] = self._blocks(incarnation, described.blocks)
+
+    def meet(self, agents: list[AgentDescriptor]) -> None:
+        """These agents are there, whether they hold anything yet or not."""
+        for agent in agents:
+            self._client(agent)
+
+    def repair(self, newest: Manifest, before: Manifest | None) -> Repair | str:
+        """Find the state as of a manifest in the agents' memory, and have standbys take over what is lost; or why not.
+
+        Nothing has changed anywhere if there is no repair.
+
+        Raises:
+            StateLostError: an agent was lost meanwhile.
+        """
+        self.meet(newest.agents)
+        repair = plan_repair(newest, before, self._describe())
+        if isinstance(repair, str):
+            self.close()
+            return repair
+        wanted = {agent.incarnation for agent in repair.survivors}
+        for gone in [agent for agent in newest.agents if agent.incarnation not in wanted]:
+            self._clients.pop(gone.incarnation).close()
+            self._replaced.add(gone.incarnation)
+        offsets = _offsets(newest.blocks)
+
+        def resume(client: AgentClient) -> CommitReply:
+            reply = client.resume(Resume(newest.epoch, self._plan, self._run))
+            for source, standby in repair.promotions.items():
+                if standby == _name(client):
+                    lost = offsets.get(source, [])
+                    reply = client.promote(Promote(newest.epoch, source, lost, self._plan, self._run))
+            return reply
+
+        self._each(resume)
+        self._repaired_epoch, self._standbys = newest.epoch, repair.in_sync
+        self.commit(newest)
+        return repair
+
+    def replicate(self, epoch: int, receipts: list[Receipt], transport: str) -> tuple[dict[str, str], int]:
+        """Have every agent write its blocks of the epoch to its standby, all at the same time: standbys, and bytes.
+
+        Raises:
+            ArenaFullError: a standby has no room.
+            StateLostError: an agent is gone.
+        """
+        self.meet([receipt.agent for receipt in receipts])
+        offsets = _offsets([(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in receipts])
+        chosen = choose_standbys(self.agents, self._standbys)
+
+        def send(client: AgentClient) -> int:
+            source = _name(client)
+            standby, own = chosen.get(source), offsets.get(source, [])
+            whole = standby != self._standbys.get(source)
+            if standby is None or not (own or whole):
+                return 0
+            to = self._clients[standby].descriptor.to_json()
+            request = Replicate(epoch, own, self._plan, self._run, to, transport, whole)
+            return client.replicate(request, self._checkpoint_timeout)
+
+        size = sum(self._each(send).values())
+        self._standbys = chosen
+        return chosen, size
 
     def restore(self, epoch: int, state: DurableState, agents: list[AgentDescriptor]) -> None:
         """Give the files of the state as of `epoch` to these agents, each a share.
@@ -113,10 +179,8 @@ class Coordinator:
             CheckpointError: a file cannot be written.
             StateLostError: an agent that has written blocks is gone.
         """
-        offsets: dict[str, list[int]] = {}
-        for receipt in receipts:
-            self._client(receipt.agent)
-            offsets.setdefault(receipt.agent.incarnation, []).append(receipt.head.arena_offset)
+        self.meet([receipt.agent for receipt in receipts])
+        offsets = _offsets([(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in receipts])
 
         def write(client: AgentClient) -> BlockFile | None:
             holder = _name(client)
@@ -133,13 +197,8 @@ class Coordinator:
 
     def lost_agents(self) -> list[AgentDescriptor]:
         """Agents that do not answer: asked now, not remembered."""
-        lost = []
-        for client in self._clients.values():
-            try:
-                client.describe()
-            except (AgentError, StaleIncarnationError):
-                lost.append(client.descriptor)
-        return lost
+        answered = self._describe()
+        return [client.descriptor for name, client in self._clients.items() if name not in answered]
 
     def commit(self, manifest: Manifest) -> None:
         """Make the epoch's blocks, and no others, part of the state. Idempotent.
@@ -149,12 +208,18 @@ class Coordinator:
         """
         offsets: dict[str, list[int]] = {}
         if manifest.epoch > self._restored_epoch:
-            for agent in manifest.agents:
-                self._client(agent)
-            for incarnation, offset in manifest.blocks:
-                offsets.setdefault(incarnation, []).append(offset)
+            # Whose share a standby has taken over may live yet, and must not bring the same blocks in again.
+            gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
+            self.meet([agent for agent in manifest.agents if agent.incarnation not in gone])
+            offsets = _offsets([block for block in manifest.blocks if block[0] not in gone])
         replies = self._each(
-            lambda client: client.commit(manifest.epoch, offsets.get(_name(client), []), self._plan, self._run)
+            lambda client: client.commit(
+                manifest.epoch,
+                offsets.get(_name(client), []),
+                self._plan,
+                self._run,
+                [[source, offsets.get(source, [])] for source, to in self._standbys.items() if to == _name(client)],
+            )
         )
         self.used_bytes = 0
         for incarnation, reply in replies.items():
@@ -200,6 +265,17 @@ class Coordinator:
         agent = self._clients[incarnation].descriptor
         return [LiveBlock(agent, Head(raw), raw) for raw in heads]
 
+    def _describe(self) -> dict[str, Described]:
+        """What each agent holds, for all that answer."""
+
+        def ask(client: AgentClient) -> Described | None:
+            try:
+                return client.describe()
+            except (AgentError, StaleIncarnationError):
+                return None
+
+        return {name: held for name, held in self._each(ask).items() if held is not None}
+
     def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
         """The call on every agent, at the same time where there are several."""
         clients = list(self._clients.values())
@@ -210,9 +286,17 @@ class Coordinator:
                 return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
-                f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint it is "
-                "restored; otherwise restart the query with a new checkpointLocation."
+                f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint, replica or "
+                "both it comes back; otherwise restart the query with a new checkpointLocation."
             ) from error
+
+
+def _offsets(blocks: list[tuple[str, int]]) -> dict[str, list[int]]:
+    """Offsets by their agent."""
+    found: dict[str, list[int]] = {}
+    for incarnation, offset in blocks:
+        found.setdefault(incarnation, []).append(offset)
+    return found
 
 
 def _name(client: AgentClient) -> str:

@@ -1,10 +1,10 @@
 """The life of an epoch: what happens in `foreachBatch` of a query that pyslash has taken over.
 
-    update -> checkpoint -> manifest -> commit -> merge -> sink;  release when the next epoch starts
+    update -> replica, checkpoint -> manifest -> commit -> merge -> sink;  release when the next epoch starts
 
 A failure before the manifest leaves nothing behind: the epoch's rows are read again. A failure after it leaves the
 manifest: the replayed epoch merges the same blocks and yields the same rows. When an agent is lost, the epoch begins
-again by itself, as another driver would: as a new run, from the checkpoint. `phase` has the rules.
+again by itself, as another driver would: as a new run, from standbys' memory or the checkpoint. `phase` has the rules.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import SlashError, StateLostError
@@ -28,6 +29,7 @@ from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
+from pyslash.streaming.standbys import Repair
 from pyslash.streaming.windows import EVERY_PANE, closed_windows, first_live_pane
 from pyslash.tasks.find_agents import find_agents
 
@@ -58,9 +60,10 @@ class EpochRunner:
         self._merging: Merging | None = None
         self._state: _State | None = None
         self.phase = Phase.EMITTED
+        self._has_standby = True  # until it turns out otherwise, which is said once
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
-        """Run one epoch; again, from the checkpoint, while agents are lost.
+        """Run one epoch; again, from what is kept of the state, while agents are lost.
 
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
@@ -80,10 +83,10 @@ class EpochRunner:
                 progress.recoveries += 1
 
     def _has_lost_agents(self) -> bool:
-        return self._conf.durability != "off" and (self._state is None or bool(self._state.coordinator.lost_agents()))
+        return self._conf.recovers and (self._state is None or bool(self._state.coordinator.lost_agents()))
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
-        state = self._state or self._begin(execution, epoch)
+        state = self._state or self._begin(execution, epoch, progress)
         window = self.plan.window
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
@@ -126,7 +129,7 @@ class EpochRunner:
             self._state.coordinator.close()
             self._state = None
 
-    def _begin(self, execution: BatchExecution, epoch: int) -> _State:
+    def _begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> _State:
         session: SparkSession = execution.session
         query_id = execution.query_id
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
@@ -134,7 +137,7 @@ class EpochRunner:
             checkpoint_files(session, execution.checkpoint, MANIFESTS),
             checkpoint_files(session, execution.checkpoint, RUNS),
         )
-        run = manifests.take_over() if self._conf.durability != "off" else 0
+        run = manifests.take_over() if self._conf.recovers else 0
         coordinator = Coordinator(
             query_id.bytes,
             self.plan.text,
@@ -143,43 +146,73 @@ class EpochRunner:
             run,
             self._conf.checkpoint_timeout,
         )
-        last = self._last_manifest(manifests, epoch)
-        durable = None
-        if self._conf.durability != "off":
-            directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-            durable = self._restore(session, directory, manifests.read(epoch, self.plan.text), last, coordinator)
-        elif last is not None:
-            coordinator.reconnect(last.agents)
+        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, self.plan.text)
+        durable = self._durable_state(execution, current, last)
+        agents = []
+        if self._conf.replicates or (durable is not None and durable.files):
+            conf = self._conf
+            agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
+        newest = current or last
+        if newest is not None:
+            before = manifests.read(newest.epoch - 1, self.plan.text)
+            self._bring_back(newest, before, durable, coordinator, agents, progress)
+        coordinator.meet(agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
         self._merging = Merging(self.plan, self._conf, coordinator)
         self._state = _State(coordinator, manifests, last, durable)
         return self._state
 
-    def _restore(
-        self,
-        session: SparkSession,
-        directory: BlockDirectory,
-        current: Manifest | None,
-        last: Manifest | None,
-        coordinator: Coordinator,
-    ) -> DurableState:
-        """The state as of the newest manifest, in whatever agents there are now."""
+    def _durable_state(
+        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
+    ) -> DurableState | None:
+        """What the checkpoint holds, without what no manifest names."""
+        if not self._conf.keeps_files:
+            return None
         newest = current or last
+        directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
         durable = DurableState(directory, newest.files if newest is not None else [])
         durable.sweep({file.name for manifest in (current, last) if manifest is not None for file in manifest.files})
-        if newest is None:
-            return durable
-        if not newest.files and newest.blocks:
-            raise StateLostError(
-                f"epoch {newest.epoch} was written with spark.slash.durability=off: its state is in no checkpoint. "
-                "Give the query a new checkpointLocation."
-            )
-        if newest.files:
-            conf = self._conf
-            agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
-            coordinator.restore(newest.epoch, durable, agents)
-        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(newest.files))
         return durable
+
+    def _bring_back(
+        self,
+        newest: Manifest,
+        before: Manifest | None,
+        durable: DurableState | None,
+        coordinator: Coordinator,
+        agents: list[AgentDescriptor],
+        progress: EpochProgress,
+    ) -> None:
+        """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
+        if not self._conf.recovers:
+            coordinator.reconnect(newest.agents)
+            return
+        if durable is not None and not newest.in_checkpoint:
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
+                "Set what it was before, or give the query a new checkpointLocation."
+            )
+        obstacle = f"epoch {newest.epoch} has no standbys"
+        if self._conf.replicates and newest.standbys:
+            repair = coordinator.repair(newest, before)
+            if isinstance(repair, Repair):
+                if durable is not None:
+                    durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
+                progress.promotions = len(repair.promotions)
+                logger.info("query goes on after epoch %d with %s", newest.epoch, repair)
+                return
+            obstacle = repair
+        if durable is None:
+            raise StateLostError(
+                f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
+                "checkpointLocation, and a spark.slash.durability that outlives such a loss."
+            )
+        if durable.files:
+            if self._conf.replicates:
+                logger.warning("the whole state is read from the checkpoint: %s", obstacle)
+            coordinator.restore(newest.epoch, durable, agents)
+        progress.restored_files = len(durable.files)
+        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _last_manifest(self, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
@@ -219,6 +252,12 @@ class EpochRunner:
                 added = state.coordinator.store(epoch, written, state.durable)
             progress.checkpoint_bytes = sum(file.bytes for file in added)
             files = state.durable.with_epoch(added, first_live_pane(self.plan.window, emitted_us))
+        standbys: dict[str, str] = {}
+        if self._conf.replicates:
+            with progress.timed("replica"):
+                transport = self._conf.transport
+                standbys, progress.replica_bytes = state.coordinator.replicate(epoch, written, transport)
+            self._warn_without_standby(standbys)
         self.phase = advance(self.phase, Event.STORED)
         manifest = Manifest(
             epoch=epoch,
@@ -230,6 +269,8 @@ class EpochRunner:
             blocks=[(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in written],
             agents=list(agents.values()),
             files=files,
+            in_checkpoint=state.durable is not None,
+            standbys=standbys,
         )
         with progress.timed("commit"):
             state.manifests.create(manifest)
@@ -237,6 +278,16 @@ class EpochRunner:
             state.durable.logged(files)
         self.phase = advance(self.phase, Event.LOGGED)
         return manifest
+
+    def _warn_without_standby(self, standbys: dict[str, str]) -> None:
+        if not standbys and self._has_standby:
+            logger.warning(
+                "spark.slash.durability=%s, spark.slash.replication=%d: there is one agent only, so nothing is "
+                "replicated until another executor has one",
+                self._conf.durability,
+                self._conf.replication,
+            )
+        self._has_standby = bool(standbys)
 
     def _emit(self, batch: DataFrame, manifest: Manifest, state: _State, progress: EpochProgress) -> None:
         assert self._merging is not None

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import FencedError, PlanMismatchError, StateLostError
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
-FORMAT = 2
+FORMAT = 3
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -29,7 +29,8 @@ class Manifest:
 
     `blocks` are (agent incarnation, offset in that agent's arena); `agents` are the descriptors of every agent that
     holds state of the query as of this epoch, so that a restarted query finds them again. `files` hold the whole state
-    as of this epoch, if it is durable.
+    as of this epoch, if it is `in_checkpoint`. `standbys` maps agents (incarnations) to those that have all of their
+    blocks as of this epoch in memory.
     """
 
     epoch: int
@@ -41,6 +42,8 @@ class Manifest:
     blocks: list[tuple[str, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
+    in_checkpoint: bool = True
+    standbys: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""

@@ -21,7 +21,9 @@ class EpochProgress:
 
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
-    the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost.
+    the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
+    `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
+    written to standbys.
     """
 
     epoch: int
@@ -37,8 +39,12 @@ class EpochProgress:
     merged_by: str = ""
     replayed: bool = False
     recoveries: int = 0
+    promotions: int = 0
+    restored_files: int = 0
     checkpoint_bytes: int = 0
     checkpoint_ms: float = 0.0
+    replica_bytes: int = 0
+    replica_ms: float = 0.0
     update_ms: float = 0.0
     commit_ms: float = 0.0
     merge_ms: float = 0.0

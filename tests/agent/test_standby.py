@@ -1,4 +1,4 @@
-"""Replicas: one agent's blocks in another one's arena, committed with the epoch, and promoted when their agent is lost."""
+"""Replicas: an agent's blocks in another one's arena, committed with the epoch, promoted when their agent is lost."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def epoch_of(agent: AgentDescriptor, client: AgentClient, standby: Pair, epoch: 
     return commit(client, standby, epoch, offsets)
 
 
-def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, run: int = 2) -> list[bytes]:
-    """What the standby holds once it has taken the agent's place."""
-    standby[1].resume(Resume(epoch, PLAN, run))
-    return standby[1].promote(Promote(epoch, agent.incarnation, PLAN, run)).blocks
+def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, offsets: list[int] | None = None) -> list[bytes]:
+    """What the standby holds once it has taken the agent's place; `offsets` are the agent's blocks of the epoch."""
+    standby[1].resume(Resume(epoch, PLAN, 2))
+    return standby[1].promote(Promote(epoch, agent.incarnation, offsets or [], PLAN, 2)).blocks
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
@@ -156,7 +156,7 @@ def test_a_commit_without_its_replica_is_refused_and_changes_nothing(
         standby[1].commit(1, [own], PLAN, 1, missing)
     assert standby[1].describe().epoch == 0
     with pytest.raises(InvalidRequestError, match="no replica"):
-        standby[1].promote(Promote(3, agent.incarnation, PLAN, 1))
+        standby[1].promote(Promote(3, agent.incarnation, [64], PLAN, 1))
 
 
 def test_bytes_that_did_not_arrive_are_not_sealed(agent: AgentDescriptor, standby: Pair) -> None:

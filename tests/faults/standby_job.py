@@ -1,0 +1,174 @@
+"""One application on a master of its own: agents and executors are killed while a stream runs; prints what came of it.
+
+python -m tests.faults.standby_job MASTER FOLDER CASE...   a case: durability:victim:point
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from pyslash.agent import process
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.manifest import ManifestLog
+from tests.streaming.stream import Stream, differences, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+ROWS, BATCHES = 3000, 6
+STRIKE = 4  # the call of the named point at which the victims die
+POINTS = {
+    "after update": (Coordinator, "replicate", False),
+    "after replica": (ManifestLog, "create", False),
+    "after manifest": (ManifestLog, "create", True),
+    "after commit": (Coordinator, "commit", True),
+    "before release": (Coordinator, "release", False),
+}
+
+
+def jvm_of(agent: AgentDescriptor) -> int:
+    """The executor whose process the agent belongs to: its runtime directory has the name."""
+    return int(Path(agent.socket).parent.name.partition("-")[0])
+
+
+def kill(pids: list[int]) -> None:
+    """SIGKILL, and wait until they are gone."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(process.start_time(pid) is not None for pid in pids):
+        time.sleep(0.01)  # polling other processes' state, up to the deadline
+
+
+VICTIMS: dict[str, Callable[[list[AgentDescriptor]], list[int]]] = {
+    "agent": lambda agents: [agents[0].pid],
+    "agents": lambda agents: [agent.pid for agent in agents],
+    "executor": lambda agents: [jvm_of(agents[0])],
+    "nobody": lambda agents: [],
+}
+
+
+class Struck:
+    """Patches the point, so that the victims die once."""
+
+    def __init__(self, victim: str, point: str) -> None:
+        self._victim = victim
+        self._owner, self._name, self._after = POINTS[point]
+        self._calls = 0
+        self._agents: list[AgentDescriptor] = []
+
+    def __enter__(self) -> Struck:
+        real: Callable[..., Any] = getattr(self._owner, self._name)
+        commit = Coordinator.commit
+
+        def remember(coordinator: Coordinator, *arguments: Any) -> Any:
+            answer = commit(coordinator, *arguments)
+            # Those that hold something: the loss of any of them would be seen.
+            self._agents = sorted({block.agent for block in coordinator.live_blocks()}, key=lambda one: one.pid)
+            return answer
+
+        def faulty(owner: Any, *arguments: Any) -> Any:
+            self._calls += 1
+            strike = self._calls == STRIKE
+            if strike and not self._after:
+                kill(VICTIMS[self._victim](self._agents))
+            answer = (remember if real is commit else real)(owner, *arguments)
+            if strike and self._after:
+                kill(VICTIMS[self._victim](self._agents))
+            return answer
+
+        self._patches = [patch.object(Coordinator, "commit", remember), patch.object(self._owner, self._name, faulty)]
+        for one in self._patches:
+            one.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in reversed(self._patches):
+            one.stop()
+
+
+def run_case(stream: Stream, folder: Path, durability: str, victim: str, point: str) -> dict[str, Any]:
+    """The rows of one query under one fault, against Spark's."""
+    spark = stream.spark
+    window = F.window("ts", "10 seconds", "5 seconds")
+    calls = [F.sum("v"), F.count("*"), F.max("v")]
+    expected = stream.oracle(window, [F.col("k")], calls).collect()
+    spark.conf.set("spark.slash.mode", "require")
+    spark.conf.set("spark.slash.durability", durability)
+    pyslash.enable(spark)
+    batches: dict[int, list[Any]] = {}
+
+    def sink(rows: DataFrame, epoch: int) -> None:
+        batches[epoch] = rows.collect()
+
+    error = ""
+    with Struck(victim, point):
+        counts = stream.read().groupBy(window, "k").agg(*calls)
+        writer = counts.writeStream.option("checkpointLocation", str(folder / "checkpoint")).foreachBatch(sink)
+        query = writer.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(180)
+        except StreamingQueryException as failure:
+            error = str(failure)
+    pyslash.disable()
+    figures = pyslash.progress(query)
+    rows = [row for batch in batches.values() for row in batch]
+    return {
+        "error": error,
+        "rows": len(rows),
+        "differences": [] if error else list(differences(rows, expected, 1))[:5],
+        "agents": max(one["agents"] for one in figures),
+        "files": len(list((folder / "checkpoint" / "slash" / "blocks").glob("*"))),
+        **{name: sum(one[name] for one in figures) for name in SUMS},
+    }
+
+
+SUMS = ("recoveries", "promotions", "restored_files", "replica_bytes", "checkpoint_bytes")
+
+
+def main(master: str, folder: Path, cases: list[str]) -> None:
+    """Run each case; the last line is the list of findings."""
+    spark = (
+        SparkSession.builder.master(master)
+        .appName("pyslash standby test")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.memory", "512m")
+        .config("spark.sql.files.maxPartitionBytes", "8k")  # several tasks a batch, so that both executors have some
+        .config("spark.slash.arena.size", "128m")
+        .config("spark.cores.max", "2")
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=15)
+    for batch in range(BATCHES):
+        times = [seconds(1000 + 7 * batch + i / ROWS * 10) for i in range(ROWS)]
+        stream.add(pa.table({"ts": times, "k": [i * 7 % 300 for i in range(ROWS)], "v": list(range(ROWS))}, SCHEMA))
+    stream.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
+    findings = []
+    for index, case in enumerate(cases):
+        print(case, flush=True)
+        findings.append(run_case(stream, folder / f"case-{index}", *case.split(":")))
+    print(json.dumps(findings))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
