@@ -101,6 +101,19 @@ _KEYS = (
         "Pages are taken as they are used.",
     ),
     Key(
+        "spill.dir",
+        "",
+        str.strip,
+        "Directory of each executor's host to which its agent spills partial state that the arena has no room for; "
+        "empty: the first of the executor's own local directories.",
+    ),
+    Key(
+        "spill.maxBytes",
+        "8g",
+        parse_bytes,
+        "Partial state that an agent may have on disk; past it a batch fails before its commit. 0: nothing is spilled.",
+    ),
+    Key(
         "agent.startTimeout",
         "30",
         _positive,
@@ -168,6 +181,8 @@ class Conf:
     ingest_files_min_bytes: int
     transport: str
     arena_bytes: int
+    spill_directory: str
+    spill_bytes: int
     agent_start_timeout: int
     agent_call_timeout: int
     merge_driver_bytes: int

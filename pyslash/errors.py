@@ -4,6 +4,8 @@ maps what they report. A message names what was wanted, what was found and what 
 
 from __future__ import annotations
 
+import re
+
 
 class SlashError(Exception):
     """Root of all of them."""
@@ -27,6 +29,16 @@ class StaleIncarnationError(SlashError):
 
 class ArenaFullError(SlashError):
     """No gap in an executor's arena is large enough; `spark.slash.arena.size` is its size."""
+
+    @property
+    def wanted_bytes(self) -> int:
+        """Of the block that found no gap, as the message has it; the error comes as text from tasks and agents."""
+        found = re.search(r"room for a block of (\d+) bytes", str(self))
+        return int(found[1]) if found else 1
+
+
+class SpillError(SlashError):
+    """An arena is full and its blocks cannot go to the local disk; `spark.slash.spill.*` say where and how many."""
 
 
 class ArithmeticOverflowError(SlashError):

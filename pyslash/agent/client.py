@@ -30,6 +30,7 @@ from pyslash.agent.request import (
     Request,
     Restore,
     Resume,
+    Room,
     Write,
     body,
 )
@@ -46,6 +47,7 @@ class CommitReply:
     freed: int
     used_bytes: int
     arena_bytes: int
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Described:
     blocks: list[bytes]
     used_bytes: int
     arena_bytes: int
+    spilled_bytes: int = 0
 
 
 class AgentClient:
@@ -135,6 +138,10 @@ class AgentClient:
     def resume(self, request: Resume) -> CommitReply:
         """Goes on with what the agent holds, under a later run; the answer is that of a commit."""
         return _reply(self.act("resume", request))
+
+    def room(self, request: Room, timeout_seconds: float) -> int:
+        """Has the agent make room in its arena; the bytes that it has on disk then."""
+        return int(self.act("room", request, timeout_seconds)["spilled_bytes"])
 
     def release(self, before_pane: int) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""

@@ -159,6 +159,20 @@ class Promote:
 
 
 @dataclass(frozen=True)
+class Room:
+    """Have `bytes` in one piece free for this epoch, which is not committed yet; spill to `directory` (empty: default).
+
+    At most `max_bytes` of all queries may then be on disk.
+    """
+
+    epoch: int
+    run: int
+    bytes: int
+    directory: str
+    max_bytes: int
+
+
+@dataclass(frozen=True)
 class Resume:
     """What you hold as of this epoch goes on as a part of this run."""
 
@@ -295,6 +309,13 @@ _FORMS: dict[type, dict[str, Check]] = {
     },
     Seal: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
     Promote: {"epoch": _EPOCH, "source": _incarnation, "offsets": _OFFSETS, "plan": _PLAN, "run": _UNSIGNED},
+    Room: {
+        "epoch": _EPOCH,
+        "run": _UNSIGNED,
+        "bytes": _UNSIGNED,
+        "directory": lambda value: value == "" or _path(value),
+        "max_bytes": _UNSIGNED,
+    },
     Resume: {"epoch": _EPOCH, "plan": _PLAN, "run": _UNSIGNED},
     Discard: {"epoch": _EPOCH},
     Release: {"before_pane": _SIGNED},
@@ -326,6 +347,7 @@ Request = (
     | Seal
     | Promote
     | Resume
+    | Room
     | Discard
     | Release
     | Logs

@@ -1,8 +1,9 @@
 """The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
 
-Actions (bodies: `request`): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, discard, release,
-drop, describe, stats, logs, and what `verbs` answers. DoGet streams ranges of a block, DoPut takes a replica's bytes:
-the `tcp` transport. The name of the error's class travels as the Flight error's extra info; `client` raises it again.
+Actions (bodies: `request`): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room, discard,
+release, drop, describe, stats, logs, and what `verbs` answers. DoGet streams ranges of a block, DoPut takes a
+replica's bytes: the `tcp` transport. The name of the error's class travels as the Flight error's extra info; `client`
+raises it again.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ from pyslash.agent.request import (
     Reserve,
     Restore,
     Resume,
+    Room,
     Seal,
     Write,
     parse,
 )
+from pyslash.agent.room import RoomMaker
 from pyslash.agent.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint
 from pyslash.errors import SlashError
@@ -87,6 +90,7 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         self._verbs = verbs
         self._state = state
         self._replicator = Replicator(state, secret)
+        room = RoomMaker(state)
         self._compactor = compactor
         self._log_file = log
         self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
@@ -97,6 +101,7 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
             "reserve": lambda query, body: state.reserve(query, parse(Reserve, body)),
             "seal": lambda query, body: state.seal(query, parse(Seal, body)),
             "promote": lambda query, body: state.promote(query, parse(Promote, body)),
+            "room": lambda query, body: room.make(query, parse(Room, body)),
             "resume": lambda query, body: state.resume(query, parse(Resume, body)),
             "release": self._release,
             "discard": lambda query, body: state.discard(query, parse(Discard, body)),

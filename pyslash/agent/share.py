@@ -13,13 +13,17 @@ from typing import Any
 
 from pyslash import _native
 from pyslash.agent.compaction import Outcome
+from pyslash.agent.spill import Disk
 
 BEFORE_ALL_PANES = -(1 << 63)
 
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A committed block: where it lies in the arena, its head as bytes, its panes as (start, groups, bytes)."""
+    """A committed block: where it lies, its head as bytes, its panes as (start, groups, bytes).
+
+    The offset is that in the arena, or beyond every arena: a place on disk (`spill`).
+    """
 
     offset: int
     length: int
@@ -50,6 +54,7 @@ class Holding:
         self._counters = counters
         self._pins: Counter[int] = Counter()
         self._doomed: set[int] = set()
+        self.disk = Disk()
 
     @property
     def pinned(self) -> int:
@@ -61,8 +66,14 @@ class Holding:
         self._arena.commit(query, BEFORE_ALL_PANES, offsets)
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
-        """Bytes of a block."""
+        """Bytes of a block, wherever it lies."""
+        if block.offset in self.disk:
+            return self.disk.view(block.offset, offset, length)
         return self._arena.view(block.offset + offset, length)
+
+    def is_idle(self, offset: int) -> bool:
+        """Whether a block lies in the arena and nobody uses it."""
+        return offset not in self._pins and offset not in self.disk
 
     def pin(self, offsets: Iterable[int]) -> None:
         """These stay where they are until `unpin`."""
@@ -88,7 +99,10 @@ class Holding:
                 self._free(offset)
 
     def _free(self, offset: int) -> None:
-        self._arena.free(offset)
+        if offset in self.disk:
+            self.disk.free(offset)
+        else:
+            self._arena.free(offset)
         self._counters["freed"] += 1
 
 

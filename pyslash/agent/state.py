@@ -58,15 +58,16 @@ class AgentState:
 
     def __init__(self, arena: Any, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None) -> None:
         """Over an empty arena, whose memory is the file `fd`; `conceal` ends a peer's right to write by RDMA."""
-        self._arena = arena
+        self.arena = arena
         self._fd = fd
         self.incarnation = incarnation
-        self._lock = threading.Lock()
-        self._queries: dict[bytes, QueryState] = {}
+        self.lock = threading.Lock()
+        self.spilling = threading.Lock()  # taken before the other one: one call at a time makes room
+        self.queries: dict[bytes, QueryState] = {}
         self._dropped: set[bytes] = set()
         self.counters: Counter[str] = Counter()
-        self._holding = Holding(arena, self.counters)
-        self._standby = Standby(arena, self._holding, conceal)
+        self.holding = Holding(arena, self.counters)
+        self._standby = Standby(arena, self.holding, conceal)
 
     def check_incarnation(self, meant: str | None) -> None:
         """A later agent of the same executor listens at the same socket; it must not answer for an earlier one.
@@ -86,7 +87,7 @@ class AgentState:
                 Nothing has changed then.
         """
         offsets = frozenset(request.offsets)
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
             if request.epoch < state.epoch or (request.epoch == state.epoch and offsets != state.offsets):
                 raise InvalidRequestError(
@@ -99,7 +100,7 @@ class AgentState:
                 self._commit(query, state, request.epoch, offsets)
                 for source, _ in request.replicas:
                     self._standby.commit(query, state, source, request.epoch)
-                self._queries[query] = state
+                self.queries[query] = state
                 self.counters["commits"] += 1
             return self._reply(state, state.freed)
 
@@ -111,9 +112,9 @@ class AgentState:
             CheckpointError: the file cannot be written.
         """
         with self.lent(query, request, request.snapshot) as blocks:
-            data = encode(request.plan, [self._holding.view(block, 0, block.length) for block in blocks])
+            data = encode(request.plan, [self.holding.view(block, 0, block.length) for block in blocks])
             crc = BlockDirectory(request.directory).write(request.name, data)
-        with self._lock:
+        with self.lock:
             self.counters["checkpoints"] += 1
         panes = [pane for block in blocks for pane, _, _ in block.panes]
         return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
@@ -125,23 +126,23 @@ class AgentState:
         Raises:
             InvalidRequestError: an offset is no published block of this query and epoch.
         """
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
-            self._queries[query] = state
-            lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+            self.queries[query] = state
+            lengths = {entry[0]: entry[1] for entry in self.arena.blocks() if entry[4] == query}
             blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
             pinned = list(state.own.live) if whole else []
             blocks += [state.own.live[offset] for offset in pinned]
-            self._holding.pin(pinned)
+            self.holding.pin(pinned)
         try:
             yield blocks
         finally:
-            with self._lock:
-                self._holding.unpin(pinned)
+            with self.lock:
+                self.holding.unpin(pinned)
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
         """Bytes of a block that was `lent`."""
-        return self._holding.view(block, offset, length)
+        return self.holding.view(block, offset, length)
 
     def reserve(self, query: bytes, request: Reserve) -> dict[str, Any]:
         """Room for a replica's blocks: their offsets here.
@@ -149,9 +150,9 @@ class AgentState:
         Raises:
             ArenaFullError: no room.
         """
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
-            self._queries[query] = state
+            self.queries[query] = state
             return {"offsets": self._standby.reserve(query, state, request)}
 
     def seal(self, query: bytes, request: Seal) -> dict[str, Any]:
@@ -161,14 +162,14 @@ class AgentState:
             CorruptBlockError: one is not whole.
             InvalidRequestError: they were not reserved, or have been abandoned.
         """
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
             incoming = self._standby.written(query, state, request.source, request.epoch)
         blocks = [
-            check_written(query, self.incarnation, state.plan, offset, self._arena.view(offset, length))
+            check_written(query, self.incarnation, state.plan, offset, self.arena.view(offset, length))
             for offset, length in incoming.places.values()
         ]
-        with self._lock:
+        with self.lock:
             self._standby.publish(state, request.source, incoming, blocks)
             self.counters["replica bytes"] += sum(block.length for block in blocks)
         return {}
@@ -179,7 +180,7 @@ class AgentState:
         Raises:
             InvalidRequestError: there is no replica of that epoch.
         """
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
             self._standby.promote(query, state, request)
             self.counters["promotions"] += 1
@@ -192,14 +193,14 @@ class AgentState:
             FencedError: a still later run holds it.
             InvalidRequestError: it was committed beyond this epoch.
         """
-        with self._lock:
-            state = self._queries.get(query)
+        with self.lock:
+            state = self.queries.get(query)
             if state is not None and state.run < request.run:
                 if state.epoch > request.epoch:
                     raise InvalidRequestError(f"resume as of epoch {request.epoch}: epoch {state.epoch} is committed")
                 state.run = request.run
             state = self._state_for(query, request.plan, request.run)
-            self._queries[query] = state
+            self.queries[query] = state
             self._standby.abandon_all(query, state, but_of=request.epoch)
             self.counters["resumes"] += 1
             return self._reply(state, 0)
@@ -212,21 +213,21 @@ class AgentState:
             ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
         """
         directory = BlockDirectory(request.directory)
-        with self._lock:
+        with self.lock:
             state = self._state_for(query, request.plan, request.run)
-            self._queries[query] = state
+            self.queries[query] = state
             done = set(state.restored)
         for name, size, crc in request.files:
             if name in done:
                 continue
             stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
-            with self._lock:
-                if self._queries.get(query) is not state:
+            with self.lock:
+                if self.queries.get(query) is not state:
                     raise FencedError(f"run {request.run} of the query was replaced while it restored {name}")
                 if name not in state.restored:
                     self._take_over(query, state, [block for block in stored if block.segments])
                     state.restored.add(name)
-        with self._lock:
+        with self.lock:
             self.counters["restores"] += 1
             return self._reply(state, 0)
 
@@ -236,11 +237,11 @@ class AgentState:
         Raises:
             InvalidRequestError: the epoch is committed.
         """
-        with self._lock:
-            state = self._queries.get(query)
+        with self.lock:
+            state = self.queries.get(query)
             if state is not None and request.epoch <= state.epoch:
                 raise InvalidRequestError(f"discard of epoch {request.epoch}: epoch {state.epoch} has been committed")
-            freed = self._arena.commit(query, request.epoch, [])
+            freed = self.arena.commit(query, request.epoch, [])
             if state is not None:
                 self._standby.abandon_all(query, state)
             self.counters["discards"] += 1
@@ -248,23 +249,23 @@ class AgentState:
 
     def release(self, query: bytes, request: Release) -> dict[str, Any]:
         """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction."""
-        with self._lock:
-            state = self._queries.get(query)
+        with self.lock:
+            state = self.queries.get(query)
             freed = 0
             if state is not None:
                 state.first_live_pane = max(state.first_live_pane, request.before_pane)
-                freed = state.own.release(self._holding, state.first_live_pane)
+                freed = state.own.release(self.holding, state.first_live_pane)
                 for replica in state.replicas.values():
-                    replica.release(self._holding, state.first_live_pane)
+                    replica.release(self.holding, state.first_live_pane)
             self.counters["releases"] += 1
             return {"freed": freed, **self._room()}
 
     def drop(self, query: bytes) -> dict[str, Any]:
         """Frees everything of a query for good: its id is refused from now on, and late blocks of it are swept."""
-        with self._lock:
-            state = self._queries.pop(query, None)
+        with self.lock:
+            state = self.queries.pop(query, None)
             self._dropped.add(query)
-            freed = self._arena.commit(query, _LAST_EPOCH, [])
+            freed = self.arena.commit(query, _LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.own.live)
                 self._forget(query, state)
@@ -273,8 +274,8 @@ class AgentState:
 
     def describe(self, query: bytes) -> dict[str, Any]:
         """Incarnation, sizes, the last committed epoch (-1: none), its run, replicas and all live heads."""
-        with self._lock:
-            state = self._queries.get(query)
+        with self.lock:
+            state = self.queries.get(query)
             return {
                 "incarnation": self.incarnation.hex(),
                 "epoch": -1 if state is None else state.epoch,
@@ -287,7 +288,7 @@ class AgentState:
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and bytes and blocks by query."""
-        with self._lock:
+        with self.lock:
             queries = {
                 query.hex(): {
                     "epoch": state.epoch,
@@ -296,9 +297,9 @@ class AgentState:
                     "replica_blocks": sum(len(replica.live) for replica in state.replicas.values()),
                     "replica_bytes": sum(replica.total_bytes for replica in state.replicas.values()),
                 }
-                for query, state in self._queries.items()
+                for query, state in self.queries.items()
             }
-            return {"counters": dict(self.counters), "queries": queries, "pinned": self._holding.pinned, **self._room()}
+            return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
         """Views of the ranges of a committed block of the query; `unpin` its offset when they have been used.
@@ -308,8 +309,8 @@ class AgentState:
             InvalidRequestError: no committed block of the query lies there, or a range leaves it.
         """
         self.check_incarnation(request.incarnation)
-        with self._lock:
-            state = self._queries.get(query)
+        with self.lock:
+            state = self.queries.get(query)
             block = None if state is None else state.own.live.get(request.offset)
             if block is None:
                 raise InvalidRequestError(f"no committed block of this query lies at {request.offset}")
@@ -318,14 +319,14 @@ class AgentState:
                     raise InvalidRequestError(
                         f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
                     )
-            self._holding.pin([block.offset])
-        return [self._holding.view(block, offset, length) for offset, length in request.ranges]
+            self.holding.pin([block.offset])
+        return [self.holding.view(block, offset, length) for offset, length in request.ranges]
 
     def unpin(self, offset: int, served: int) -> None:
         """Ends a `pin` under which `served` bytes were sent."""
-        with self._lock:
+        with self.lock:
             self.counters["bytes served"] += served
-            self._holding.unpin([offset])
+            self.holding.unpin([offset])
 
     def write(self, query: bytes, request: Write, pieces: Iterable[Any]) -> None:
         """Puts a replica's bytes where this agent has reserved room for them.
@@ -335,7 +336,7 @@ class AgentState:
             InvalidRequestError: the range is not reserved for this query, or the pieces are not of its length.
         """
         self.check_incarnation(request.incarnation)
-        check_reserved(self._arena, os.getpid(), query, request.offset, request.length)
+        check_reserved(self.arena, os.getpid(), query, request.offset, request.length)
         at, end = request.offset, request.offset + request.length
         for piece in pieces:
             if at + piece.size > end:
@@ -343,47 +344,50 @@ class AgentState:
             at += write_all(self._fd, piece, at)
         if at != end:
             raise InvalidRequestError(f"a write of {request.length} bytes got {at - request.offset}")
-        with self._lock:
+        with self.lock:
             self.counters["bytes written by peers"] += request.length
 
     def begin_compaction(self) -> CompactionJob | None:
         """Blocks of some share that are worth folding, pinned; None if there are none."""
-        with self._lock:
-            for query, state in self._queries.items():
+        with self.lock:
+            for query, state in self.queries.items():
                 for share in state.shares():
                     if share.compacting or share.compacted is not None:
                         continue
-                    offsets = choose_inputs(share.live.values(), state.first_live_pane)
+                    offsets = choose_inputs(
+                        [block for block in share.live.values() if block.offset not in self.holding.disk],
+                        state.first_live_pane,
+                    )
                     if offsets:
                         share.compacting = True
-                        self._holding.pin(offsets)
+                        self.holding.pin(offsets)
                         return CompactionJob(query, state.plan, share, offsets, state.first_live_pane)
         return None
 
     def compact(self, job: CompactionJob) -> bytes:
         """The long part, without the lock: the head of the new published block, empty if no pane was left."""
-        head: bytes = _native.compact(job.plan, self._arena, job.offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
+        head: bytes = _native.compact(job.plan, self.arena, job.offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
         return head
 
     def end_compaction(self, job: CompactionJob, head: bytes | None) -> None:
         """Keeps the result for the next commit; `head` is None if the compaction failed."""
-        with self._lock:
-            self._holding.unpin(job.offsets)
+        with self.lock:
+            self.holding.unpin(job.offsets)
             outcome = None if head is None else Outcome(tuple(job.offsets), LiveBlock.of(head) if head else None)
-            state = self._queries.get(job.query)
+            state = self.queries.get(job.query)
             if state is not None and any(share is job.share for share in state.shares()):
                 job.share.compacting = False
                 job.share.compacted = outcome
                 self.counters["compactions" if outcome else "failed compactions"] += 1
             elif outcome is not None:
-                self._holding.doom(outcome.offsets())
+                self.holding.doom(outcome.offsets())
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""
-        with self._lock:
-            freed = self._arena.reclaim_dead()
-            freed += sum(self._arena.commit(query, state.epoch, []) for query, state in self._queries.items())
-            freed += sum(self._arena.commit(query, _LAST_EPOCH, []) for query in self._dropped)
+        with self.lock:
+            freed = self.arena.reclaim_dead()
+            freed += sum(self.arena.commit(query, state.epoch, []) for query, state in self.queries.items())
+            freed += sum(self.arena.commit(query, _LAST_EPOCH, []) for query in self._dropped)
             self.counters["swept"] += freed
             return int(freed)
 
@@ -392,23 +396,23 @@ class AgentState:
         try:
             for block in stored:
                 # Beyond all epochs, as a compaction's result is: no commit may drop it.
-                heads.append(adopt(self._arena, self._fd, query, BEYOND_EPOCHS, block))
+                heads.append(adopt(self.arena, self._fd, query, BEYOND_EPOCHS, block))
             taken = [LiveBlock.of(head) for head in heads]
-            self._holding.commit(query, [block.offset for block in taken])
+            self.holding.commit(query, [block.offset for block in taken])
         except BaseException:
             for head in heads:
-                self._arena.free(_native.Head(head).arena_offset)
+                self.arena.free(_native.Head(head).arena_offset)
             raise
         state.own.add(taken)
 
     def _state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
         if query in self._dropped:
             raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
-        state = self._queries.get(query)
+        state = self.queries.get(query)
         if state is not None and run > state.run:
             # A later run has restored what it needs, here or elsewhere: counted twice it would be wrong.
             self._forget(query, state)
-            del self._queries[query]
+            del self.queries[query]
             state = None
         if state is None:
             return QueryState(_native.Plan(plan_text), plan_text, run)
@@ -419,11 +423,11 @@ class AgentState:
         return state
 
     def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
-        lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+        lengths = {entry[0]: entry[1] for entry in self.arena.blocks() if entry[4] == query}
         blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
         # Before the new blocks join: a released input's offset may be one of theirs by now.
-        state.own.swap(self._holding, query, state.first_live_pane)
-        state.freed = self._arena.commit(query, epoch, sorted(offsets))
+        state.own.swap(self.holding, query, state.first_live_pane)
+        state.freed = self.arena.commit(query, epoch, sorted(offsets))
         state.epoch, state.offsets = epoch, offsets
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
@@ -433,14 +437,14 @@ class AgentState:
     ) -> LiveBlock:
         if offset not in lengths or offset in state.own.live:
             raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
-        head = _native.Head(self._arena.view(offset, lengths[offset]))
+        head = _native.Head(self.arena.view(offset, lengths[offset]))
         if head.query != query or head.epoch != epoch or head.incarnation != self.incarnation:
             raise InvalidRequestError(
                 f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
             )
         if head.fingerprint != state.plan.fingerprint:
             raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
-        return LiveBlock.of(self._arena.view(offset, head.head_length))
+        return LiveBlock.of(self.arena.view(offset, head.head_length))
 
     def _reply(self, state: QueryState, freed: int) -> dict[str, Any]:
         return {"blocks": self._heads(state), "freed": freed, **self._room()}
@@ -449,8 +453,12 @@ class AgentState:
         return [base64.b64encode(state.own.live[offset].head).decode() for offset in sorted(state.own.live)]
 
     def _room(self) -> dict[str, int]:
-        return {"used_bytes": self._arena.used_bytes, "arena_bytes": self._arena.size}
+        return {
+            "used_bytes": self.arena.used_bytes,
+            "arena_bytes": self.arena.size,
+            "spilled_bytes": self.holding.disk.bytes,
+        }
 
     def _forget(self, query: bytes, state: QueryState) -> None:
-        state.own.forget(self._holding)
+        state.own.forget(self.holding)
         self._standby.forget(query, state)

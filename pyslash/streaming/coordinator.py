@@ -12,14 +12,25 @@ from typing import TypeVar
 from pyslash._native import Head
 from pyslash.agent.client import AgentClient, CommitReply, Described
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume
+from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.agent.token import query_token
 from pyslash.checkpoint.directory import BlockFile
-from pyslash.errors import AgentError, SlashError, StaleIncarnationError, StateLostError
+from pyslash.errors import (
+    AgentError,
+    ArenaFullError,
+    SlashError,
+    SpillError,
+    StaleIncarnationError,
+    StateLostError,
+)
 from pyslash.streaming.durable import DurableState, shares
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
 from pyslash.tasks.receipt import Receipt
+
+# An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
+_HIGH_WATER = 0.75
+_MOST_SPILLS = 8
 
 Result = TypeVar("Result")
 logger = logging.getLogger("pyslash")
@@ -45,13 +56,17 @@ class Coordinator:
         timeout_seconds: float,
         run: int = 0,
         checkpoint_timeout_seconds: float = 120,
+        spill: tuple[str, int] = ("", 0),
     ) -> None:
+        """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
         self.query_id = query_id
         self.token = query_token(secret, query_id)
         self._plan = plan
         self._timeout = timeout_seconds
         self._run = run
         self._checkpoint_timeout = checkpoint_timeout_seconds
+        self._spill = spill
+        self._full: set[str] = set()
         self._restored_epoch = -1
         self._clients: dict[str, AgentClient] = {}
         self._live: dict[str, list[LiveBlock]] = {}
@@ -60,6 +75,7 @@ class Coordinator:
         self._repaired_epoch = -1
         self._replaced: set[str] = set()
         self.used_bytes = 0
+        self.spilled_bytes = 0
 
     @property
     def agents(self) -> list[AgentDescriptor]:
@@ -143,12 +159,35 @@ class Coordinator:
         self._standbys = chosen
         return chosen, size
 
+    def make_room_ahead(self, epoch: int) -> None:
+        """Before an epoch's update: agents whose arenas are nearly full spill, if they can."""
+        full, self._full = self._full, set()
+        if full:
+            try:
+                self._make_room(epoch, 0, full)
+            except SpillError as error:
+                logger.warning("epoch %d begins with little room: %s", epoch, error)
+
+    def with_room(self, epoch: int, call: Callable[[], Result]) -> Result:
+        """The result of a call for an epoch that is not committed; where an arena is full, after it has spilled.
+
+        Raises:
+            SpillError: no more can be spilled; the message has the numbers.
+        """
+        for _ in range(_MOST_SPILLS):
+            try:
+                return call()
+            except ArenaFullError as error:
+                logger.warning("epoch %d: agents spill: %s", epoch, error)
+                self._make_room(epoch, error.wanted_bytes, set(self._clients))
+        return call()
+
     def restore(self, epoch: int, state: DurableState, agents: list[AgentDescriptor]) -> None:
         """Give the files of the state as of `epoch` to these agents, each a share.
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or is not what its manifest says.
-            ArenaFullError: the agents have too little room.
+            SpillError: the agents have too little room, and cannot spill.
             StateLostError: there is no agent, or one is gone already.
         """
         if not agents:
@@ -156,17 +195,13 @@ class Coordinator:
         for agent in agents:
             self._client(agent)
         given = shares(state.files, list(self._clients))
-        replies = self._each(
-            lambda client: client.restore(
-                Restore(
-                    self._plan,
-                    self._run,
-                    state.directory.location,
-                    [[file.name, file.bytes, file.crc] for file in given[_name(client)]],
-                ),
-                self._checkpoint_timeout,
-            )
-        )
+
+        def read(client: AgentClient) -> CommitReply:
+            files = [[file.name, file.bytes, file.crc] for file in given[_name(client)]]
+            request = Restore(self._plan, self._run, state.directory.location, files)
+            return client.restore(request, self._checkpoint_timeout)
+
+        replies = self.with_room(epoch + 1, lambda: self._each(read))
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
         state.assign({file.name: holder for holder, files in given.items() for file in files})
@@ -221,10 +256,11 @@ class Coordinator:
                 [[source, offsets.get(source, [])] for source, to in self._standbys.items() if to == _name(client)],
             )
         )
-        self.used_bytes = 0
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
-            self.used_bytes += reply.used_bytes
+        self.used_bytes = sum(reply.used_bytes for reply in replies.values())
+        self.spilled_bytes = sum(reply.spilled_bytes for reply in replies.values())
+        self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
 
     def release(self, before_pane: int) -> None:
         """Panes below `before_pane` are needed no more."""
@@ -275,6 +311,10 @@ class Coordinator:
                 return None
 
         return {name: held for name, held in self._each(ask).items() if held is not None}
+
+    def _make_room(self, epoch: int, size: int, agents: set[str]) -> None:
+        request = Room(epoch, self._run, size, *self._spill)
+        self._each(lambda client: client.room(request, self._checkpoint_timeout) if _name(client) in agents else 0)
 
     def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
         """The call on every agent, at the same time where there are several."""

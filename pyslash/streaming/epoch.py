@@ -32,6 +32,7 @@ from pyslash.streaming.sinks import Sink
 from pyslash.streaming.standbys import Repair
 from pyslash.streaming.windows import EVERY_PANE, closed_windows, first_live_pane
 from pyslash.tasks.find_agents import find_agents
+from pyslash.tasks.receipt import Receipt
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
@@ -145,6 +146,7 @@ class EpochRunner:
             self._conf.agent_call_timeout,
             run,
             self._conf.checkpoint_timeout,
+            (self._conf.spill_directory, self._conf.spill_bytes),
         )
         last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, self.plan.text)
         durable = self._durable_state(execution, current, last)
@@ -237,26 +239,34 @@ class EpochRunner:
     ) -> Manifest:
         assert self._ingest is not None
         emitted_us = max(execution.watermark_us, state.last.watermark_us if state.last else 0)
-        with progress.timed("update"), state.coordinator.discard_on_failure(epoch):
-            receipts = self._ingest.update(execution, batch, epoch, emitted_us)
+        coordinator, ingest = state.coordinator, self._ingest
+
+        def update() -> list[Receipt]:
+            with coordinator.discard_on_failure(epoch):
+                return ingest.update(execution, batch, epoch, emitted_us)
+
+        with progress.timed("update"):
+            coordinator.make_room_ahead(epoch)
+            receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         watermark_us = execution.next_watermark_us(emitted_us)
         progress.ingest = self._ingest.path
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
-        agents = {agent.incarnation: agent for agent in state.coordinator.agents}
+        agents = {agent.incarnation: agent for agent in coordinator.agents}
         agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
         files: list[BlockFile] = []
         if state.durable is not None:
             with progress.timed("checkpoint"):
-                added = state.coordinator.store(epoch, written, state.durable)
+                added = coordinator.store(epoch, written, state.durable)
             progress.checkpoint_bytes = sum(file.bytes for file in added)
             files = state.durable.with_epoch(added, first_live_pane(self.plan.window, emitted_us))
         standbys: dict[str, str] = {}
         if self._conf.replicates:
             with progress.timed("replica"):
-                transport = self._conf.transport
-                standbys, progress.replica_bytes = state.coordinator.replicate(epoch, written, transport)
+                standbys, progress.replica_bytes = coordinator.with_room(
+                    epoch, lambda: coordinator.replicate(epoch, written, self._conf.transport)
+                )
             self._warn_without_standby(standbys)
         self.phase = advance(self.phase, Event.STORED)
         manifest = Manifest(
@@ -298,6 +308,7 @@ class EpochRunner:
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
         progress.pinned_bytes = state.coordinator.used_bytes
+        progress.spilled_bytes = state.coordinator.spilled_bytes
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
             merged = self._merging.merge(batch.sparkSession, blocks, windows, progress)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.execution import BatchExecution
-from pyslash.tasks.arrow_update import ArrowUpdate
+from pyslash.tasks.arrow_update import ArrowUpdate, slash_error
 from pyslash.tasks.parquet_scan import OnlySpark, ParquetScan
 from pyslash.tasks.parquet_update import SCHEMA, ParquetUpdate, merged
 from pyslash.tasks.receipt import Receipt
@@ -68,7 +69,7 @@ class Ingest:
         self.path = "files"
         tasks = len(scan.partitions)
         update = ParquetUpdate(self._arrow_update(execution, epoch, watermark_us), scan)
-        rows = execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA).collect()
+        rows = _collect(execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA))
         reasons = [row.reason for row in rows if row.reason is not None]
         if reasons:
             raise OnlySpark(reasons[0])
@@ -92,7 +93,7 @@ class Ingest:
     def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "arrow"
         task = self._arrow_update(execution, epoch, watermark_us)
-        rows = batch.mapInArrow(task, "receipt binary").collect()
+        rows = _collect(batch.mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
     def _arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:
@@ -115,3 +116,13 @@ class Ingest:
                 raise
             logger.warning("rows reach native code by mapInArrow, which is slower: %s", error)
             return None
+
+
+def _collect(rows: DataFrame) -> list[Row]:
+    """The rows of a job; what fails in its tasks for a reason of ours is raised as that."""
+    try:
+        return rows.collect()
+    except PythonException as failure:
+        if (ours := slash_error(failure)) is not None:
+            raise ours from failure
+        raise

@@ -23,7 +23,7 @@ class EpochProgress:
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
-    written to standbys.
+    written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
     """
 
     epoch: int
@@ -34,6 +34,7 @@ class EpochProgress:
     windows: int = 0
     watermark_us: int = 0
     pinned_bytes: int = 0
+    spilled_bytes: int = 0
     agents: int = 0
     ingest: str = ""
     merged_by: str = ""

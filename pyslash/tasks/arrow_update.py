@@ -6,13 +6,18 @@ Slower than the row bridge, equal in all else: the same accumulator, the same bl
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from pyslash import errors
+from pyslash.errors import SlashError
 from pyslash.tasks.receipt import receipt_bytes
+
+_ERROR = re.compile(r"^pyslash\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,13 @@ class ArrowUpdate:
         finally:
             os.close(handle)
         return receipt_bytes(agent, accumulator.seal(arena, self.query, self.epoch, attempt))
+
+
+def slash_error(failure: Exception) -> SlashError | None:
+    """The error of ours that made a task fail, out of the worker's traceback; None if it was something else."""
+    found = _ERROR.search(str(failure))
+    kind = getattr(errors, found[1], None) if found else None
+    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, SlashError) else None
 
 
 def executor_host(driver_host: str | None) -> str:

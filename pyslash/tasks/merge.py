@@ -53,7 +53,9 @@ def merge(
         ranges = head.ranges(*request.panes, prefix_lo, prefix_hi)
         if not ranges:
             continue
-        transport = choose_transport(agent, request.transport, request.query_id, request.token)
+        # A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
+        mode = "tcp" if head.arena_offset >= agent.arena_bytes else request.transport
+        transport = choose_transport(agent, mode, request.query_id, request.token)
         for (offset, length), buffer in zip(ranges, transport.read(agent, head.arena_offset, ranges), strict=True):
             merger.add(raw, offset, buffer)
             count(transport.name, length)

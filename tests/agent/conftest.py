@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
@@ -19,6 +20,7 @@ from pyslash.agent.token import query_token
 from tests.agent.blocks import QUERY
 
 MIB = 1 << 20
+Pair = tuple[AgentDescriptor, AgentClient]
 
 
 def wait_until_gone(pid: int, seconds: float = 10) -> bool:
@@ -90,3 +92,25 @@ def client(agent: AgentDescriptor, secret: bytes) -> Iterator[AgentClient]:
     """The agent as the driver sees it, for the one query of most tests."""
     with AgentClient(agent, QUERY, query_token(secret, QUERY), timeout_seconds=20) as client:
         yield client
+
+
+@pytest.fixture
+def start(request_agent: Callable[..., AgentRequest], secret: bytes) -> Iterator[Callable[..., Pair]]:
+    """Starts further agents, each with a JVM of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**overrides: object) -> Pair:
+            jvm = subprocess.Popen(["sleep", "600"])
+            stack.callback(jvm.wait)
+            stack.callback(jvm.kill)
+            made = ensure(request_agent(jvm_pid=jvm.pid, **overrides))
+            client = AgentClient(made, QUERY, query_token(secret, QUERY), timeout_seconds=20)
+            return made, stack.enter_context(client)
+
+        yield make
+
+
+@pytest.fixture
+def standby(start: Callable[..., Pair]) -> Pair:
+    """The agent that keeps the replicas of `agent`."""
+    return start()

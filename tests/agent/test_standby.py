@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from pyslash.agent.client import AgentClient
 from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, ensure
 from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
-from pyslash.agent.token import query_token
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
-from tests.agent.conftest import wait_until_gone
+from tests.agent.conftest import Pair, wait_until_gone
 from tests.agent.test_compaction import compactions, eventually
-
-Pair = tuple[AgentDescriptor, AgentClient]
-
-
-@pytest.fixture
-def start(request_agent: Callable[..., AgentRequest], secret: bytes) -> Iterator[Callable[..., Pair]]:
-    """Starts further agents, each with a JVM of its own."""
-    with contextlib.ExitStack() as stack:
-
-        def make(**overrides: object) -> Pair:
-            jvm = subprocess.Popen(["sleep", "600"])
-            stack.callback(jvm.wait)
-            stack.callback(jvm.kill)
-            made = ensure(request_agent(jvm_pid=jvm.pid, **overrides))
-            client = AgentClient(made, QUERY, query_token(secret, QUERY), timeout_seconds=20)
-            return made, stack.enter_context(client)
-
-        yield make
-
-
-@pytest.fixture
-def standby(start: Callable[..., Pair]) -> Pair:
-    """The agent that keeps the replicas of `agent`."""
-    return start()
 
 
 def replicate(

@@ -163,9 +163,11 @@ def main(master: str, folder: Path, cases: list[str]) -> None:
         stream.add(pa.table({"ts": times, "k": [i * 7 % 300 for i in range(ROWS)], "v": list(range(ROWS))}, SCHEMA))
     stream.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
     findings = []
+    started = time.monotonic()
     for index, case in enumerate(cases):
         print(case, flush=True)
         findings.append(run_case(stream, folder / f"case-{index}", *case.split(":")))
+        print(f"{time.monotonic() - started:.1f} s", flush=True)
     print(json.dumps(findings))
     spark.stop()
 

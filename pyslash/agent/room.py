@@ -1,0 +1,154 @@
+"""Room in an arena that is full: which blocks go to disk, and how far.
+
+Only while no merge of their query runs: the call is for an epoch that is not committed yet, and Spark begins none
+before the sink of the last one has what it read. Its commit tells everybody the new places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyslash.agent import spill
+from pyslash.agent.adopt import rehomed
+from pyslash.agent.query_state import QueryState
+from pyslash.agent.request import Room
+from pyslash.agent.share import LiveBlock, Share
+from pyslash.errors import FencedError, InvalidRequestError, SpillError
+
+if TYPE_CHECKING:
+    from pyslash.agent.state import AgentState
+
+_ALIGNMENT = 64
+# Once at it, this part of the arena is made free: a task asks once, and not each for itself.
+_GOAL = 0.5
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A block that is to be spilled, pinned."""
+
+    query: bytes
+    share: Share
+    block: LiveBlock
+
+
+class RoomMaker:
+    """Spills, one call at a time; the disk is written to without the lock of the agent's state."""
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+
+    def make(self, query: bytes, request: Room) -> dict[str, Any]:
+        """Has at least `request.bytes` in one piece free, and half of the arena if that many can be spilled.
+
+        Raises:
+            FencedError: for an earlier run of the query.
+            InvalidRequestError: the epoch is committed, so that merges may be reading.
+            SpillError: no room could be made; what was spilled is on disk, nothing is lost.
+        """
+        state = self._state
+        with state.lock:
+            self._check(query, request)
+        goal = int(_GOAL * state.arena.capacity)
+        with state.spilling:
+            while True:
+                with state.lock:
+                    free, largest = free_bytes(state.arena)
+                    if largest >= request.bytes and free >= goal:
+                        break
+                    choice = self._choose(query)
+                    room_on_disk = request.max_bytes - state.holding.disk.bytes
+                    enough = largest >= request.bytes
+                    if choice is None or choice.block.length > room_on_disk:
+                        if choice is not None:
+                            state.holding.unpin([choice.block.offset])
+                        if enough:
+                            break
+                        raise SpillError(self._numbers(request, free, largest, choice))
+                try:
+                    self._spill(choice, request.directory)
+                except SpillError:
+                    if enough:
+                        break
+                    raise
+        with state.lock:
+            return {"spilled_bytes": state.holding.disk.bytes, "used_bytes": state.arena.used_bytes}
+
+    def _check(self, query: bytes, request: Room) -> None:
+        own = self._state.queries.get(query)
+        if own is not None:
+            if request.run < own.run:
+                raise FencedError(f"run {request.run} of the query was replaced by run {own.run}; stop this one")
+            if request.epoch <= own.epoch:
+                raise InvalidRequestError(
+                    f"room for epoch {request.epoch}: epoch {own.epoch} is committed, and may be read"
+                )
+
+    def _choose(self, query: bytes) -> _Choice | None:
+        """The coldest block: replicas, which nobody reads, then what the latest window to close will read."""
+        state = self._state
+        own = state.queries.get(query)
+        if own is not None:
+            for share in own.shares():
+                share.swap(state.holding, query, own.first_live_pane)
+        found = [
+            _Choice(owner, replica, block)
+            for owner, known in state.queries.items()
+            for replica in known.replicas.values()
+            for block in self._spillable(replica)
+        ]
+        if not found and own is not None:
+            found = [_Choice(query, own.own, block) for block in self._spillable(own.own)]
+        if not found:
+            return None
+        coldest = max(found, key=lambda choice: (_first_read(choice.block, own), choice.block.length))
+        state.holding.pin([coldest.block.offset])
+        return coldest
+
+    def _spillable(self, share: Share) -> list[LiveBlock]:
+        holding = self._state.holding
+        return [block for block in share.live.values() if holding.is_idle(block.offset)]
+
+    def _spill(self, choice: _Choice, directory: str) -> None:
+        state, block = self._state, choice.block
+        try:
+            place = state.holding.disk.new_place()
+            head = rehomed(block.head, choice.query, state.incarnation, place)
+            body = state.holding.view(block, len(head), block.length - len(head))
+            data = spill.write(directory, [head, body])
+            with state.lock:
+                if choice.share.live.get(block.offset) is block:
+                    state.holding.disk.keep(place, data)
+                    choice.share.add([LiveBlock.of(head)])
+                    choice.share.retire(state.holding, [block.offset])
+                    state.counters["spilled blocks"] += 1
+        finally:
+            with state.lock:
+                state.holding.unpin([block.offset])
+
+    def _numbers(self, request: Room, free: int, largest: int, choice: _Choice | None) -> str:
+        arena, disk = self._state.arena, self._state.holding.disk
+        wanted = "no block can be spilled" if choice is None else f"{choice.block.length} bytes are to be spilled"
+        return (
+            f"the arena has no room for {request.bytes} bytes: {free} bytes are free, {largest} of them in one piece, "
+            f"of {arena.capacity}; {wanted}, and {disk.bytes} of spark.slash.spill.maxBytes={request.max_bytes} are "
+            "on disk already. Raise spark.slash.arena.size or spark.slash.spill.maxBytes, or use more executors"
+        )
+
+
+def _first_read(block: LiveBlock, state: QueryState | None) -> int:
+    """When the first window that needs the block closes, as its first live pane: later is colder."""
+    first_live = state.first_live_pane if state is not None else 0
+    return min((pane for pane, _, _ in block.panes if pane >= first_live), default=block.panes[-1][0])
+
+
+def free_bytes(arena: Any) -> tuple[int, int]:
+    """Bytes of an arena that no block holds: all of them, and the most in one piece."""
+    end = arena.size // _ALIGNMENT * _ALIGNMENT
+    at, free, largest = end - arena.capacity, 0, 0
+    for offset, length, *_ in [*arena.blocks(), (end, 0)]:
+        gap = offset - at
+        free, largest = free + gap, max(largest, gap)
+        at = offset + -(-length // _ALIGNMENT) * _ALIGNMENT
+    return free, largest

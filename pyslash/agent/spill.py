@@ -1,0 +1,86 @@
+"""Blocks on the executor's local disk: what an arena that is full has no room for.
+
+Each is a file of its own, mapped and unlinked at once: nothing is left of it when the agent is killed, and reading it
+is reading memory that the kernel may drop. Its place in a head is beyond every arena, so that a reader sees at once
+that only the agent can serve it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pyslash.errors import SpillError
+
+FIRST_PLACE = 1 << 62
+_DIRECTORIES = ("SPARK_EXECUTOR_DIRS", "LOCAL_DIRS", "SPARK_LOCAL_DIRS")
+
+
+class Disk:
+    """The blocks that are spilled, by their places."""
+
+    def __init__(self) -> None:
+        self._places = count(FIRST_PLACE)
+        self._files: dict[int, pa.Buffer] = {}
+        self.bytes = 0
+
+    def __contains__(self, place: int) -> bool:
+        return place in self._files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def new_place(self) -> int:
+        """For one block; never given out twice."""
+        return next(self._places)
+
+    def keep(self, place: int, data: pa.Buffer) -> None:
+        """What `write` has made lies at this place."""
+        self._files[place] = data
+        self.bytes += data.size
+
+    def view(self, place: int, offset: int, length: int) -> pa.Buffer:
+        """Bytes of a block; they stay valid after `free`."""
+        return self._files[place].slice(offset, length)
+
+    def free(self, place: int) -> None:
+        """The file goes with the last view into it."""
+        self.bytes -= self._files.pop(place).size
+
+
+def write(directory: str, pieces: list[Any]) -> pa.Buffer:
+    """The pieces (buffer protocol) one after the other in a file that has no name; mapped.
+
+    Raises:
+        SpillError: no room, no permission, no such directory; nothing is left of the file.
+    """
+    size = sum(memoryview(piece).nbytes for piece in pieces)
+    folder = directory or default_directory()
+    try:
+        handle, path = tempfile.mkstemp(prefix="pyslash-spill-", dir=folder)
+        try:
+            with os.fdopen(handle, "wb", buffering=0) as file:
+                for piece in pieces:
+                    left = memoryview(piece).cast("B")
+                    while left:
+                        left = left[file.write(left) :]
+            with pa.memory_map(path) as mapped:
+                return mapped.read_buffer()
+        finally:
+            Path(path).unlink()
+    except (OSError, pa.ArrowException) as error:
+        raise SpillError(f"{size} bytes cannot be spilled to {folder}: {error}; see spark.slash.spill.dir") from None
+
+
+def default_directory() -> str:
+    """The first of the executor's local directories, as Spark or YARN names them, that exists; else the system's."""
+    for name in _DIRECTORIES:
+        for entry in os.environ.get(name, "").replace(os.pathsep, ",").split(","):
+            if entry and os.path.isdir(entry):
+                return entry
+    return tempfile.gettempdir()
