@@ -48,12 +48,11 @@ class RoomMaker:
             SpillError: no room could be made; what was spilled is on disk, nothing is lost.
         """
         state = self._state
-        with state.lock:
-            self._check(query, request)
         goal = int(_GOAL * state.arena.capacity)
         with state.spilling:
             while True:
                 with state.lock:
+                    self._check(query, request)
                     free, largest = free_bytes(state.arena)
                     if largest >= request.bytes and free >= goal:
                         break
@@ -67,7 +66,7 @@ class RoomMaker:
                             break
                         raise SpillError(self._numbers(request, free, largest, choice))
                 try:
-                    self._spill(choice, request.directory)
+                    self._spill(query, request, choice)
                 except SpillError:
                     if enough:
                         break
@@ -110,14 +109,16 @@ class RoomMaker:
         holding = self._state.holding
         return [block for block in share.live.values() if holding.is_idle(block.offset)]
 
-    def _spill(self, choice: _Choice, directory: str) -> None:
+    def _spill(self, query: bytes, request: Room, choice: _Choice) -> None:
         state, block = self._state, choice.block
         try:
             place = state.holding.disk.new_place()
             head = rehomed(block.head, choice.query, state.incarnation, place)
             body = state.holding.view(block, len(head), block.length - len(head))
-            data = spill.write(directory, [head, body])
+            data = spill.write(request.directory, [head, body])
             with state.lock:
+                # A commit or a later run may have come while the disk was busy: readers have the old place then.
+                self._check(query, request)
                 if choice.share.live.get(block.offset) is block:
                     state.holding.disk.keep(place, data)
                     choice.share.add([LiveBlock.of(head)])

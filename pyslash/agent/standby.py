@@ -35,8 +35,13 @@ class Standby:
         """Room for the blocks of an epoch, in their order. What was on its way from this source before is void.
 
         Raises:
+            InvalidRequestError: the call comes late: blocks of this epoch are here already, and have been checked.
             ArenaFullError: no room for all of them; nothing is reserved then.
         """
+        if state.replica_epochs().get(request.source, -1) >= request.epoch:
+            raise InvalidRequestError(
+                f"the blocks of epoch {request.epoch} of agent {request.source[:8]} are here already"
+            )
         self.abandon(query, state, request.source)
         incoming = Incoming(request.epoch, request.whole, {})
         state.incoming[request.source] = incoming
@@ -94,15 +99,17 @@ class Standby:
         Raises:
             InvalidRequestError: neither; nothing of the commit has happened then.
         """
-        replica = state.replicas.get(source)
-        if replica is not None and replica.epoch == epoch:
+        replica, incoming = state.replicas.get(source), state.incoming.get(source)
+        at = -1 if replica is None else replica.epoch
+        if replica is not None and at == epoch:
             return
-        incoming = state.incoming.get(source)
         if incoming is None:
-            if replica is None or offsets:
-                raise InvalidRequestError(f"no replica of agent {source[:8]} is here to commit epoch {epoch} to")
-        elif incoming.epoch != epoch or incoming.sealed is None or not incoming.places.keys() >= set(offsets):
-            raise InvalidRequestError(f"the blocks of epoch {epoch} of agent {source[:8]} are not all here")
+            complete = replica is not None and at == epoch - 1 and not offsets
+        else:
+            sealed = incoming.epoch == epoch and incoming.sealed is not None
+            complete = sealed and (incoming.whole or at == epoch - 1) and incoming.places.keys() >= set(offsets)
+        if not complete:
+            raise InvalidRequestError(f"no replica of agent {source[:8]} is here that has all blocks of epoch {epoch}")
 
     def commit(self, query: bytes, state: QueryState, source: str, epoch: int) -> Replica:
         """The sealed blocks, if any, join the replica. Idempotent."""
@@ -123,10 +130,12 @@ class Standby:
         """The replica as of the epoch becomes this agent's own. Idempotent.
 
         Raises:
-            InvalidRequestError: there is no replica of that epoch.
+            InvalidRequestError: there is no replica of that epoch, or the call comes late.
         """
         if state.promoted.get(request.source) == request.epoch:
             return
+        if request.epoch < state.epoch:
+            raise InvalidRequestError(f"promotion as of epoch {request.epoch}: epoch {state.epoch} has been committed")
         self.check_commit(state, request.source, request.epoch, request.offsets)
         replica = self.commit(query, state, request.source, request.epoch)
         self.abandon(query, state, request.source)

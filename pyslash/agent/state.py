@@ -195,13 +195,13 @@ class AgentState:
         """
         with self.lock:
             state = self.queries.get(query)
-            if state is not None and state.run < request.run:
+            if state is not None and state.run < request.run and state.plan_text == request.plan:
                 if state.epoch > request.epoch:
                     raise InvalidRequestError(f"resume as of epoch {request.epoch}: epoch {state.epoch} is committed")
                 state.run = request.run
+                self._standby.abandon_all(query, state, but_of=request.epoch)
             state = self._state_for(query, request.plan, request.run)
             self.queries[query] = state
-            self._standby.abandon_all(query, state, but_of=request.epoch)
             self.counters["resumes"] += 1
             return self._reply(state, 0)
 

@@ -100,6 +100,7 @@ def test_a_repeated_attempt_replaces_what_the_failed_one_sent(
 ) -> None:
     replicate(client, standby[0], 0, [write(agent, 0, [0]).arena_offset])
     client.discard(0)
+    standby[1].discard(0)
     again = write(agent, 0, [0, 10])
     replicate(client, standby[0], 0, [again.arena_offset])
     commit(client, standby, 0, [again.arena_offset])
@@ -145,6 +146,7 @@ def test_a_single_flipped_bit_of_a_segment_is_not_sealed(
     replicate(client, standby[0], 0, [head.arena_offset])
     [(place, length, *_)] = attach(standby[0]).blocks()
     whole = bytearray(attach(standby[0]).view(place, length))
+    standby[1].discard(0)
     standby[1].act("reserve", Reserve(0, agent.incarnation, [[head.arena_offset, length]], PLAN, 1, True))
     assert [entry[0] for entry in attach(standby[0]).blocks()] == [place]
     whole[-100] ^= 1
@@ -181,6 +183,32 @@ def test_a_resumed_agent_goes_on_with_what_it_holds(agent: AgentDescriptor, clie
     assert client.commit(1, [write(agent, 1, [10]).arena_offset], PLAN, 2).blocks[:1] == before
     with pytest.raises(InvalidRequestError, match="epoch 1"):
         client.resume(Resume(0, PLAN, 3))
+
+
+def test_calls_that_come_late_or_twice_change_nothing(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    offset = write(agent, 1, [10]).arena_offset
+    late = Replicate(1, [offset], PLAN, 1, standby[0].to_json(), "auto", False)
+    client.replicate(late, 20)
+    for epoch in (0, 1):
+        with pytest.raises(InvalidRequestError, match="here already"):
+            standby[1].act("reserve", Reserve(epoch, agent.incarnation, [[64, 64]], PLAN, 1, True))
+    standby[1].act("seal", Seal(1, agent.incarnation, PLAN, 1))
+    live = commit(client, standby, 1, [offset])
+    with pytest.raises(InvalidRequestError):
+        standby[1].act("seal", Seal(1, agent.incarnation, PLAN, 1))
+    with pytest.raises(InvalidRequestError):
+        client.replicate(late, 20)
+    heads = promoted(agent, standby, 1, [offset])
+    expected = merged(agent, live, [0, 10])
+    assert merged(standby[0], heads, [0, 10]) == expected
+    standby[1].resume(Resume(1, PLAN, 2))
+    assert merged(standby[0], promoted(agent, standby, 1, [offset]), [0, 10]) == expected
+    standby[1].commit(2, [], PLAN, 2)
+    with pytest.raises(InvalidRequestError, match="epoch 2 has been committed"):
+        promoted(agent, standby, 1)
 
 
 def test_a_drop_frees_replicas(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:
