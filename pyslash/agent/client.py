@@ -55,7 +55,7 @@ class Described:
     """What an agent holds of a query; `epoch` is the last committed one, -1 if none.
 
     `replicas`: of which agents it keeps a copy, by incarnation, and as of which epoch; `promoted`: which of them, as of
-    which epoch, have become its own.
+    which epoch, have become its own; `ended`: it has let go of all panes, for the query had ended.
     """
 
     incarnation: bytes
@@ -67,6 +67,7 @@ class Described:
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
+    ended: bool = False
 
 
 class AgentClient:

@@ -16,6 +16,7 @@ from pyslash.agent.compaction import Outcome
 from pyslash.agent.spill import Disk
 
 BEFORE_ALL_PANES = -(1 << 63)
+EVERY_PANE = (1 << 63) - 1  # panes before this are all that there can be: the query has ended
 
 
 @dataclass(frozen=True)

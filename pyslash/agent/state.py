@@ -33,7 +33,7 @@ from pyslash.agent.request import (
     Write,
 )
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
+from pyslash.agent.share import BEFORE_ALL_PANES, EVERY_PANE, Holding, LiveBlock, Share
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
 from pyslash.checkpoint.block_file import StoredBlock, decode, encode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
@@ -282,6 +282,7 @@ class AgentState:
                 "run": 0 if state is None else state.run,
                 "replicas": {} if state is None else state.replica_epochs(),
                 "promoted": {} if state is None else state.promoted,
+                "ended": state is not None and state.first_live_pane == EVERY_PANE,
                 "blocks": [] if state is None else self._heads(state),
                 **self._room(),
             }

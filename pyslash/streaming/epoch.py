@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.share import EVERY_PANE
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import SlashError, StateLostError
@@ -30,7 +31,7 @@ from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
 from pyslash.streaming.standbys import Repair
-from pyslash.streaming.windows import EVERY_PANE, closed_windows, first_live_pane
+from pyslash.streaming.windows import closed_windows, first_live_pane
 from pyslash.tasks.find_agents import find_agents
 from pyslash.tasks.receipt import Receipt
 

@@ -121,7 +121,8 @@ class Ingest:
 def _collect(rows: DataFrame) -> list[Row]:
     """The rows of a job; what fails in its tasks for a reason of ours is raised as that."""
     try:
-        return rows.collect()
+        collected: list[Row] = rows.collect()
+        return collected
     except PythonException as failure:
         if (ours := slash_error(failure)) is not None:
             raise ours from failure

@@ -65,10 +65,10 @@ def plan_repair(newest: Manifest, before: Manifest | None, described: Mapping[st
 
     def is_up_to_date(name: str) -> bool:
         held = described.get(name)
+        if held is None or held.ended:
+            return False
         # The commit of the manifest's epoch may not have reached it yet; it will be repeated.
-        return held is not None and (
-            held.epoch == epoch or (held.epoch == epoch - 1 if name in earlier else not held.blocks)
-        )
+        return held.epoch == epoch or (held.epoch == epoch - 1 if name in earlier else not held.blocks)
 
     moved: dict[str, str] = {}
     # Later runs first: what an agent has taken over counts only if no later run has replaced that agent itself.

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from pyslash.plan.window import TimeWindow
 
-EVERY_PANE = (1 << 63) - 1  # panes before this are all that there can be
-
 
 def closed_windows(window: TimeWindow, panes: Iterable[int], emitted_us: int, watermark_us: int) -> list[int]:
     """Starts of the windows to emit, ascending: those that hold a pane and end in (emitted, watermark].

@@ -11,6 +11,7 @@ from pyslash.agent.client import AgentClient
 from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
+from pyslash.agent.share import EVERY_PANE
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone
@@ -209,6 +210,13 @@ def test_calls_that_come_late_or_twice_change_nothing(
     standby[1].commit(2, [], PLAN, 2)
     with pytest.raises(InvalidRequestError, match="epoch 2 has been committed"):
         promoted(agent, standby, 1)
+
+
+def test_an_agent_says_that_it_has_let_go_of_an_ended_query(agent: AgentDescriptor, client: AgentClient) -> None:
+    client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN)
+    assert not client.describe().ended
+    client.release(EVERY_PANE)
+    assert client.describe().ended
 
 
 def test_a_drop_frees_replicas(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,6 +112,14 @@ def test_a_replica_that_lacks_the_epoch_is_not_promoted() -> None:
     newest = manifest(EPOCH, [one, two], {one: two}, [one])
     assert "has not all of its blocks" in str(plan_repair(newest, newest, {two: holding(EPOCH, {one: EPOCH - 1})}))
     assert "had no standby" in str(plan_repair(newest, newest, {one: holding(EPOCH, {})}))
+
+
+def test_what_an_ended_query_has_let_go_of_is_lost() -> None:
+    one = NAMES[0]
+    newest = manifest(EPOCH, [one], {}, [one])
+    held = holding(EPOCH, {})
+    assert isinstance(plan_repair(newest, newest, {one: held}), Repair)
+    assert "is lost" in str(plan_repair(newest, newest, {one: replace(held, blocks=[], ended=True)}))
 
 
 def test_one_that_lost_its_memory_is_lost() -> None:
