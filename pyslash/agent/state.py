@@ -28,6 +28,7 @@ from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationErr
 COMPACTED_EPOCH = (1 << 63) - 1
 _LAST_EPOCH = COMPACTED_EPOCH - 1
 _BEFORE_ALL_PANES = -(1 << 63)
+_PUBLISHED = 2  # a block's state in the arena
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class AgentState:
         with self._lock:
             state = self._state_for(query, request.plan, request.run)
             self._queries[query] = state
-            lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+            lengths = self._published_lengths(query)
             blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
             pinned = list(state.live) if request.snapshot else []
             blocks += [state.live[offset] for offset in pinned]
@@ -355,7 +356,7 @@ class AgentState:
         return state
 
     def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
-        lengths = {entry[0]: entry[1] for entry in self._arena.blocks() if entry[4] == query}
+        lengths = self._published_lengths(query)
         blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
         compacted, state.compacted = state.compacted, None
         added = compacted.offsets() if compacted is not None else []
@@ -371,6 +372,14 @@ class AgentState:
                     self._doom(added)
                 else:
                     state.live[compacted.block.offset] = compacted.block
+
+    def _published_lengths(self, query: bytes) -> dict[int, int]:
+        # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
+        return {
+            offset: length
+            for offset, length, state, _, owner, _ in self._arena.blocks()
+            if owner == query and state == _PUBLISHED
+        }
 
     def _published(
         self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]

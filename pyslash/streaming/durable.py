@@ -47,9 +47,18 @@ class DurableState:
         self.directory.delete(self._obsolete)
         self._obsolete.clear()
 
-    def sweep(self, named: set[str]) -> None:
-        """Delete what attempts without a manifest have left."""
-        self.directory.delete(self.directory.names() - named)
+    def sweep(self, named: set[str], run: int) -> None:
+        """Delete what runs before this one have left without a manifest.
+
+        To be called once this run has created a manifest: an earlier driver that was only slow can then create none
+        any more that would name one of these files. Files of later runs are none of this one's business.
+        """
+        self.directory.delete({name for name in self.directory.names() - named if _run_of(name) < run})
+
+
+def _run_of(name: str) -> int:
+    """The run that wrote a file: `<epoch>-<run>-<holder>.arrow`."""
+    return int(name.split("-", 2)[1])
 
 
 def shares(files: list[BlockFile], agents: list[str]) -> dict[str, list[BlockFile]]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
-from pyslash.errors import SlashError, StateLostError
+from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
@@ -43,6 +44,8 @@ class _State:
     manifests: ManifestLog
     last: Manifest | None
     durable: DurableState | None
+    begun: int  # the first epoch of this run
+    swept: bool = False  # what earlier runs have left without a manifest is gone
 
 
 class EpochRunner:
@@ -57,6 +60,8 @@ class EpochRunner:
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
         self._state: _State | None = None
+        self._driver = uuid4().hex
+        self._run_held = 0
         self.phase = Phase.EMITTED
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -71,16 +76,22 @@ class EpochRunner:
         while True:
             try:
                 return self._run(execution, batch, epoch, progress)
+            except (FencedError, PlanMismatchError):
+                raise
             except Exception as error:
-                if progress.recoveries == _MOST_RECOVERIES or not self._has_lost_agents():
+                if progress.recoveries == _MOST_RECOVERIES or not self._can_begin_again(error):
                     raise
                 logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
                 self.phase = advance(self.phase, Event.AGENT_LOST)
                 self._close()
                 progress.recoveries += 1
 
-    def _has_lost_agents(self) -> bool:
-        return self._conf.durability != "off" and (self._state is None or bool(self._state.coordinator.lost_agents()))
+    def _can_begin_again(self, error: Exception) -> bool:
+        if self._conf.durability == "off":
+            return False
+        if self._state is None or isinstance(error, LateManifestError):
+            return True
+        return bool(self._state.coordinator.lost_agents())
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
         state = self._state or self._begin(execution, epoch)
@@ -93,6 +104,8 @@ class EpochRunner:
                 state.durable.clean()
         manifest = state.manifests.read(epoch, self.plan.text)
         progress.replayed = manifest is not None
+        if manifest is not None and state.durable is not None and state.begun < epoch:
+            raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
         if manifest is None:
             manifest = self._update(execution, batch, epoch, state, progress)
         else:
@@ -133,8 +146,9 @@ class EpochRunner:
         manifests = ManifestLog(
             checkpoint_files(session, execution.checkpoint, MANIFESTS),
             checkpoint_files(session, execution.checkpoint, RUNS),
+            self._driver,
         )
-        run = manifests.take_over() if self._conf.durability != "off" else 0
+        run = self._run_held = manifests.take_over(self._run_held) if self._conf.durability != "off" else 0
         coordinator = Coordinator(
             query_id.bytes,
             self.plan.text,
@@ -152,7 +166,7 @@ class EpochRunner:
             coordinator.reconnect(last.agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
         self._merging = Merging(self.plan, self._conf, coordinator)
-        self._state = _State(coordinator, manifests, last, durable)
+        self._state = _State(coordinator, manifests, last, durable, epoch)
         return self._state
 
     def _restore(
@@ -166,7 +180,6 @@ class EpochRunner:
         """The state as of the newest manifest, in whatever agents there are now."""
         newest = current or last
         durable = DurableState(directory, newest.files if newest is not None else [])
-        durable.sweep({file.name for manifest in (current, last) if manifest is not None for file in manifest.files})
         if newest is None:
             return durable
         if not newest.files and newest.blocks:
@@ -222,6 +235,7 @@ class EpochRunner:
         self.phase = advance(self.phase, Event.STORED)
         manifest = Manifest(
             epoch=epoch,
+            run=state.manifests.run,
             plan=self.plan.text,
             emitted_us=emitted_us,
             watermark_us=watermark_us,
@@ -235,6 +249,10 @@ class EpochRunner:
             state.manifests.create(manifest)
         if state.durable is not None:
             state.durable.logged(files)
+            if not state.swept:
+                previous = state.last.files if state.last is not None else []
+                state.durable.sweep({file.name for file in [*files, *previous]}, state.manifests.run)
+                state.swept = True
         self.phase = advance(self.phase, Event.LOGGED)
         return manifest
 

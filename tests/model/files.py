@@ -11,6 +11,8 @@ import pyarrow as pa
 from tests.model.schedule import CREATE, READ, WRITE, Kind
 from tests.model.world import Violation, World, flipped
 
+CONTROL_READ = frozenset({Kind.READ_FAILS})
+
 
 class ControlFiles:
     """`pyslash.streaming.checkpoint_files.CheckpointFiles`."""
@@ -22,11 +24,13 @@ class ControlFiles:
         return f"{self._folder}/{name}"
 
     def names(self) -> list[str]:
-        self._world.point(f"lists {self._folder}")
+        if self._world.point(f"lists {self._folder}", CONTROL_READ):
+            raise OSError(errno.EIO, "the connection was lost")
         return list(self._files)
 
     def read(self, name: str) -> bytes | None:
-        self._world.point(f"reads {self.path(name)}")
+        if self._world.point(f"reads {self.path(name)}", CONTROL_READ):
+            raise OSError(errno.EIO, "the connection was lost")
         return self._files.get(name)
 
     def create(self, name: str, content: bytes) -> None:
@@ -39,7 +43,7 @@ class ControlFiles:
             half = fault is Kind.CREATE_TORN
             self._files[name] = content[: len(content) // 2] if half else content
             if self._folder.endswith("runs"):
-                self._took_over(int(name))
+                self._took_over(int(name), fault is None)
         if fault is Kind.CREATE_UNACKED:
             raise OSError(errno.EIO, "the connection was lost")
         self._world.point(f"has created {self.path(name)}")
@@ -48,11 +52,12 @@ class ControlFiles:
         self._world.point(f"deletes {self.path(name)}")
         self._files.pop(name, None)
 
-    def _took_over(self, run: int) -> None:
+    def _took_over(self, run: int, knows: bool) -> None:
         driver, (newest, owner) = self._world.running, self._world.newest_run
         if driver.run and owner != driver.number:
             raise Violation(f"{driver}, of run {driver.run}, was replaced by driver {owner}, and takes over again")
-        driver.run = run
+        if knows:
+            driver.run = run
         self._world.newest_run = max((newest, owner), (run, driver.number))
 
 

@@ -41,7 +41,9 @@ class Workload:
     def plan(self) -> str:
         """Key, sum and count."""
         window = f"window {self.window.size_us} {self.window.slide_us} 0"
-        return f"pyslash-plan 1\n{window}\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\naggregate count - 1\n"
+        return (
+            f"pyslash-plan 1\n{window}\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\naggregate count - 1\n"
+        )
 
 
 def workload(number: int) -> Workload:

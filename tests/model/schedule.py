@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -69,11 +69,11 @@ class Schedule:
     faults: tuple[Fault, ...]
 
     @classmethod
-    def numbered(cls, number: int) -> Schedule:
-        """The schedule of a number."""
+    def numbered(cls, number: int, kinds: Sequence[Kind] = tuple(Kind)) -> Schedule:
+        """The schedule of a number, with faults of these kinds."""
         chance = random.Random(number)
-        kinds = chance.choices(list(Kind), k=chance.randint(0, _MOST_FAULTS))
-        return cls(number, tuple(Fault(kind, chance.randrange(kind.latest)) for kind in kinds))
+        chosen = chance.choices(kinds, k=chance.randint(0, _MOST_FAULTS))
+        return cls(number, tuple(Fault(kind, chance.randrange(kind.latest)) for kind in chosen))
 
     def shrunk(self, fails: Callable[[Schedule], bool]) -> Schedule:
         """The same with no fault that it also fails without."""
