@@ -102,7 +102,7 @@ class EpochRunner:
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
-        manifest = state.manifests.read(epoch, self.plan.text)
+        manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
         if manifest is not None and state.durable is not None and state.begun < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
@@ -161,7 +161,7 @@ class EpochRunner:
         durable = None
         if self._conf.durability != "off":
             directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-            durable = self._restore(session, directory, manifests.read(epoch, self.plan.text), last, coordinator)
+            durable = self._restore(session, directory, manifests.read(epoch, self.plan.identity), last, coordinator)
         elif last is not None:
             coordinator.reconnect(last.agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
@@ -204,7 +204,7 @@ class EpochRunner:
                     "Spark. Set spark.slash.mode=off for this query, or give it a new checkpointLocation."
                 )
             return None
-        last = manifests.read(done[-1], self.plan.text)
+        last = manifests.read(done[-1], self.plan.identity)
         if last is None or last.epoch != epoch - 1:
             raise StateLostError(
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
@@ -237,6 +237,7 @@ class EpochRunner:
             epoch=epoch,
             run=state.manifests.run,
             plan=self.plan.text,
+            columns=list(self.plan.identity.columns),
             emitted_us=emitted_us,
             watermark_us=watermark_us,
             rows=sum(receipt.head.rows for receipt in receipts),

@@ -16,6 +16,7 @@ from uuid import uuid4
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
 FORMAT = 3
@@ -30,6 +31,7 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
+    `plan` and `columns` are those of the query's `PlanIdentity`.
     `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena);
     `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a restarted
     query finds them again. `files` hold the whole state as of this epoch, if it is durable.
@@ -38,6 +40,7 @@ class Manifest:
     epoch: int
     run: int
     plan: str
+    columns: list[str]
     emitted_us: int
     watermark_us: int
     rows: int
@@ -45,6 +48,11 @@ class Manifest:
     blocks: list[tuple[str, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
+
+    @property
+    def identity(self) -> PlanIdentity:
+        """Of the query that wrote it."""
+        return PlanIdentity(self.plan, tuple(self.columns))
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
@@ -118,7 +126,7 @@ class ManifestLog:
         self.run = run
         return run
 
-    def read(self, epoch: int, plan: str) -> Manifest | None:
+    def read(self, epoch: int, plan: PlanIdentity) -> Manifest | None:
         """The manifest of an epoch, or None.
 
         Raises:
@@ -131,10 +139,12 @@ class ManifestLog:
         if data is None:
             return None
         manifest = Manifest.decode(data, path)
-        if manifest.plan != plan:
+        changed = differences(manifest.identity, plan)
+        if changed:
+            listed = "\n  ".join(changed)
             raise PlanMismatchError(
-                f"{path} was written for another query:\n{manifest.plan}but this query is\n{plan}"
-                "Use a new checkpointLocation for a query that has changed."
+                f"the query is not the one that {path} was written for:\n  {listed}\nIts state would not be that of "
+                "this query. Give a query that has changed a new checkpointLocation."
             )
         return manifest
 

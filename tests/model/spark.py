@@ -15,6 +15,7 @@ from pyslash.agent import compaction
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
+from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming import coordinator, durable, epoch, merging
 from pyslash.tasks import merge
 from pyslash.tasks.receipt import Receipt, receipt_bytes
@@ -66,6 +67,7 @@ class Query:
         self.workload: Workload = workload(schedule.number)
         self.window = self.workload.window
         self.text = self.workload.plan
+        self.identity = PlanIdentity(self.text, ("k", "v"))
         self.session = Frame(None)
         self.result_schema = _RESULT
         self.blocks = BlockFiles(self.world)

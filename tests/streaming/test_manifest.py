@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.errors import CheckpointError, FencedError, LateManifestError, StateLostError
+from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.manifest import Manifest, ManifestLog
 
-MANIFEST = Manifest(0, 1, "plan", 0, 10, 3, 0, [("a" * 32, 64)], [], [])
+PLAN = PlanIdentity(
+    "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
+)
+MANIFEST = Manifest(0, 1, PLAN.text, ["k", "v"], 0, 10, 3, 0, [("a" * 32, 64)], [], [])
 
 
 class Faulty(LocalFiles):
@@ -42,9 +46,9 @@ def test_a_manifest_that_is_not_there_whole_fails_the_batch_and_a_retry_works(tm
     manifest = replace(MANIFEST, run=written.take_over())
     with pytest.raises(CheckpointError):
         written.create(manifest)
-    assert written.read(0, "plan") is None
+    assert written.read(0, PLAN) is None
     written.create(manifest)
-    assert written.read(0, "plan") == manifest
+    assert written.read(0, PLAN) == manifest
 
 
 @pytest.mark.parametrize("fault", ["full", "lost", "torn"])
@@ -102,3 +106,11 @@ def test_what_was_changed_is_no_manifest(tmp_path: Path) -> None:
         with pytest.raises(StateLostError):
             Manifest.decode(encoded[:at] + bytes([encoded[at] ^ 1]) + encoded[at + 1 :], "0")
     assert Manifest.decode(encoded, "0") == MANIFEST
+
+
+def test_a_manifest_of_another_query_is_refused_and_says_why(tmp_path: Path) -> None:
+    written = log(tmp_path)
+    written.take_over()
+    written.create(MANIFEST)
+    with pytest.raises(PlanMismatchError, match=r"dropped: sum\(v\)\n  an aggregate added: sum\(w\)\n"):
+        written.read(0, replace(PLAN, columns=("k", "w")))
