@@ -88,9 +88,11 @@ class AgentClient:
         """Ends the connection."""
         self._flight.close()
 
-    def commit(self, epoch: int, offsets: list[int], plan: str, run: int = 0) -> CommitReply:
+    def commit(
+        self, epoch: int, offsets: list[int], plan: str, run: int = 0, heads: list[int] | None = None
+    ) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        answer = self.act("commit", Commit(epoch, offsets, plan, run))
+        answer = self.act("commit", Commit(epoch, offsets, plan, run, heads or []))
         return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
@@ -106,9 +108,9 @@ class AgentClient:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
         return int(self.act("release", Release(before_pane))["freed"])
 
-    def discard(self, epoch: int) -> int:
+    def discard(self, epoch: int, run: int = 0) -> int:
         """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""
-        return int(self.act("discard", Discard(epoch))["freed"])
+        return int(self.act("discard", Discard(epoch, run))["freed"])
 
     def drop(self) -> int:
         """Frees all of the query, for good; how many blocks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyslash.errors import InvalidRequestError
@@ -51,6 +51,7 @@ def _file(value: Any) -> bool:
 
 _UNSIGNED = _integer(0, _INT64)
 _SIGNED = _integer(-_INT64, _INT64)
+_CRC = _integer(0, 1 << 32)
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,23 @@ class Commit:
     """These blocks, and no other uncommitted ones up to this epoch, are the query's.
 
     `run` numbers the query's recoveries: what an agent holds of an earlier run is void, and an earlier run is refused.
+    `heads` are the CRCs of the blocks' heads, in the order of `offsets`, as their tasks have reported them: a place may
+    have been freed and taken by another block since. Without them nothing is compared.
     """
 
     epoch: int
     offsets: list[int]
     plan: str
     run: int = 0
+    heads: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Write these published blocks of the epoch to `directory`/`name`; a snapshot also holds all committed ones."""
+    """Write these published blocks of the epoch to `directory`/`name`; a snapshot also holds all committed ones.
+
+    `heads` as of a `Commit`.
+    """
 
     epoch: int
     offsets: list[int]
@@ -77,6 +84,7 @@ class Checkpoint:
     directory: str
     name: str
     snapshot: bool
+    heads: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,7 @@ class Discard:
     """What tasks of a failed update of this epoch, not committed yet, have written is not wanted."""
 
     epoch: int
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "offsets": _list_of(_UNSIGNED, MAX_OFFSETS),
         "plan": _text(MAX_PLAN_BYTES),
         "run": _integer(0, _INT64),
+        "heads": _list_of(_CRC, MAX_OFFSETS),
     },
     Checkpoint: {
         "epoch": _integer(0, _INT64 - 1),
@@ -190,6 +200,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "directory": _path,
         "name": _file_name,
         "snapshot": lambda value: type(value) is bool,
+        "heads": _list_of(_CRC, MAX_OFFSETS),
     },
     Restore: {
         "plan": _text(MAX_PLAN_BYTES),
@@ -197,7 +208,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "directory": _path,
         "files": _list_of(_file, MAX_OFFSETS),
     },
-    Discard: {"epoch": _integer(0, _INT64 - 1)},
+    Discard: {"epoch": _integer(0, _INT64 - 1), "run": _integer(0, _INT64)},
     Release: {"before_pane": _SIGNED},
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
@@ -254,9 +265,9 @@ def parse(form: type[Form], body: bytes) -> Form:
     if type(record) is not dict or set(record) != set(checks):
         found = sorted(record) if type(record) is dict else type(record).__name__
         raise InvalidRequestError(f"a {name} request has the fields {sorted(checks)}, not {found}")
-    for field, check in checks.items():
-        if not check(record[field]):
-            raise InvalidRequestError(f"field {field} of a {name} request has the wrong type or is out of range")
+    for named, check in checks.items():
+        if not check(record[named]):
+            raise InvalidRequestError(f"field {named} of a {name} request has the wrong type or is out of range")
     return form(**record)
 
 

@@ -19,7 +19,7 @@ from pyslash.agent.adopt import adopt
 from pyslash.agent.compaction import Outcome, choose_inputs
 from pyslash.agent.request import Checkpoint, Commit, Discard, Read, Release, Restore, Write
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode
+from pyslash.checkpoint.block_file import StoredBlock, decode, encode, head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
 
@@ -57,6 +57,7 @@ class QueryState:
     plan_text: str
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself
     epoch: int = -1
+    stored: int = -1  # the last epoch whose checkpoint was asked for: its update is over
     offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
     freed: int = 0  # by the last commit
     first_live_pane: int = _BEFORE_ALL_PANES
@@ -121,7 +122,7 @@ class AgentState:
                     f"{len(state.offsets)} other blocks"
                 )
             if request.epoch > state.epoch:
-                self._commit(query, state, request.epoch, offsets)
+                self._commit(query, state, request)
                 self._queries[query] = state
                 self.counters["commits"] += 1
             return {"blocks": self._heads(state), "freed": state.freed, **self._room()}
@@ -136,8 +137,8 @@ class AgentState:
         with self._lock:
             state = self._state_for(query, request.plan, request.run)
             self._queries[query] = state
-            lengths = self._published_lengths(query)
-            blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
+            state.stored = max(state.stored, request.epoch)
+            blocks = self._reported(query, state, request)
             pinned = list(state.live) if request.snapshot else []
             blocks += [state.live[offset] for offset in pinned]
             self._pins.update(pinned)
@@ -182,12 +183,17 @@ class AgentState:
         """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
 
         Raises:
-            InvalidRequestError: the epoch is committed.
+            InvalidRequestError: the epoch is committed, or its update has succeeded: the call comes late.
+            FencedError: it is of an earlier run.
         """
         with self._lock:
             state = self._queries.get(query)
-            if state is not None and request.epoch <= state.epoch:
-                raise InvalidRequestError(f"discard of epoch {request.epoch}: epoch {state.epoch} has been committed")
+            if state is not None and request.run < state.run:
+                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
+            if state is not None and request.run == state.run and request.epoch <= max(state.epoch, state.stored):
+                raise InvalidRequestError(
+                    f"discard of epoch {request.epoch}, whose update was over: it has been committed, or soon will be"
+                )
             freed = self._arena.commit(query, request.epoch, [])
             self.counters["discards"] += 1
             return {"freed": freed, **self._room()}
@@ -355,9 +361,9 @@ class AgentState:
             raise InvalidRequestError("the plan differs from the one that this query was committed with before")
         return state
 
-    def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
-        lengths = self._published_lengths(query)
-        blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
+    def _commit(self, query: bytes, state: QueryState, request: Commit) -> None:
+        epoch, offsets = request.epoch, frozenset(request.offsets)
+        blocks = self._reported(query, state, request)
         compacted, state.compacted = state.compacted, None
         added = compacted.offsets() if compacted is not None else []
         # Before the new blocks join: a released input's offset may be one of theirs by now.
@@ -373,6 +379,15 @@ class AgentState:
                 else:
                     state.live[compacted.block.offset] = compacted.block
 
+    def _reported(self, query: bytes, state: QueryState, request: Commit | Checkpoint) -> list[LiveBlock]:
+        """The blocks that a request names, each the one that its task has reported."""
+        lengths = self._published_lengths(query)
+        heads = dict(zip(request.offsets, request.heads, strict=False))
+        return [
+            self._published(query, state, request.epoch, offset, lengths, heads.get(offset))
+            for offset in request.offsets
+        ]
+
     def _published_lengths(self, query: bytes) -> dict[int, int]:
         # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
         return {
@@ -382,7 +397,7 @@ class AgentState:
         }
 
     def _published(
-        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]
+        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
     ) -> LiveBlock:
         if offset not in lengths or offset in state.live:
             raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
@@ -390,6 +405,11 @@ class AgentState:
         if head.query != query or head.epoch != epoch or head.incarnation != self._incarnation:
             raise InvalidRequestError(
                 f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
+            )
+        if crc is not None and head_crc(self._arena.view(offset, head.head_length)) != crc:
+            raise InvalidRequestError(
+                f"commit of epoch {epoch}: the block at {offset} is not the one that its task has reported, but a "
+                f"later one, of attempt {head.attempt}"
             )
         if head.fingerprint != state.plan.fingerprint:
             raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyslash._native import Head
-from pyslash.agent.client import AgentClient
+from pyslash.agent.client import AgentClient, CommitReply
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Checkpoint, Restore
 from pyslash.agent.token import query_token
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import AgentError, SlashError, StaleIncarnationError, StateLostError
 from pyslash.streaming.durable import DurableState, shares
@@ -113,19 +114,18 @@ class Coordinator:
             CheckpointError: a file cannot be written.
             StateLostError: an agent that has written blocks is gone.
         """
-        offsets: dict[str, list[int]] = {}
+        reported: dict[str, dict[int, int]] = {}
         for receipt in receipts:
             self._client(receipt.agent)
-            offsets.setdefault(receipt.agent.incarnation, []).append(receipt.head.arena_offset)
+            _report(reported, receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
 
         def write(client: AgentClient) -> BlockFile | None:
             holder = _name(client)
-            if holder not in offsets:
+            if holder not in reported:
                 return None
             name, snapshot = f"{epoch}-{self._run}-{holder}.arrow", state.wants_snapshot(holder)
-            request = Checkpoint(
-                epoch, offsets[holder], self._plan, self._run, state.directory.location, name, snapshot
-            )
+            offsets, heads = list(reported[holder]), list(reported[holder].values())
+            request = Checkpoint(epoch, offsets, self._plan, self._run, state.directory.location, name, snapshot, heads)
             written = client.checkpoint(request, self._checkpoint_timeout)
             return BlockFile(name, **written, holder=holder, snapshot=snapshot)
 
@@ -147,15 +147,18 @@ class Coordinator:
         Raises:
             StateLostError: an agent that holds state of the query is gone.
         """
-        offsets: dict[str, list[int]] = {}
+        reported: dict[str, dict[int, int]] = {}
         if manifest.epoch > self._restored_epoch:
             for agent in manifest.agents:
                 self._client(agent)
-            for incarnation, offset in manifest.blocks:
-                offsets.setdefault(incarnation, []).append(offset)
-        replies = self._each(
-            lambda client: client.commit(manifest.epoch, offsets.get(_name(client), []), self._plan, self._run)
-        )
+            for incarnation, offset, head in manifest.blocks:
+                _report(reported, incarnation, offset, head)
+
+        def commit(client: AgentClient) -> CommitReply:
+            blocks = reported.get(_name(client), {})
+            return client.commit(manifest.epoch, list(blocks), self._plan, self._run, list(blocks.values()))
+
+        replies = self._each(commit)
         self.used_bytes = 0
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
@@ -174,7 +177,7 @@ class Coordinator:
             yield
         except BaseException:
             try:
-                self._each(lambda client: client.discard(epoch))
+                self._each(lambda client: client.discard(epoch, self._run))
             except SlashError as error:
                 logger.warning("blocks of the failed epoch %d stay until the next commit: %s", epoch, error)
             raise
@@ -213,6 +216,19 @@ class Coordinator:
                 f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint it is "
                 "restored; otherwise restart the query with a new checkpointLocation."
             ) from error
+
+
+def _report(reported: dict[str, dict[int, int]], incarnation: str, offset: int, head: int) -> None:
+    """Add a block to those that tasks have reported of an agent: offset -> CRC of the head.
+
+    Raises:
+        StateLostError: another block was reported in the same place: it has been freed in between.
+    """
+    if reported.setdefault(incarnation, {}).setdefault(offset, head) != head:
+        raise StateLostError(
+            f"two tasks of one epoch have reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
+            "Start the query again"
+        )
 
 
 def _name(client: AgentClient) -> str:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
@@ -242,7 +243,10 @@ class EpochRunner:
             watermark_us=watermark_us,
             rows=sum(receipt.head.rows for receipt in receipts),
             late_rows=sum(receipt.head.late_rows for receipt in receipts),
-            blocks=[(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in written],
+            blocks=[
+                (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+                for receipt in written
+            ],
             agents=list(agents.values()),
             files=files,
         )

@@ -32,9 +32,9 @@ class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
     `plan` and `columns` are those of the query's `PlanIdentity`.
-    `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena);
-    `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a restarted
-    query finds them again. `files` hold the whole state as of this epoch, if it is durable.
+    `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
+    its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
+    restarted query finds them again. `files` hold the whole state as of this epoch, if it is durable.
     """
 
     epoch: int
@@ -45,7 +45,7 @@ class Manifest:
     watermark_us: int
     rows: int
     late_rows: int
-    blocks: list[tuple[str, int]]
+    blocks: list[tuple[str, int, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
 
@@ -74,7 +74,7 @@ class Manifest:
         if words[2] != f"{zlib.crc32(body):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
         fields = json.loads(body)
-        fields["blocks"] = [(incarnation, offset) for incarnation, offset in fields["blocks"]]
+        fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
         fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)

@@ -10,10 +10,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import pytest
 
-from tests.model.schedule import Kind, Schedule
+from tests.model.schedule import Fault, Kind, Schedule
 from tests.model.spark import Query, violation
 from tests.model.unsafe import (
     with_manifests_overwritten,
@@ -54,7 +55,7 @@ def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixtur
         ran += 1
     with capsys.disabled():
         print(
-            f"\n{ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows in the sink, all as they should"
+            f"\n{ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows in the sink: none lost, doubled, wrong"
         )
     assert ran == SCHEDULES
     if SCHEDULES >= 1000:
@@ -67,6 +68,18 @@ def test_a_schedule_is_the_same_run_each_time() -> None:
         violation(Schedule.numbered(7), lambda query: traces.append(query.world.trace))
     assert traces[0] == traces[1]
     assert len(traces[0]) > 20
+
+
+@pytest.mark.parametrize("number", [5, 46])
+def test_a_discard_may_come_at_any_time(number: int) -> None:
+    failing = Schedule(number, (Fault(Kind.JOB_FAILS, 3),))
+    calls: list[str] = []
+    violation(failing, lambda query: calls.extend(line for line in query.world.trace if " calls " in line))
+    discards = [index for index, line in enumerate(calls) if "calls discard" in line]
+    assert discards
+    for index in discards:
+        late = replace(failing, faults=(*failing.faults, Fault(Kind.DELAYED, index)))
+        assert violation(late) is None
 
 
 @pytest.mark.parametrize(

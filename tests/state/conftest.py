@@ -64,7 +64,7 @@ def written(tmp_path: Path) -> Written:
         data = encode(PLAN, [block(part, epoch) for part in parts])
         files.append(BlockFile(name, data.size, folder.write(name, data), 0, "a" * 32, False))
         before, after = (WATERMARKS[epoch + i] * SECOND for i in (0, 1))
-        log.create(Manifest(epoch, run, PLAN, ["k", "v"], before, after, 100, 0, [("a" * 32, 0)], [], list(files)))
+        log.create(Manifest(epoch, run, PLAN, ["k", "v"], before, after, 100, 0, [("a" * 32, 0, 0)], [], list(files)))
     return Written(location, rows)
 
 

@@ -16,7 +16,7 @@ from pyslash.streaming.manifest import Manifest, ManifestLog
 PLAN = PlanIdentity(
     "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
 )
-MANIFEST = Manifest(0, 1, PLAN.text, ["k", "v"], 0, 10, 3, 0, [("a" * 32, 64)], [], [])
+MANIFEST = Manifest(0, 1, PLAN.text, ["k", "v"], 0, 10, 3, 0, [("a" * 32, 64, 7)], [], [])
 
 
 class Faulty(LocalFiles):
