@@ -54,9 +54,7 @@ def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixtur
             pytest.fail(_told(schedule))
         ran += 1
     with capsys.disabled():
-        print(
-            f"\n{ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows in the sink: none lost, doubled, wrong"
-        )
+        print(f"\n{ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows: none lost, doubled or wrong")
     assert ran == SCHEDULES
     if SCHEDULES >= 1000:
         assert all(struck[kind] > SCHEDULES // 100 for kind in Kind), struck
