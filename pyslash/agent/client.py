@@ -104,9 +104,9 @@ class AgentClient:
         answer = self.act("restore", request, timeout_seconds)
         return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
-    def release(self, before_pane: int) -> int:
+    def release(self, before_pane: int, run: int = 0) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
-        return int(self.act("release", Release(before_pane))["freed"])
+        return int(self.act("release", Release(before_pane, run))["freed"])
 
     def discard(self, epoch: int, run: int = 0) -> int:
         """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""

@@ -107,9 +107,10 @@ class Discard:
 
 @dataclass(frozen=True)
 class Release:
-    """Panes that start before `before_pane` (microseconds) are needed no more."""
+    """Panes that start before `before_pane` (microseconds) are needed no more, by this run or an earlier one."""
 
     before_pane: int
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "files": _list_of(_file, MAX_OFFSETS),
     },
     Discard: {"epoch": _integer(0, _INT64 - 1), "run": _integer(0, _INT64)},
-    Release: {"before_pane": _SIGNED},
+    Release: {"before_pane": _SIGNED, "run": _integer(0, _INT64)},
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
     Read: {"offset": _UNSIGNED, "ranges": _list_of(_range, MAX_RANGES), "incarnation": _text(32)},

@@ -199,9 +199,15 @@ class AgentState:
             return {"freed": freed, **self._room()}
 
     def release(self, query: bytes, request: Release) -> dict[str, Any]:
-        """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction."""
+        """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction.
+
+        Raises:
+            FencedError: it is of an earlier run, which has no say in what a later one needs.
+        """
         with self._lock:
             state = self._queries.get(query)
+            if state is not None and request.run < state.run:
+                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
             dead: list[LiveBlock] = []
             if state is not None:
                 state.first_live_pane = max(state.first_live_pane, request.before_pane)

@@ -167,7 +167,7 @@ class Coordinator:
     def release(self, before_pane: int) -> None:
         """Panes below `before_pane` are needed no more."""
         if before_pane != self._released:
-            self._each(lambda client: client.release(before_pane))
+            self._each(lambda client: client.release(before_pane, self._run))
             self._released = before_pane
 
     @contextmanager

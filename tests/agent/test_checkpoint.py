@@ -83,6 +83,9 @@ def test_a_later_run_voids_what_is_held_and_fences_the_earlier(
         client.commit(2, [], PLAN, 1)
     with pytest.raises(FencedError):
         store(client, tmp_path, 2, [], run=1)
+    with pytest.raises(FencedError):
+        client.release(1 << 62, 1)
+    assert merged(agent, client.commit(1, [new.arena_offset], PLAN, 2).blocks, [10])
 
 
 def test_a_block_that_took_the_place_of_the_reported_one_is_refused(

@@ -28,6 +28,7 @@ from tests.model.world import Driver, Injected, Violation, World
 _QUERY = UUID(int=0x5159)
 _SECRET = bytes(32)
 _CHECKPOINT = "model:/checkpoint"
+_SWEEPS = 0.1
 _TIME = TimestampType()
 _RESULT = StructType(
     [
@@ -76,6 +77,7 @@ class Query:
         self.done = -1  # the last epoch that Spark has logged
         self.failures: list[Exception] = []
         self._attempts = 0
+        self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
 
     def run(self) -> None:
         """Every epoch, by as many drivers as that takes.
@@ -91,6 +93,7 @@ class Query:
                 if self.done == last:
                     break
                 if world.chance.random() < 0.5:
+                    self._ended.clear()
                     cluster.end()
                     cluster = self._cluster()
                 else:
@@ -128,10 +131,13 @@ class Query:
             except Exception as error:
                 self._failed(driver, error)
                 break
+            if self._ended and world.chance.random() < _SWEEPS:
+                world.say("ends queries of its application that have failed")
+                self._ended.pop().end(resumable=True)
             world.point("before Spark logs the epoch")
             self.done = max(self.done, number)
             world.say(f"epoch {number} is done")
-        world.muted(lambda: runner.close(drop=False))
+        self._ended.append(runner)
 
     def _failed(self, driver: Driver, error: Exception) -> None:
         self.world.say(f"fails: {type(error).__name__}: {error}")
@@ -259,7 +265,7 @@ def installed(query: Query) -> Iterator[None]:
         (merge, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (coordinator, "ThreadPoolExecutor", lambda *_, **__: InOrder(world)),
-        (directory, "_open", lambda location: (query.blocks, location)),
+        (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),
         (compaction, "MAX_BLOCKS", 2),

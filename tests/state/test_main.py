@@ -128,14 +128,14 @@ def test_a_folder_without_state_is_no_checkpoint(tmp_path: Path, capsys: Said, a
 def test_any_file_system_that_a_checkpoint_may_be_on(
     written: Written, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local, _ = directory._open(str(written.location))
+    local, _ = directory.open_location(str(written.location))
     opened = []
 
     def remote(location: str) -> tuple[object, str]:
         opened.append(location)
         return local, location.replace("s3a://bucket", str(written.location))
 
-    monkeypatch.setattr(directory, "_open", remote)
+    monkeypatch.setattr(directory, "open_location", remote)
     assert main(["state", "verify", "s3a://bucket/"]) == 0
     assert opened == ["s3a://bucket/slash/manifests", "s3a://bucket/slash/blocks"]
     assert "all sound" in capsys.readouterr().out
