@@ -20,6 +20,7 @@ from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan import AggregationPlan
+from pyslash.plan.identity import differences
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.durable import DurableState
@@ -148,6 +149,7 @@ class EpochRunner:
             checkpoint_files(session, execution.checkpoint, MANIFESTS),
             checkpoint_files(session, execution.checkpoint, RUNS),
             self._driver,
+            self._conf.plan_change,
         )
         run = self._run_held = manifests.take_over(self._run_held) if self._conf.durability != "off" else 0
         coordinator = Coordinator(
@@ -188,6 +190,9 @@ class EpochRunner:
                 f"epoch {newest.epoch} was written with spark.slash.durability=off: its state is in no checkpoint. "
                 "Give the query a new checkpointLocation."
             )
+        if self._conf.plan_change == "aggregates" and newest.identity != self.plan.identity:
+            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self.plan.identity)))
+            durable.replan(newest.identity, self.plan.identity, newest.epoch, self._run_held)
         if newest.files:
             conf = self._conf
             agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockFile
+from pyslash.checkpoint.replan import check
 from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.streaming.checkpoint_files import CheckpointFiles
@@ -83,8 +84,14 @@ class Manifest:
 class ManifestLog:
     """The manifests of one checkpoint, as one driver writes them."""
 
-    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "") -> None:
-        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name."""
+    def __init__(
+        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", plan_change: str = "refuse"
+    ) -> None:
+        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name.
+
+        `plan_change` is `spark.slash.plan.change`: which manifests `read` takes although they are of another query.
+        """
+        self._plan_change = plan_change
         self._files = files
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
@@ -140,13 +147,20 @@ class ManifestLog:
             return None
         manifest = Manifest.decode(data, path)
         changed = differences(manifest.identity, plan)
-        if changed:
+        if changed and not self._takes(manifest.identity, plan):
             listed = "\n  ".join(changed)
             raise PlanMismatchError(
                 f"the query is not the one that {path} was written for:\n  {listed}\nIts state would not be that of "
-                "this query. Give a query that has changed a new checkpointLocation."
+                "this query. Give a query that has changed a new checkpointLocation; or see spark.slash.plan.change, "
+                "for one that has other aggregates or is only written otherwise."
             )
         return manifest
+
+    def _takes(self, before: PlanIdentity, now: PlanIdentity) -> bool:
+        if self._plan_change == "aggregates" and self.run:
+            check(before, now)
+            return True
+        return self._plan_change != "refuse" and before.text == now.text
 
     def create(self, manifest: Manifest) -> None:
         """Write an epoch's manifest.
