@@ -42,6 +42,8 @@ class ControlFiles:
         if fault is not Kind.CREATE_LIES:
             half = fault is Kind.CREATE_TORN
             self._files[name] = content[: len(content) // 2] if half else content
+            if half:
+                self._world.torn.add(self.path(name))
             if self._folder.endswith("runs"):
                 self._took_over(int(name), fault is None)
         if fault is Kind.CREATE_UNACKED:
@@ -51,6 +53,7 @@ class ControlFiles:
     def delete(self, name: str) -> None:
         self._world.point(f"deletes {self.path(name)}")
         self._files.pop(name, None)
+        self._world.torn.discard(self.path(name))
 
     def _took_over(self, run: int, knows: bool) -> None:
         driver, (newest, owner) = self._world.running, self._world.newest_run

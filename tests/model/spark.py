@@ -104,7 +104,7 @@ class Query:
                 agent.close()
 
     def _check_end(self, last: int) -> None:
-        if self.done < last and not self.world.damaged:
+        if self.done < last and not self.world.damaged and not self.world.torn:
             raise Violation(f"stuck after epoch {self.done}: {self.failures[-1] if self.failures else 'no failure'}")
         self.world.settle()
         for agent in self.world.agents:

@@ -62,6 +62,7 @@ class World:
         self.agents: list[Agent] = []
         self.newest_run = (0, 0)  # (run, number of its driver)
         self.damaged = False  # something durable was destroyed: the query may end, with a typed error
+        self.torn: set[str] = set()  # likewise, until the driver that has made them looks at them, if it lives
         self.struck: list[Kind] = []
         self.violation: Violation | None = None
         self.start_second: Callable[[], Driver] | None = None
