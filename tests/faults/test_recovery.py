@@ -140,21 +140,6 @@ def test_a_driver_that_was_replaced_ends_with_a_clear_error(stream: Stream) -> N
     assert sorted(rows) == [0, 1, 2]
 
 
-def test_a_query_that_has_changed_is_refused_and_told_in_what(stream: Stream) -> None:
-    assert start(stream, {}).awaitTermination(120)
-    stream.add(pa.table({"ts": [seconds(6000)], "k": [0], "v": [0]}, SCHEMA))
-    window = F.window("ts", "10 seconds")
-    changed = stream.read().groupBy(window, "k").agg(F.count("*"), F.max("v"))
-    writer = changed.writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
-    query = writer.foreachBatch(lambda batch, epoch: None).trigger(availableNow=True).start()
-    with pytest.raises(StreamingQueryException) as refused:
-        query.awaitTermination(120)
-    text = str(refused.value)
-    assert "the window: 0:00:10 sliding by 0:00:05 -> 0:00:10" in text
-    assert "an aggregate dropped: sum(v)" in text
-    assert "an aggregate added: max(v)" in text
-
-
 def test_files_of_dead_windows_are_deleted(stream: Stream) -> None:
     rows: Rows = {}
     assert start(stream, rows).awaitTermination(120)

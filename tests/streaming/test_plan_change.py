@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -35,9 +36,9 @@ def add(stream: Stream, batches: int) -> None:
         stream.add(pa.table({"ts": times, "k": [i % 5 for i in range(60)], "v": [at + i for i in range(60)]}, SCHEMA))
 
 
-def run(stream: Stream, *aggregates: Column) -> list[tuple[int, ...]]:
+def run(stream: Stream, *aggregates: Column, slide: str = "5 seconds") -> list[tuple[int, ...]]:
     rows: list[tuple[int, ...]] = []
-    counts = stream.read().groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(*aggregates)
+    counts = stream.read().groupBy(F.window("ts", "10 seconds", slide), "k").agg(*aggregates)
     writer = counts.writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
     query = writer.foreachBatch(
         lambda batch, epoch: rows.extend(
@@ -69,3 +70,15 @@ def test_an_aggregate_that_stays_keeps_its_history_and_one_that_is_added_begins(
                     group[1] = max(group[1] or 0, 2 * v)
     assert found == sorted((*group, *values) for group, values in groups.items())
     assert any(values[1] is None for values in groups.values())
+
+
+def test_a_query_that_has_changed_is_refused_and_told_in_what(stream: Stream) -> None:
+    add(stream, 1)
+    run(stream, F.count("*"), F.sum("v"))
+    add(stream, 1)
+    with pytest.raises(StreamingQueryException) as refused:
+        run(stream, F.count("*"), F.max("v"), slide="10 seconds")
+    text = str(refused.value)
+    assert "the window: 0:00:10 sliding by 0:00:05 -> 0:00:10" in text
+    assert "an aggregate dropped: sum(v)" in text
+    assert "an aggregate added: max(v)" in text
