@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-native test-python lint format lab lab-spark bench bench-rdma eval wheel clean
+.PHONY: help setup demo test test-native test-python lint format lab lab-spark bench bench-native bench-rdma eval wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream
 
 bench: setup ## a quick comparison with plain Spark (2 M rows)
 	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)
+
+bench-native: setup ## cycles a record of each native kernel, on one core
+	@scripts/bench_native.sh $(ARGS)
 
 bench-rdma: setup ## our RDMA transport beside perftest, on this machine's device or in a lab host
 	@if compgen -G '/sys/class/infiniband/*' >/dev/null; then python -m eval.rdma $(ARGS); \

@@ -35,6 +35,7 @@ ENGINES = {
     engine.name: engine
     for engine in (
         _slash("slash", "auto"),
+        _slash("slash-files", "files"),
         _slash("slash-rows", "rows"),
         _slash("slash-arrow", "arrow"),
         Engine(

@@ -37,6 +37,9 @@ class Outcome:
         return statistics.median(self.rates) if self.runs else None
 
 
+LONG_SECONDS = 120  # a run of this length varies little: it is not repeated
+
+
 @dataclass
 class Session:
     """Settings that all measurements of one invocation share."""
@@ -52,6 +55,7 @@ class Session:
     def compare(self, title: str, workload: Workload, engines: Sequence[str], warm_up: bool = True) -> list[Outcome]:
         """Run `workload` on each of `engines`, check and warm-up first, then `repeats` rounds in turns.
 
+        An engine that needs more than `LONG_SECONDS` runs once.
         An engine that fails is left out from there on and says why; the others go on.
         """
         say(f"{title}: {workload.rows:,} rows, engines {', '.join(engines)}")
@@ -76,7 +80,8 @@ class Session:
                         process.ask("run", sample, sample_folder)
             for repeat in range(self.repeats):
                 for process in processes.values():
-                    if outcomes[process.engine.name].error:
+                    done = outcomes[process.engine.name]
+                    if done.error or any(run["seconds"] > LONG_SECONDS for run in done.runs):
                         continue
                     with _Failures(outcomes[process.engine.name]) as outcome:
                         figures = process.ask("run", workload, folder)

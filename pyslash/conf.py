@@ -162,6 +162,14 @@ _KEYS = (
         "Seconds that an agent may take to write its part of an epoch to the checkpoint, or to restore its share.",
     ),
     Key(
+        "plan.change",
+        "refuse",
+        _choice("refuse", "names", "aggregates"),
+        "What a query may differ in from the one that its checkpoint is of. `refuse`: in nothing; `names`: in how keys "
+        "and columns are written, if their types and places are the same; `aggregates`: in which aggregates it has: "
+        "one that is added knows only rows from then on. Needs `spark.slash.durability=checkpoint`.",
+    ),
+    Key(
         "progress.retained",
         "100",
         _positive,
@@ -190,6 +198,7 @@ class Conf:
     durability: str
     replication: int
     checkpoint_timeout: int
+    plan_change: str
     progress_retained: int
 
     @classmethod

@@ -69,6 +69,10 @@ class FencedError(SlashError):
     """Another run of the query has taken its checkpoint over: this one is the older and must end."""
 
 
+class LateManifestError(SlashError):
+    """A driver that was replaced has still written the epoch's manifest: the epoch begins again, from that one."""
+
+
 class InvalidTransitionError(SlashError):
     """An epoch was told of something that cannot happen in its phase: an error of pyslash itself."""
 

@@ -55,7 +55,7 @@ class Described:
     """What an agent holds of a query; `epoch` is the last committed one, -1 if none.
 
     `replicas`: of which agents it keeps a copy, by incarnation, and as of which epoch; `promoted`: which of them, as of
-    which epoch, have become its own; `ended`: it has let go of all panes, for the query had ended.
+    which epoch, have become its own; panes before `first_live_pane` have been released.
     """
 
     incarnation: bytes
@@ -67,7 +67,7 @@ class Described:
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
-    ended: bool = False
+    first_live_pane: int = -(1 << 63)
 
 
 class AgentClient:
@@ -115,10 +115,16 @@ class AgentClient:
         self._flight.close()
 
     def commit(
-        self, epoch: int, offsets: list[int], plan: str, run: int = 0, replicas: list[list[Any]] | None = None
+        self,
+        epoch: int,
+        offsets: list[int],
+        plan: str,
+        run: int = 0,
+        heads: list[int] | None = None,
+        replicas: list[list[Any]] | None = None,
     ) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, replicas or [])))
+        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, heads or [], replicas or [])))
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
         """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""
@@ -144,13 +150,13 @@ class AgentClient:
         """Has the agent make room in its arena; the bytes that it has on disk then."""
         return int(self.act("room", request, timeout_seconds)["spilled_bytes"])
 
-    def release(self, before_pane: int) -> int:
+    def release(self, before_pane: int, run: int = 0) -> int:
         """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
-        return int(self.act("release", Release(before_pane))["freed"])
+        return int(self.act("release", Release(before_pane, run))["freed"])
 
-    def discard(self, epoch: int) -> int:
+    def discard(self, epoch: int, run: int = 0) -> int:
         """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""
-        return int(self.act("discard", Discard(epoch))["freed"])
+        return int(self.act("discard", Discard(epoch, run))["freed"])
 
     def drop(self) -> int:
         """Frees all of the query, for good; how many blocks."""

@@ -20,13 +20,14 @@ class Replica(Share):
 class Incoming:
     """Blocks of an epoch on their way to a replica: reserved, then written by their agent, then sealed.
 
-    `places` maps a block's offset in its own arena to (offset, bytes) here. `whole`: they are all that there is, and
-    replace what the replica holds.
+    `places` maps a block's offset in its own arena to (offset, bytes) here, `heads` to the CRC of its head there.
+    `whole`: they are all that there is, and replace what the replica holds.
     """
 
     epoch: int
     whole: bool
     places: dict[int, tuple[int, int]]
+    heads: dict[int, int]
     sealed: list[LiveBlock] | None = None
 
 
@@ -38,6 +39,7 @@ class QueryState:
     plan_text: str
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
     epoch: int = -1
+    stored: int = -1  # the last epoch whose checkpoint or replica was asked for: its update is over
     offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
     freed: int = 0  # by the last commit
     first_live_pane: int = BEFORE_ALL_PANES

@@ -15,6 +15,7 @@ from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Replicate, Reserve, Seal
 from pyslash.agent.state import AgentState
 from pyslash.agent.token import query_token
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.errors import InvalidRequestError
 from pyslash.transport import choose_transport
 
@@ -47,7 +48,7 @@ class Replicator:
         token = query_token(self._secret, query)
         epoch, plan, run = request.epoch, request.plan, request.run
         with self._state.lent(query, request, request.whole) as blocks:
-            room = [[block.offset, block.length] for block in blocks]
+            room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
             places = client.act("reserve", Reserve(epoch, self._source, room, plan, run, request.whole))["offsets"]
             if blocks:
                 transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)

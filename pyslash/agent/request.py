@@ -41,7 +41,15 @@ def _range(value: Any) -> bool:
 
 
 def _replica(value: Any) -> bool:
-    return type(value) is list and len(value) == 2 and _incarnation(value[0]) and _OFFSETS(value[1])
+    return type(value) is list and len(value) == 2 and _incarnation(value[0]) and _BLOCKS(value[1])
+
+
+def _block(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and _UNSIGNED(value[0]) and _CRC(value[1])
+
+
+def _room(value: Any) -> bool:
+    return type(value) is list and len(value) == 3 and _range(value[:2]) and _CRC(value[2])
 
 
 def _incarnation(value: Any) -> bool:
@@ -66,8 +74,11 @@ def _file(value: Any) -> bool:
 
 _UNSIGNED = _integer(0, _INT64)
 _SIGNED = _integer(-_INT64, _INT64)
+_CRC = _integer(0, 1 << 32)
 _EPOCH = _integer(0, _INT64 - 1)
 _OFFSETS = _list_of(_UNSIGNED, MAX_OFFSETS)
+_HEADS = _list_of(_CRC, MAX_OFFSETS)
+_BLOCKS = _list_of(_block, MAX_OFFSETS)
 _PLAN = _text(MAX_PLAN_BYTES)
 
 
@@ -76,19 +87,26 @@ class Commit:
     """These blocks, and no other uncommitted ones up to this epoch, are the query's.
 
     `run` numbers the query's recoveries: what an agent holds of an earlier run is void, and an earlier run is refused.
-    `replicas`, [agent, offsets in its arena] each, are the ones that this agent keeps, and the same blocks of theirs.
+    `heads` are the CRCs of the blocks' heads, in the order of `offsets`, as their tasks have reported them: a place may
+    have been freed and taken by another block since. Without them nothing is compared.
+    `replicas`, [agent, its blocks of the epoch] each, are the ones that this agent keeps. A block is [offset in its own
+    arena, CRC of its head there].
     """
 
     epoch: int
     offsets: list[int]
     plan: str
     run: int = 0
+    heads: list[int] = field_of(default_factory=list)
     replicas: list[list[Any]] = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Write these published blocks of the epoch to `directory`/`name`; a snapshot also holds all committed ones."""
+    """Write these published blocks of the epoch to `directory`/`name`; a snapshot also holds all committed ones.
+
+    `heads` as of a `Commit`.
+    """
 
     epoch: int
     offsets: list[int]
@@ -97,6 +115,7 @@ class Checkpoint:
     directory: str
     name: str
     snapshot: bool
+    heads: list[int] = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -113,7 +132,7 @@ class Restore:
 class Replicate:
     """Write these published blocks of the epoch to a standby, an agent's descriptor (JSON), by this transport.
 
-    `whole`: and all committed ones, for a standby that has none of them.
+    `whole`: and all committed ones, for a standby that has none of them. `heads`: as in a commit.
     """
 
     epoch: int
@@ -123,11 +142,12 @@ class Replicate:
     standby: str
     transport: str
     whole: bool
+    heads: list[int] = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """Make room for blocks, [offset in its own arena, bytes] each, of the agent `source`."""
+    """Make room for blocks, [offset in its own arena, bytes, CRC of its head there] each, of the agent `source`."""
 
     epoch: int
     source: str
@@ -153,7 +173,7 @@ class Promote:
 
     epoch: int
     source: str
-    offsets: list[int]
+    blocks: list[list[int]]
     plan: str
     run: int
 
@@ -174,11 +194,12 @@ class Room:
 
 @dataclass(frozen=True)
 class Resume:
-    """What you hold as of this epoch goes on as a part of this run."""
+    """What you hold as of this epoch goes on as a part of this run, which needs the panes from `first_pane` on."""
 
     epoch: int
     plan: str
     run: int
+    first_pane: int
 
 
 @dataclass(frozen=True)
@@ -186,13 +207,15 @@ class Discard:
     """What tasks of a failed update of this epoch, not committed yet, have written is not wanted."""
 
     epoch: int
+    run: int = 0
 
 
 @dataclass(frozen=True)
 class Release:
-    """Panes that start before `before_pane` (microseconds) are needed no more."""
+    """Panes that start before `before_pane` (microseconds) are needed no more, by this run or an earlier one."""
 
     before_pane: int
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -273,6 +296,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "offsets": _OFFSETS,
         "plan": _PLAN,
         "run": _UNSIGNED,
+        "heads": _HEADS,
         "replicas": _list_of(_replica, MAX_AGENTS),
     },
     Checkpoint: {
@@ -283,6 +307,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "directory": _path,
         "name": _file_name,
         "snapshot": _flag,
+        "heads": _HEADS,
     },
     Restore: {
         "plan": _PLAN,
@@ -293,6 +318,7 @@ _FORMS: dict[type, dict[str, Check]] = {
     Replicate: {
         "epoch": _EPOCH,
         "offsets": _OFFSETS,
+        "heads": _HEADS,
         "plan": _PLAN,
         "run": _UNSIGNED,
         "standby": _path,
@@ -302,13 +328,13 @@ _FORMS: dict[type, dict[str, Check]] = {
     Reserve: {
         "epoch": _EPOCH,
         "source": _incarnation,
-        "blocks": _list_of(_range, MAX_OFFSETS),
+        "blocks": _list_of(_room, MAX_OFFSETS),
         "plan": _PLAN,
         "run": _UNSIGNED,
         "whole": _flag,
     },
     Seal: {"epoch": _EPOCH, "source": _incarnation, "plan": _PLAN, "run": _UNSIGNED},
-    Promote: {"epoch": _EPOCH, "source": _incarnation, "offsets": _OFFSETS, "plan": _PLAN, "run": _UNSIGNED},
+    Promote: {"epoch": _EPOCH, "source": _incarnation, "blocks": _BLOCKS, "plan": _PLAN, "run": _UNSIGNED},
     Room: {
         "epoch": _EPOCH,
         "run": _UNSIGNED,
@@ -316,9 +342,9 @@ _FORMS: dict[type, dict[str, Check]] = {
         "directory": lambda value: value == "" or _path(value),
         "max_bytes": _UNSIGNED,
     },
-    Resume: {"epoch": _EPOCH, "plan": _PLAN, "run": _UNSIGNED},
-    Discard: {"epoch": _EPOCH},
-    Release: {"before_pane": _SIGNED},
+    Resume: {"epoch": _EPOCH, "plan": _PLAN, "run": _UNSIGNED, "first_pane": _SIGNED},
+    Discard: {"epoch": _EPOCH, "run": _UNSIGNED},
+    Release: {"before_pane": _SIGNED, "run": _UNSIGNED},
     Logs: {"last_bytes": _integer(1, 1 << 20)},
     Empty: {},
     Read: {"offset": _UNSIGNED, "ranges": _list_of(_range, MAX_RANGES), "incarnation": _text(32)},
@@ -380,9 +406,9 @@ def parse(form: type[Form], body: bytes) -> Form:
     if type(record) is not dict or set(record) != set(checks):
         found = sorted(record) if type(record) is dict else type(record).__name__
         raise InvalidRequestError(f"a {name} request has the fields {sorted(checks)}, not {found}")
-    for field, check in checks.items():
-        if not check(record[field]):
-            raise InvalidRequestError(f"field {field} of a {name} request has the wrong type or is out of range")
+    for named, check in checks.items():
+        if not check(record[named]):
+            raise InvalidRequestError(f"field {named} of a {name} request has the wrong type or is out of range")
     return form(**record)
 
 

@@ -43,10 +43,10 @@ class Standby:
                 f"the blocks of epoch {request.epoch} of agent {request.source[:8]} are here already"
             )
         self.abandon(query, state, request.source)
-        incoming = Incoming(request.epoch, request.whole, {})
+        incoming = Incoming(request.epoch, request.whole, {}, {offset: head for offset, _, head in request.blocks})
         state.incoming[request.source] = incoming
         try:
-            for offset, length in request.blocks:
+            for offset, length, _ in request.blocks:
                 incoming.places[offset] = (self._arena.allocate(length, query, BEYOND_EPOCHS), length)
         except BaseException:
             self.abandon(query, state, request.source)
@@ -93,8 +93,8 @@ class Standby:
         for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
             self.abandon(query, state, source)
 
-    def check_commit(self, state: QueryState, source: str, epoch: int, offsets: list[int]) -> None:
-        """Passes if the replica is at the epoch, or its blocks of the epoch (by their offsets at home) are sealed.
+    def check_commit(self, state: QueryState, source: str, epoch: int, blocks: list[list[int]]) -> None:
+        """Passes if the replica is at the epoch, or its blocks of the epoch, the very ones, are sealed.
 
         Raises:
             InvalidRequestError: neither; nothing of the commit has happened then.
@@ -104,10 +104,11 @@ class Standby:
         if replica is not None and at == epoch:
             return
         if incoming is None:
-            complete = replica is not None and at == epoch - 1 and not offsets
+            complete = replica is not None and at == epoch - 1 and not blocks
         else:
             sealed = incoming.epoch == epoch and incoming.sealed is not None
-            complete = sealed and (incoming.whole or at == epoch - 1) and incoming.places.keys() >= set(offsets)
+            same = all(incoming.heads.get(offset) == head for offset, head in blocks)
+            complete = sealed and same and (incoming.whole or at == epoch - 1)
         if not complete:
             raise InvalidRequestError(f"no replica of agent {source[:8]} is here that has all blocks of epoch {epoch}")
 
@@ -136,7 +137,7 @@ class Standby:
             return
         if request.epoch < state.epoch:
             raise InvalidRequestError(f"promotion as of epoch {request.epoch}: epoch {state.epoch} has been committed")
-        self.check_commit(state, request.source, request.epoch, request.offsets)
+        self.check_commit(state, request.source, request.epoch, request.blocks)
         replica = self.commit(query, state, request.source, request.epoch)
         self.abandon(query, state, request.source)
         replica.swap(self._holding, query, state.first_live_pane)

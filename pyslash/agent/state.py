@@ -33,13 +33,14 @@ from pyslash.agent.request import (
     Write,
 )
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.agent.share import BEFORE_ALL_PANES, EVERY_PANE, Holding, LiveBlock, Share
+from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode
+from pyslash.checkpoint.block_file import StoredBlock, decode, encode, head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
 
 _LAST_EPOCH = BEYOND_EPOCHS - 1
+_PUBLISHED = 2  # a block's state in the arena
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ class AgentState:
                     f"{len(state.offsets)} other blocks"
                 )
             if request.epoch > state.epoch:
-                for source, blocks in request.replicas:
-                    self._standby.check_commit(state, source, request.epoch, blocks)
-                self._commit(query, state, request.epoch, offsets)
+                for source, reported in request.replicas:
+                    self._standby.check_commit(state, source, request.epoch, reported)
+                self._commit(query, state, request)
                 for source, _ in request.replicas:
                     self._standby.commit(query, state, source, request.epoch)
                 self.queries[query] = state
@@ -129,8 +130,8 @@ class AgentState:
         with self.lock:
             state = self._state_for(query, request.plan, request.run)
             self.queries[query] = state
-            lengths = {entry[0]: entry[1] for entry in self.arena.blocks() if entry[4] == query}
-            blocks = [self._published(query, state, request.epoch, offset, lengths) for offset in request.offsets]
+            state.stored = max(state.stored, request.epoch)
+            blocks = self._reported(query, state, request)
             pinned = list(state.own.live) if whole else []
             blocks += [state.own.live[offset] for offset in pinned]
             self.holding.pin(pinned)
@@ -153,6 +154,7 @@ class AgentState:
         with self.lock:
             state = self._state_for(query, request.plan, request.run)
             self.queries[query] = state
+            state.stored = max(state.stored, request.epoch)
             return {"offsets": self._standby.reserve(query, state, request)}
 
     def seal(self, query: bytes, request: Seal) -> dict[str, Any]:
@@ -191,14 +193,16 @@ class AgentState:
 
         Raises:
             FencedError: a still later run holds it.
-            InvalidRequestError: it was committed beyond this epoch.
+            InvalidRequestError: it was committed beyond this epoch, or panes were released that are needed.
         """
         with self.lock:
             state = self.queries.get(query)
             if state is not None and state.run < request.run and state.plan_text == request.plan:
                 if state.epoch > request.epoch:
                     raise InvalidRequestError(f"resume as of epoch {request.epoch}: epoch {state.epoch} is committed")
-                state.run = request.run
+                if state.first_live_pane > request.first_pane:
+                    raise InvalidRequestError(f"resume as of epoch {request.epoch}: panes that it needs were released")
+                state.run, state.stored = request.run, state.epoch
                 self._standby.abandon_all(query, state, but_of=request.epoch)
             state = self._state_for(query, request.plan, request.run)
             self.queries[query] = state
@@ -235,12 +239,17 @@ class AgentState:
         """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
 
         Raises:
-            InvalidRequestError: the epoch is committed.
+            InvalidRequestError: the epoch is committed, or its update has succeeded: the call comes late.
+            FencedError: it is of an earlier run.
         """
         with self.lock:
             state = self.queries.get(query)
-            if state is not None and request.epoch <= state.epoch:
-                raise InvalidRequestError(f"discard of epoch {request.epoch}: epoch {state.epoch} has been committed")
+            if state is not None and request.run < state.run:
+                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
+            if state is not None and request.run == state.run and request.epoch <= max(state.epoch, state.stored):
+                raise InvalidRequestError(
+                    f"discard of epoch {request.epoch}, whose update was over: it has been committed, or soon will be"
+                )
             freed = self.arena.commit(query, request.epoch, [])
             if state is not None:
                 self._standby.abandon_all(query, state)
@@ -248,10 +257,16 @@ class AgentState:
             return {"freed": freed, **self._room()}
 
     def release(self, query: bytes, request: Release) -> dict[str, Any]:
-        """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction."""
+        """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction.
+
+        Raises:
+            FencedError: it is of an earlier run, which has no say in what a later one needs.
+        """
         with self.lock:
             state = self.queries.get(query)
             freed = 0
+            if state is not None and request.run < state.run:
+                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
             if state is not None:
                 state.first_live_pane = max(state.first_live_pane, request.before_pane)
                 freed = state.own.release(self.holding, state.first_live_pane)
@@ -282,7 +297,7 @@ class AgentState:
                 "run": 0 if state is None else state.run,
                 "replicas": {} if state is None else state.replica_epochs(),
                 "promoted": {} if state is None else state.promoted,
-                "ended": state is not None and state.first_live_pane == EVERY_PANE,
+                "first_live_pane": BEFORE_ALL_PANES if state is None else state.first_live_pane,
                 "blocks": [] if state is None else self._heads(state),
                 **self._room(),
             }
@@ -423,9 +438,9 @@ class AgentState:
             raise InvalidRequestError("the plan differs from the one that this query was committed with before")
         return state
 
-    def _commit(self, query: bytes, state: QueryState, epoch: int, offsets: frozenset[int]) -> None:
-        lengths = {entry[0]: entry[1] for entry in self.arena.blocks() if entry[4] == query}
-        blocks = [self._published(query, state, epoch, offset, lengths) for offset in sorted(offsets)]
+    def _commit(self, query: bytes, state: QueryState, request: Commit) -> None:
+        epoch, offsets = request.epoch, frozenset(request.offsets)
+        blocks = self._reported(query, state, request)
         # Before the new blocks join: a released input's offset may be one of theirs by now.
         state.own.swap(self.holding, query, state.first_live_pane)
         state.freed = self.arena.commit(query, epoch, sorted(offsets))
@@ -433,8 +448,25 @@ class AgentState:
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 
+    def _reported(self, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate) -> list[LiveBlock]:
+        """The blocks that a request names, each the one that its task has reported."""
+        lengths = self._published_lengths(query)
+        heads = dict(zip(request.offsets, request.heads, strict=False))
+        return [
+            self._published(query, state, request.epoch, offset, lengths, heads.get(offset))
+            for offset in request.offsets
+        ]
+
+    def _published_lengths(self, query: bytes) -> dict[int, int]:
+        # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
+        return {
+            offset: length
+            for offset, length, state, _, owner, _ in self.arena.blocks()
+            if owner == query and state == _PUBLISHED
+        }
+
     def _published(
-        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int]
+        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
     ) -> LiveBlock:
         if offset not in lengths or offset in state.own.live:
             raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
@@ -442,6 +474,11 @@ class AgentState:
         if head.query != query or head.epoch != epoch or head.incarnation != self.incarnation:
             raise InvalidRequestError(
                 f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
+            )
+        if crc is not None and head_crc(self.arena.view(offset, head.head_length)) != crc:
+            raise InvalidRequestError(
+                f"commit of epoch {epoch}: the block at {offset} is not the one that its task has reported, but a "
+                f"later one, of attempt {head.attempt}"
             )
         if head.fingerprint != state.plan.fingerprint:
             raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")

@@ -35,6 +35,8 @@ _COLUMNS = [
 _HEADER_BYTES = 192
 _SEGMENT_COUNT = struct.Struct("<I")
 _SEGMENT_COUNT_AT = 120
+_HEAD_CRC = struct.Struct("<I")
+_HEAD_CRC_AT = 128
 # pane, prefix_lo, prefix_bits, rows, crc, offset, length, reserved: native/core/include/pyslash/block.h
 _ENTRY = struct.Struct("<qIIIIQQQ")
 
@@ -67,6 +69,12 @@ def segments_of(raw: bytes) -> list[Segment]:
         pane, lo, _, rows, crc, offset, length, _ = _ENTRY.unpack_from(raw, _HEADER_BYTES + index * _ENTRY.size)
         found.append(Segment(pane, lo, rows, crc, offset, length))
     return found
+
+
+def head_crc(raw: Any) -> int:
+    """The CRC32C that stands in a block's head: no two blocks of an epoch have the same head."""
+    (crc,) = _HEAD_CRC.unpack_from(raw, _HEAD_CRC_AT)
+    return int(crc)
 
 
 def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:

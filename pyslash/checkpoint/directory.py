@@ -71,11 +71,7 @@ class BlockDirectory:
             CorruptBlockError: of another length or checksum.
             CheckpointError: missing, or cannot be read.
         """
-        try:
-            with self._files.open_input_file(f"{self._root}/{file.name}") as stream:
-                data = stream.read_buffer(stream.size())
-        except (pa.ArrowException, OSError) as error:
-            raise CheckpointError(f"{self.location}/{file.name} cannot be read: {error}") from None
+        data = self.content(file.name)
         if data.size != file.bytes or crc32c(data) != file.crc:
             raise CorruptBlockError(
                 f"{self.location}/{file.name} has {data.size} bytes of CRC32C {crc32c(data):08x}, its manifest says "
@@ -83,10 +79,29 @@ class BlockDirectory:
             )
         return data
 
+    def content(self, name: str) -> pa.Buffer:
+        """The bytes of a file as they are.
+
+        Raises:
+            CheckpointError: missing, or cannot be read.
+        """
+        try:
+            with self._files.open_input_file(f"{self._root}/{name}") as stream:
+                return stream.read_buffer(stream.size())
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(f"{self.location}/{name} cannot be read: {error}") from None
+
     def names(self) -> set[str]:
-        """Every file that is there."""
+        """Every file that is there.
+
+        Raises:
+            CheckpointError: the folder cannot be listed.
+        """
         selector = fs.FileSelector(self._root, allow_not_found=True)
-        return {info.base_name for info in self._files.get_file_info(selector)}
+        try:
+            return {info.base_name for info in self._files.get_file_info(selector)}
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(f"{self.location} cannot be listed: {error}") from None
 
     def delete(self, names: set[str]) -> None:
         """Delete files; one that is gone is no error."""

@@ -10,6 +10,7 @@ from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype
 
 from pyslash.plan.aggregates import Aggregate, aggregate_of
 from pyslash.plan.catalyst import Catalyst, JavaObject, children, expr_id, items, name_of, references, walk
+from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 from pyslash.plan.window import TimeWindow, WindowedInput, windowed_input
@@ -79,6 +80,11 @@ class AggregationPlan:
             for i, target in enumerate(self._targets[1:])
         ]
         return StructType(fields)
+
+    @cached_property
+    def identity(self) -> PlanIdentity:
+        """What state of this query can be told by from state of another."""
+        return PlanIdentity(self.text, tuple(str(column.expression.sql()) for column in self.columns))
 
     def input_dataset(self) -> JavaObject:
         """The streaming Dataset of the input rows."""

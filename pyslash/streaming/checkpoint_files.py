@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -21,7 +23,7 @@ from pyslash.errors import StateLostError
 
 
 class CheckpointFiles(Protocol):
-    """The files of one folder, by their names."""
+    """The files of one folder, by their names. Every method may raise OSError: the file system cannot be reached."""
 
     def path(self, name: str) -> str:
         """Where a file is, for messages."""
@@ -107,21 +109,23 @@ class SparkFiles:
         return str(self._path(name))
 
     def names(self) -> list[str]:
-        found = (str(status.getPath().getName()) for status in self._files.list(self._root))
+        with _as_os_error():
+            found = [str(status.getPath().getName()) for status in self._files.list(self._root)]
         return [name for name in found if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
         path = self._path(name)
-        if not self._files.exists(path):
-            return None
-        stream = self._files.open(path)
-        try:
-            return bytes(self._streams.toByteArray(stream))
-        finally:
-            stream.close()
+        with _as_os_error():
+            if not self._files.exists(path):
+                return None
+            stream = self._files.open(path)
+            try:
+                return bytes(self._streams.toByteArray(stream))
+            finally:
+                stream.close()
 
     def create(self, name: str, content: bytes) -> None:
-        try:
+        with _as_os_error():
             stream = self._files.createAtomic(self._path(name), False)
             try:
                 stream.write(bytearray(content))
@@ -129,17 +133,26 @@ class SparkFiles:
             except Exception:
                 stream.cancel()
                 raise
-        except Py4JJavaError as error:
-            if "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
-                raise FileExistsError(self.path(name)) from error
-            raise
 
     def delete(self, name: str) -> None:
-        if self._files.exists(self._path(name)):
-            self._files.delete(self._path(name))
+        with _as_os_error():
+            if self._files.exists(self._path(name)):
+                self._files.delete(self._path(name))
 
     def _path(self, name: str) -> Any:
         return self._path_class(self._root, name)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """The JVM's exceptions as Python's own."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        if "FileAlreadyExistsException" in str(cause.getClass().getName()):
+            raise FileExistsError(str(cause.getMessage())) from error
+        raise OSError(str(cause)) from error
 
 
 def _file_manager(jvm: Any) -> Any:

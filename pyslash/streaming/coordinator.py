@@ -14,6 +14,7 @@ from pyslash.agent.client import AgentClient, CommitReply, Described
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.agent.token import query_token
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import (
     AgentError,
@@ -102,16 +103,16 @@ class Coordinator:
         for agent in agents:
             self._client(agent)
 
-    def repair(self, newest: Manifest, before: Manifest | None) -> Repair | str:
+    def repair(self, newest: Manifest, before: Manifest | None, first_pane: int) -> Repair | str:
         """Find the state as of a manifest in the agents' memory, and have standbys take over what is lost; or why not.
 
-        Nothing has changed anywhere if there is no repair.
+        Panes before `first_pane` are needed no more. Nothing has changed anywhere if there is no repair.
 
         Raises:
             StateLostError: an agent was lost meanwhile.
         """
         self.meet(newest.agents)
-        repair = plan_repair(newest, before, self._describe())
+        repair = plan_repair(newest, before, first_pane, self._describe())
         if isinstance(repair, str):
             self.close()
             return repair
@@ -119,13 +120,15 @@ class Coordinator:
         for gone in [agent for agent in newest.agents if agent.incarnation not in wanted]:
             self._clients.pop(gone.incarnation).close()
             self._replaced.add(gone.incarnation)
-        offsets = _offsets(newest.blocks)
+        reported: dict[str, dict[int, int]] = {}
+        for incarnation, offset, head in newest.blocks:
+            _report(reported, incarnation, offset, head)
 
         def resume(client: AgentClient) -> CommitReply:
-            reply = client.resume(Resume(newest.epoch, self._plan, self._run))
+            reply = client.resume(Resume(newest.epoch, self._plan, self._run, first_pane))
             for source, standby in repair.promotions.items():
                 if standby == _name(client):
-                    lost = offsets.get(source, [])
+                    lost = _pairs(reported.get(source, {}))
                     reply = client.promote(Promote(newest.epoch, source, lost, self._plan, self._run))
             return reply
 
@@ -141,18 +144,18 @@ class Coordinator:
             ArenaFullError: a standby has no room.
             StateLostError: an agent is gone.
         """
-        self.meet([receipt.agent for receipt in receipts])
-        offsets = _offsets([(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in receipts])
+        reported = self._reported(receipts)
         chosen = choose_standbys(self.agents, self._standbys)
 
         def send(client: AgentClient) -> int:
             source = _name(client)
-            standby, own = chosen.get(source), offsets.get(source, [])
+            standby, own = chosen.get(source), reported.get(source, {})
             whole = standby != self._standbys.get(source)
             if standby is None or not (own or whole):
                 return 0
             to = self._clients[standby].descriptor.to_json()
-            request = Replicate(epoch, own, self._plan, self._run, to, transport, whole)
+            heads = list(own.values())
+            request = Replicate(epoch, list(own), self._plan, self._run, to, transport, whole, heads)
             return client.replicate(request, self._checkpoint_timeout)
 
         size = sum(self._each(send).values())
@@ -190,6 +193,9 @@ class Coordinator:
             SpillError: the agents have too little room, and cannot spill.
             StateLostError: there is no agent, or one is gone already.
         """
+        self._restored_epoch = epoch
+        if not state.files:
+            return
         if not agents:
             raise StateLostError("no executor is there to restore the query's state to; start one")
         for agent in agents:
@@ -205,7 +211,6 @@ class Coordinator:
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
         state.assign({file.name: holder for holder, files in given.items() for file in files})
-        self._restored_epoch = epoch
 
     def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
         """Have every agent write its blocks of the epoch to the checkpoint, all at the same time; the files.
@@ -214,17 +219,15 @@ class Coordinator:
             CheckpointError: a file cannot be written.
             StateLostError: an agent that has written blocks is gone.
         """
-        self.meet([receipt.agent for receipt in receipts])
-        offsets = _offsets([(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in receipts])
+        reported = self._reported(receipts)
 
         def write(client: AgentClient) -> BlockFile | None:
             holder = _name(client)
-            if holder not in offsets:
+            if holder not in reported:
                 return None
             name, snapshot = f"{epoch}-{self._run}-{holder}.arrow", state.wants_snapshot(holder)
-            request = Checkpoint(
-                epoch, offsets[holder], self._plan, self._run, state.directory.location, name, snapshot
-            )
+            offsets, heads = list(reported[holder]), list(reported[holder].values())
+            request = Checkpoint(epoch, offsets, self._plan, self._run, state.directory.location, name, snapshot, heads)
             written = client.checkpoint(request, self._checkpoint_timeout)
             return BlockFile(name, **written, holder=holder, snapshot=snapshot)
 
@@ -241,21 +244,25 @@ class Coordinator:
         Raises:
             StateLostError: an agent that holds state of the query is gone.
         """
-        offsets: dict[str, list[int]] = {}
+        reported: dict[str, dict[int, int]] = {}
         if manifest.epoch > self._restored_epoch:
             # Whose share a standby has taken over may live yet, and must not bring the same blocks in again.
             gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
             self.meet([agent for agent in manifest.agents if agent.incarnation not in gone])
-            offsets = _offsets([block for block in manifest.blocks if block[0] not in gone])
-        replies = self._each(
-            lambda client: client.commit(
-                manifest.epoch,
-                offsets.get(_name(client), []),
-                self._plan,
-                self._run,
-                [[source, offsets.get(source, [])] for source, to in self._standbys.items() if to == _name(client)],
-            )
-        )
+            for incarnation, offset, head in manifest.blocks:
+                if incarnation not in gone:
+                    _report(reported, incarnation, offset, head)
+
+        def commit(client: AgentClient) -> CommitReply:
+            blocks = reported.get(_name(client), {})
+            replicas = [
+                [source, _pairs(reported.get(source, {}))]
+                for source, standby in self._standbys.items()
+                if standby == _name(client)
+            ]
+            return client.commit(manifest.epoch, list(blocks), self._plan, self._run, list(blocks.values()), replicas)
+
+        replies = self._each(commit)
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
         self.used_bytes = sum(reply.used_bytes for reply in replies.values())
@@ -265,7 +272,7 @@ class Coordinator:
     def release(self, before_pane: int) -> None:
         """Panes below `before_pane` are needed no more."""
         if before_pane != self._released:
-            self._each(lambda client: client.release(before_pane))
+            self._each(lambda client: client.release(before_pane, self._run))
             self._released = before_pane
 
     @contextmanager
@@ -275,7 +282,7 @@ class Coordinator:
             yield
         except BaseException:
             try:
-                self._each(lambda client: client.discard(epoch))
+                self._each(lambda client: client.discard(epoch, self._run))
             except SlashError as error:
                 logger.warning("blocks of the failed epoch %d stay until the next commit: %s", epoch, error)
             raise
@@ -296,6 +303,14 @@ class Coordinator:
                 agent, self.query_id, self.token, timeout_seconds=self._timeout
             )
         return self._clients[agent.incarnation]
+
+    def _reported(self, receipts: list[Receipt]) -> dict[str, dict[int, int]]:
+        """The blocks of an epoch by their agents, which are known from now on."""
+        reported: dict[str, dict[int, int]] = {}
+        for receipt in receipts:
+            self._client(receipt.agent)
+            _report(reported, receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+        return reported
 
     def _blocks(self, incarnation: str, heads: list[bytes]) -> list[LiveBlock]:
         agent = self._clients[incarnation].descriptor
@@ -331,12 +346,22 @@ class Coordinator:
             ) from error
 
 
-def _offsets(blocks: list[tuple[str, int]]) -> dict[str, list[int]]:
-    """Offsets by their agent."""
-    found: dict[str, list[int]] = {}
-    for incarnation, offset in blocks:
-        found.setdefault(incarnation, []).append(offset)
-    return found
+def _pairs(blocks: dict[int, int]) -> list[list[int]]:
+    """[offset, CRC of the head] of each block."""
+    return [[offset, head] for offset, head in blocks.items()]
+
+
+def _report(reported: dict[str, dict[int, int]], incarnation: str, offset: int, head: int) -> None:
+    """Add a block to those that tasks have reported of an agent: offset -> CRC of the head.
+
+    Raises:
+        StateLostError: another block was reported in the same place: it has been freed in between.
+    """
+    if reported.setdefault(incarnation, {}).setdefault(offset, head) != head:
+        raise StateLostError(
+            f"two tasks of one epoch have reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
+            "Start the query again"
+        )
 
 
 def _name(client: AgentClient) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyslash.checkpoint.block_file import decode, encode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.checkpoint.replan import replanned
+from pyslash.plan.identity import PlanIdentity
 
 # An agent's files are replaced by a snapshot once they are this many and as large as its last snapshot: a restore then
 # reads at most about twice the live state, and a byte is written about twice.
@@ -18,6 +21,7 @@ class DurableState:
         self.directory = directory
         self.files = files
         self._obsolete: set[str] = set()
+        self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
 
     def wants_snapshot(self, holder: str) -> bool:
         """Whether the next file of this agent should hold all of its state."""
@@ -35,8 +39,26 @@ class DurableState:
 
     def logged(self, files: list[BlockFile]) -> None:
         """A manifest names these files now; the others go once Spark has logged its epoch."""
-        self._obsolete |= {file.name for file in self.files} - {file.name for file in files}
+        before = {file.name for file in self.files} | self._replanned
+        self._obsolete |= before - {file.name for file in files}
+        self._replanned.clear()
         self.files = files
+
+    def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: int, run: int) -> None:
+        """Rewrite the files for a query with other aggregates, one after the other; the old ones stay for now.
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file cannot be read or written, or is not what its manifest says.
+            PlanMismatchError: the state cannot become that of the new query.
+        """
+        written = []
+        for index, file in enumerate(self.files):
+            blocks = decode(self.directory.read(file), file.name)
+            data = encode(now.text, [replanned(block, before, now) for block in blocks if block.segments])
+            name = f"{epoch}-{run}-replanned-{index}.arrow"
+            written.append(replace(file, name=name, bytes=data.size, crc=self.directory.write(name, data)))
+        self._replanned = {file.name for file in self.files}
+        self.files = written
 
     def assign(self, holders: dict[str, str]) -> None:
         """Blocks of a file (by name) are held by this agent from now on."""
@@ -47,9 +69,18 @@ class DurableState:
         self.directory.delete(self._obsolete)
         self._obsolete.clear()
 
-    def sweep(self, named: set[str]) -> None:
-        """Delete what attempts without a manifest have left."""
-        self.directory.delete(self.directory.names() - named)
+    def sweep(self, named: set[str], run: int) -> None:
+        """Delete what runs before this one have left without a manifest.
+
+        To be called once this run has created a manifest: an earlier driver that was only slow can then create none
+        any more that would name one of these files. Files of later runs are none of this one's business.
+        """
+        self.directory.delete({name for name in self.directory.names() - named if _run_of(name) < run})
+
+
+def _run_of(name: str) -> int:
+    """The run that wrote a file: `<epoch>-<run>-<holder>.arrow`."""
+    return int(name.split("-", 2)[1])
 
 
 def shares(files: list[BlockFile], agents: list[str]) -> dict[str, list[BlockFile]]:

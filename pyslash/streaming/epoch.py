@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.share import EVERY_PANE
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
-from pyslash.errors import SlashError, StateLostError
+from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan import AggregationPlan
+from pyslash.plan.identity import differences
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.durable import DurableState
@@ -47,6 +50,8 @@ class _State:
     manifests: ManifestLog
     last: Manifest | None
     durable: DurableState | None
+    begun: int  # the first epoch of this run
+    swept: bool = False  # what earlier runs have left without a manifest is gone
 
 
 class EpochRunner:
@@ -61,7 +66,10 @@ class EpochRunner:
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
         self._state: _State | None = None
+        self._driver = uuid4().hex
+        self._run_held = 0
         self.phase = Phase.EMITTED
+        self._memory_failed = False  # when the state was last to be put together from it
         self._has_standby = True  # until it turns out otherwise, which is said once
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -76,16 +84,22 @@ class EpochRunner:
         while True:
             try:
                 return self._run(execution, batch, epoch, progress)
+            except (FencedError, PlanMismatchError):
+                raise
             except Exception as error:
-                if progress.recoveries == _MOST_RECOVERIES or not self._has_lost_agents():
+                if progress.recoveries == _MOST_RECOVERIES or not self._can_begin_again(error):
                     raise
                 logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
                 self.phase = advance(self.phase, Event.AGENT_LOST)
                 self._close()
                 progress.recoveries += 1
 
-    def _has_lost_agents(self) -> bool:
-        return self._conf.recovers and (self._state is None or bool(self._state.coordinator.lost_agents()))
+    def _can_begin_again(self, error: Exception) -> bool:
+        if not self._conf.recovers:
+            return False
+        if self._state is None or isinstance(error, LateManifestError):
+            return True
+        return bool(self._state.coordinator.lost_agents())
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
         state = self._state or self._begin(execution, epoch, progress)
@@ -96,8 +110,10 @@ class EpochRunner:
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
-        manifest = state.manifests.read(epoch, self.plan.text)
+        manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
+        if manifest is not None and self._conf.recovers and state.begun < epoch:
+            raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
         if manifest is None:
             manifest = self._update(execution, batch, epoch, state, progress)
         else:
@@ -138,8 +154,10 @@ class EpochRunner:
         manifests = ManifestLog(
             checkpoint_files(session, execution.checkpoint, MANIFESTS),
             checkpoint_files(session, execution.checkpoint, RUNS),
+            self._driver,
+            self._conf.plan_change,
         )
-        run = manifests.take_over() if self._conf.recovers else 0
+        run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
         coordinator = Coordinator(
             query_id.bytes,
             self.plan.text,
@@ -149,7 +167,8 @@ class EpochRunner:
             self._conf.checkpoint_timeout,
             (self._conf.spill_directory, self._conf.spill_bytes),
         )
-        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, self.plan.text)
+        identity = self.plan.identity
+        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, identity)
         durable = self._durable_state(execution, current, last)
         agents = []
         if self._conf.replicates or (durable is not None and durable.files):
@@ -157,12 +176,14 @@ class EpochRunner:
             agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
         newest = current or last
         if newest is not None:
-            before = manifests.read(newest.epoch - 1, self.plan.text)
-            self._bring_back(newest, before, durable, coordinator, agents, progress)
+            before = manifests.read(newest.epoch - 1, identity)
+            emitted_us = newest.watermark_us if current is None else newest.emitted_us
+            first_pane = first_live_pane(self.plan.window, emitted_us)
+            self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
         self._merging = Merging(self.plan, self._conf, coordinator)
-        self._state = _State(coordinator, manifests, last, durable)
+        self._state = _State(coordinator, manifests, last, durable, epoch)
         return self._state
 
     def _durable_state(
@@ -174,13 +195,16 @@ class EpochRunner:
         newest = current or last
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
         durable = DurableState(directory, newest.files if newest is not None else [])
-        durable.sweep({file.name for manifest in (current, last) if manifest is not None for file in manifest.files})
+        if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self.plan.identity:
+            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self.plan.identity)))
+            durable.replan(newest.identity, self.plan.identity, newest.epoch, self._run_held)
         return durable
 
     def _bring_back(
         self,
         newest: Manifest,
         before: Manifest | None,
+        first_pane: int,
         durable: DurableState | None,
         coordinator: Coordinator,
         agents: list[AgentDescriptor],
@@ -196,8 +220,12 @@ class EpochRunner:
                 "Set what it was before, or give the query a new checkpointLocation."
             )
         obstacle = f"epoch {newest.epoch} has no standbys"
-        if self._conf.replicates and newest.standbys:
-            repair = coordinator.repair(newest, before)
+        from_memory = self._conf.replicates and newest.standbys and newest.identity == self.plan.identity
+        if from_memory and not (self._memory_failed and durable is not None):
+            # Should an agent refuse what it ought to hold, the next attempt has the files.
+            self._memory_failed = True
+            repair = coordinator.repair(newest, before, first_pane)
+            self._memory_failed = False
             if isinstance(repair, Repair):
                 if durable is not None:
                     durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
@@ -210,10 +238,10 @@ class EpochRunner:
                 f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
                 "checkpointLocation, and a spark.slash.durability that outlives such a loss."
             )
-        if durable.files:
-            if self._conf.replicates:
-                logger.warning("the whole state is read from the checkpoint: %s", obstacle)
-            coordinator.restore(newest.epoch, durable, agents)
+        if durable.files and self._conf.replicates:
+            logger.warning("the whole state is read from the checkpoint: %s", obstacle)
+        coordinator.restore(newest.epoch, durable, agents)
+        self._memory_failed = False
         progress.restored_files = len(durable.files)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
@@ -227,7 +255,7 @@ class EpochRunner:
                     "Spark. Set spark.slash.mode=off for this query, or give it a new checkpointLocation."
                 )
             return None
-        last = manifests.read(done[-1], self.plan.text)
+        last = manifests.read(done[-1], self.plan.identity)
         if last is None or last.epoch != epoch - 1:
             raise StateLostError(
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
@@ -272,12 +300,17 @@ class EpochRunner:
         self.phase = advance(self.phase, Event.STORED)
         manifest = Manifest(
             epoch=epoch,
+            run=state.manifests.run,
             plan=self.plan.text,
+            columns=list(self.plan.identity.columns),
             emitted_us=emitted_us,
             watermark_us=watermark_us,
             rows=sum(receipt.head.rows for receipt in receipts),
             late_rows=sum(receipt.head.late_rows for receipt in receipts),
-            blocks=[(receipt.agent.incarnation, receipt.head.arena_offset) for receipt in written],
+            blocks=[
+                (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+                for receipt in written
+            ],
             agents=list(agents.values()),
             files=files,
             in_checkpoint=state.durable is not None,
@@ -287,6 +320,10 @@ class EpochRunner:
             state.manifests.create(manifest)
         if state.durable is not None:
             state.durable.logged(files)
+            if not state.swept:
+                previous = state.last.files if state.last is not None else []
+                state.durable.sweep({file.name for file in [*files, *previous]}, state.manifests.run)
+                state.swept = True
         self.phase = advance(self.phase, Event.LOGGED)
         return manifest
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from uuid import uuid4
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockFile
-from pyslash.errors import FencedError, PlanMismatchError, StateLostError
+from pyslash.checkpoint.replan import check
+from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
 FORMAT = 3
@@ -27,23 +32,31 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `blocks` are (agent incarnation, offset in that agent's arena); `agents` are the descriptors of every agent that
-    holds state of the query as of this epoch, so that a restarted query finds them again. `files` hold the whole state
-    as of this epoch, if it is `in_checkpoint`. `standbys` maps agents (incarnations) to those that have all of their
-    blocks as of this epoch in memory.
+    `plan` and `columns` are those of the query's `PlanIdentity`.
+    `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
+    its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
+    restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
+    `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
     """
 
     epoch: int
+    run: int
     plan: str
+    columns: list[str]
     emitted_us: int
     watermark_us: int
     rows: int
     late_rows: int
-    blocks: list[tuple[str, int]]
+    blocks: list[tuple[str, int, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
     in_checkpoint: bool = True
     standbys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> PlanIdentity:
+        """Of the query that wrote it."""
+        return PlanIdentity(self.plan, tuple(self.columns))
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
@@ -65,84 +78,161 @@ class Manifest:
         if words[2] != f"{zlib.crc32(body):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
         fields = json.loads(body)
-        fields["blocks"] = [(incarnation, offset) for incarnation, offset in fields["blocks"]]
+        fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
         fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)
 
 
 class ManifestLog:
-    """The manifests of one checkpoint."""
+    """The manifests of one checkpoint, as one driver writes them."""
 
-    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles) -> None:
+    def __init__(
+        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", plan_change: str = "refuse"
+    ) -> None:
+        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name.
+
+        `plan_change` is `spark.slash.plan.change`: which manifests `read` takes although they are of another query.
+        """
+        self._plan_change = plan_change
         self._files = files
         self._runs = runs
+        self._driver = (driver or uuid4().hex).encode()
         self.run = 0
 
     def epochs(self) -> list[int]:
-        """Epochs that have a manifest, ascending."""
-        return _numbers(self._files)
-
-    def take_over(self) -> int:
-        """Begin a run of the query, with a number above all before: whoever writes for an earlier one is fenced.
+        """Epochs that have a manifest, ascending.
 
         Raises:
-            FencedError: another driver begins at this very moment.
+            CheckpointError: the checkpoint cannot be reached.
+        """
+        return _numbers(self._files)
+
+    def take_over(self, held: int = 0) -> int:
+        """Begin a run of the query, with a number above all before: whoever writes for an earlier one is fenced.
+
+        `held` is the run that this driver has had so far, where it begins again.
+
+        Raises:
+            FencedError: another driver has taken the query over since, or begins at this very moment.
+            CheckpointError: the number cannot be written.
         """
         earlier = _numbers(self._runs)
-        run = max(earlier, default=0) + 1
+        run = max([held, *earlier]) + 1
+        if held and run > held + 1 and not self._is_own(run - 1):
+            raise _replaced(held, run - 1)
         try:
-            self._runs.create(str(run), b"")
+            self._create(self._runs, str(run), self._driver)
         except FileExistsError as error:
             raise FencedError(f"another driver has begun run {run} of this query; stop one of them") from error
-        for number in earlier:
-            self._runs.delete(str(number))
+        except CheckpointError:
+            newest = max(_numbers(self._runs), default=0)
+            if newest > run:  # and has deleted ours
+                raise _replaced(run, newest) from None
+            raise
+        with _reaching(self._runs.path("")):
+            for number in earlier:
+                self._runs.delete(str(number))
         self.run = run
         return run
 
-    def read(self, epoch: int, plan: str) -> Manifest | None:
+    def read(self, epoch: int, plan: PlanIdentity) -> Manifest | None:
         """The manifest of an epoch, or None.
 
         Raises:
             PlanMismatchError: it was written for another plan.
             StateLostError: it cannot be read.
         """
-        data = self._files.read(str(epoch))
+        path = self._files.path(str(epoch))
+        with _reaching(path):
+            data = self._files.read(str(epoch))
         if data is None:
             return None
-        path = self._files.path(str(epoch))
         manifest = Manifest.decode(data, path)
-        if manifest.plan != plan:
+        changed = differences(manifest.identity, plan)
+        if changed and not self._takes(manifest.identity, plan):
+            listed = "\n  ".join(changed)
             raise PlanMismatchError(
-                f"{path} was written for another query:\n{manifest.plan}but this query is\n{plan}"
-                "Use a new checkpointLocation for a query that has changed."
+                f"the query is not the one that {path} was written for:\n  {listed}\nIts state would not be that of "
+                "this query. Give a query that has changed a new checkpointLocation; or see spark.slash.plan.change, "
+                "for one that has other aggregates or is only written otherwise."
             )
         return manifest
+
+    def _takes(self, before: PlanIdentity, now: PlanIdentity) -> bool:
+        if self._plan_change == "aggregates" and self.run:
+            check(before, now)
+            return True
+        return self._plan_change != "refuse" and before.text == now.text
 
     def create(self, manifest: Manifest) -> None:
         """Write an epoch's manifest.
 
         Raises:
-            FencedError: another driver has taken the query over, or has written this epoch.
+            FencedError: another driver has taken the query over.
+            LateManifestError: one that this run has replaced has written the epoch.
+            CheckpointError: it cannot be written.
         """
         newest = max(_numbers(self._runs), default=0)
         if newest > self.run:
-            raise FencedError(
-                f"run {self.run} of the query was replaced by run {newest}, in another driver; stop this one"
-            )
+            raise _replaced(self.run, newest)
         try:
-            self._files.create(str(manifest.epoch), manifest.encode())
+            self._create(self._files, str(manifest.epoch), manifest.encode())
         except FileExistsError as error:
+            path = self._files.path(str(manifest.epoch))
+            if self.run and max(_numbers(self._runs), default=0) == self.run:
+                raise LateManifestError(f"{path} was written by a driver that run {self.run} has replaced") from error
             raise FencedError(
-                f"{self._files.path(str(manifest.epoch))} has been written since this query began the epoch: another "
-                "driver runs on the same checkpoint. Stop one of them, or give each its own checkpointLocation."
+                f"{path} has been written since this query began the epoch: another driver runs on the same "
+                "checkpoint. Stop one of them, or give each its own checkpointLocation."
             ) from error
+
+    def _is_own(self, run: int) -> bool:
+        """Whether this driver has begun the run, even where the write of its number seemed to fail."""
+        with _reaching(self._runs.path(str(run))):
+            return self._runs.read(str(run)) == self._driver
+
+    @staticmethod
+    def _create(files: CheckpointFiles, name: str, content: bytes) -> None:
+        """Create a file and look at it: a store may have torn it, or have none, and still report success."""
+        path = files.path(name)
+        with _reaching(path):
+            files.create(name, content)
+            found = files.read(name)
+            if found == content:
+                return
+            if found is not None and not content.startswith(found):
+                raise FileExistsError(path)  # ours was never there, and another driver's is by now
+            files.delete(name)
+        held = "nothing is there" if found is None else f"only {len(found)} bytes are there"
+        raise CheckpointError(
+            f"{path}, {len(content)} bytes, was written without an error, but {held}. The batch fails before its "
+            "commit; check the store that the checkpoint is on"
+        )
 
     def purge(self, epoch: int) -> None:
         """Delete the manifest that falls out of retention when `epoch` begins."""
         if epoch >= RETAINED:
-            self._files.delete(str(epoch - RETAINED))
+            with _reaching(self._files.path(str(epoch - RETAINED))):
+                self._files.delete(str(epoch - RETAINED))
 
 
 def _numbers(files: CheckpointFiles) -> list[int]:
-    return sorted(int(name) for name in files.names() if name.isdigit())
+    with _reaching(files.path("")):
+        return sorted(int(name) for name in files.names() if name.isdigit())
+
+
+def _replaced(run: int, newest: int) -> FencedError:
+    return FencedError(f"run {run} of the query was replaced by run {newest}, in another driver; stop this one")
+
+
+@contextmanager
+def _reaching(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} cannot be reached: {error}. Once the cause is gone the query can be started again"
+        ) from error

@@ -51,21 +51,25 @@ def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str
     return chosen
 
 
-def plan_repair(newest: Manifest, before: Manifest | None, described: Mapping[str, Described]) -> Repair | str:
+def plan_repair(
+    newest: Manifest, before: Manifest | None, first_pane: int, described: Mapping[str, Described]
+) -> Repair | str:
     """The repair of the state as of a manifest, or why there is none.
 
     Args:
         newest: the manifest.
         before: that of the epoch before it, if there is one.
+        first_pane: the first one (microseconds) that is still needed. A driver that was replaced may have gone on, and
+            released more.
         described: what each agent that answers holds.
     """
     epoch = newest.epoch
     earlier = {agent.incarnation for agent in before.agents} if before is not None else set()
-    sent = {incarnation for incarnation, _ in newest.blocks}
+    sent = {incarnation for incarnation, *_ in newest.blocks}
 
     def is_up_to_date(name: str) -> bool:
         held = described.get(name)
-        if held is None or held.ended:
+        if held is None or held.first_live_pane > first_pane:
             return False
         # The commit of the manifest's epoch may not have reached it yet; it will be repeated.
         return held.epoch == epoch or (held.epoch == epoch - 1 if name in earlier else not held.blocks)

@@ -9,12 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pyslash._native import crc32c
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.launch import AgentRequest, ensure
 from pyslash.agent.request import Checkpoint, Restore
 from pyslash.agent.token import query_token
-from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError
+from pyslash.checkpoint.block_file import head_crc
+from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 
 
@@ -81,6 +83,36 @@ def test_a_later_run_voids_what_is_held_and_fences_the_earlier(
         client.commit(2, [], PLAN, 1)
     with pytest.raises(FencedError):
         store(client, tmp_path, 2, [], run=1)
+    with pytest.raises(FencedError):
+        client.release(1 << 62, 1)
+    assert merged(agent, client.commit(1, [new.arena_offset], PLAN, 2).blocks, [10])
+
+
+def test_a_block_that_took_the_place_of_the_reported_one_is_refused(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    reported = write(agent, 0, [0], attempt=1)
+    assert client.discard(0) == 1  # a call of a failed update that comes late
+    other = write(agent, 0, [0], attempt=2)
+    assert other.arena_offset == reported.arena_offset
+    offsets, heads = [reported.arena_offset], [crc32c(b"the head of the first")]
+    with pytest.raises(InvalidRequestError, match="of attempt 2"):
+        client.checkpoint(Checkpoint(0, offsets, PLAN, 1, str(tmp_path), "0.arrow", False, heads), 20)
+    with pytest.raises(InvalidRequestError, match="of attempt 2"):
+        client.commit(0, offsets, PLAN, 1, heads)
+    actual = head_crc(attach(agent).view(other.arena_offset, other.head_length))
+    assert len(client.commit(0, offsets, PLAN, 1, [actual]).blocks) == 1
+
+
+def test_a_discard_that_comes_after_the_update_is_refused(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    store(client, tmp_path, 0, [write(agent, 0, [0]).arena_offset], run=2)
+    with pytest.raises(InvalidRequestError, match="update was over"):
+        client.discard(0, 2)
+    with pytest.raises(FencedError, match="run 1"):
+        client.discard(0, 1)
+    assert client.discard(0, 3) == 1  # a later run begins the epoch anew
 
 
 def test_a_changed_torn_or_missing_file_is_refused(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.agent.room import free_bytes
+from pyslash.agent.share import BEFORE_ALL_PANES
 from pyslash.agent.spill import FIRST_PLACE, default_directory
 from pyslash.agent.spill import write as write_to_disk
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
@@ -167,7 +168,7 @@ def test_room_is_refused_while_merges_may_read_and_to_an_earlier_run(
     fill(agent, client, 2)
     with pytest.raises(InvalidRequestError, match="epoch 1"):
         room(client, 1, 1, tmp_path)
-    client.resume(Resume(1, PLAN, 3))
+    client.resume(Resume(1, PLAN, 3, BEFORE_ALL_PANES))
     with pytest.raises(FencedError, match=r"run 2 .* run 3"):
         room(client, 2, 1, tmp_path, run=2)
 
@@ -215,7 +216,7 @@ def test_snapshots_and_replicas_hold_what_is_spilled(
     spill_all(client, 2, tmp_path)
     written = client.checkpoint(Checkpoint(2, [], PLAN, 0, str(tmp_path), "2.arrow", True), 20)
     client.replicate(Replicate(2, [], PLAN, 0, standby[0].to_json(), "auto", True), 20)
-    standby[1].commit(2, [], PLAN, 0, [[agent.incarnation, []]])
+    standby[1].commit(2, [], PLAN, 0, replicas=[[agent.incarnation, []]])
     assert spill_all(standby[1], 3, tmp_path) > 0  # a replica goes before anything else
     promoted = standby[1].promote(Promote(2, agent.incarnation, [], PLAN, 0)).blocks
     assert len(spilled(promoted)) == 2

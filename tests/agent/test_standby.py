@@ -11,7 +11,8 @@ from pyslash.agent.client import AgentClient
 from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
-from pyslash.agent.share import EVERY_PANE
+from pyslash.agent.share import BEFORE_ALL_PANES, EVERY_PANE
+from pyslash.checkpoint.block_file import head_crc
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone
@@ -26,10 +27,15 @@ def replicate(
     return client.replicate(request, 20)
 
 
+def blocks_at(agent: AgentDescriptor, offsets: list[int]) -> list[list[int]]:
+    """[offset, CRC of the head] of blocks in an agent's arena."""
+    return [[offset, head_crc(attach(agent).view(offset, 192))] for offset in offsets]
+
+
 def commit(client: AgentClient, standby: Pair, epoch: int, offsets: list[int], run: int = 1) -> list[bytes]:
     """Commits the epoch in both agents; the live heads of the first."""
-    replica = [[client.descriptor.incarnation, offsets]]
-    standby[1].commit(epoch, [], PLAN, run, replica)
+    replica = [[client.descriptor.incarnation, blocks_at(client.descriptor, offsets)]]
+    standby[1].commit(epoch, [], PLAN, run, replicas=replica)
     return client.commit(epoch, offsets, PLAN, run).blocks
 
 
@@ -40,10 +46,10 @@ def epoch_of(agent: AgentDescriptor, client: AgentClient, standby: Pair, epoch: 
     return commit(client, standby, epoch, offsets)
 
 
-def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, offsets: list[int] | None = None) -> list[bytes]:
-    """What the standby holds once it has taken the agent's place; `offsets` are the agent's blocks of the epoch."""
-    standby[1].resume(Resume(epoch, PLAN, 2))
-    return standby[1].promote(Promote(epoch, agent.incarnation, offsets or [], PLAN, 2)).blocks
+def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, blocks: list[list[int]] | None = None) -> list[bytes]:
+    """What the standby holds once it has taken the agent's place; `blocks` are the agent's of the epoch."""
+    standby[1].resume(Resume(epoch, PLAN, 2, EVERY_PANE))
+    return standby[1].promote(Promote(epoch, agent.incarnation, blocks or [], PLAN, 2)).blocks
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
@@ -67,15 +73,15 @@ def test_a_replica_follows_every_epoch_folds_and_lets_go_of_dead_panes(
     for epoch in range(MAX_BLOCKS + 1):
         epoch_of(agent, client, standby, epoch, [0, 10])
     assert eventually(lambda: compactions(standby[1]) == 1)
-    client.release(10_000_000)
-    standby[1].release(10_000_000)
+    client.release(10_000_000, 1)
+    standby[1].release(10_000_000, 1)
     live = epoch_of(agent, client, standby, MAX_BLOCKS + 1, [20])
     figures = standby[1].stats()["queries"][QUERY.hex()]
     assert (figures["blocks"], figures["replica_blocks"]) == (0, 2)
     expected = merged(agent, live, [10, 20])
     assert len(expected) == 200
     assert merged(standby[0], promoted(agent, standby, MAX_BLOCKS + 1), [10, 20]) == expected
-    standby[1].release(30_000_000)
+    standby[1].release(30_000_000, 2)
     assert attach(standby[0]).blocks() == []
 
 
@@ -96,17 +102,32 @@ def test_an_epoch_that_was_given_up_is_not_promoted(agent: AgentDescriptor, clie
     assert len(attach(standby[0]).blocks()) == 1
 
 
-def test_a_repeated_attempt_replaces_what_the_failed_one_sent(
+def test_a_later_run_replaces_what_an_earlier_one_sent(
     agent: AgentDescriptor, client: AgentClient, standby: Pair
 ) -> None:
-    replicate(client, standby[0], 0, [write(agent, 0, [0]).arena_offset])
-    client.discard(0)
-    standby[1].discard(0)
-    again = write(agent, 0, [0, 10])
-    replicate(client, standby[0], 0, [again.arena_offset])
-    commit(client, standby, 0, [again.arena_offset])
-    assert len(attach(standby[0]).blocks()) == 1
-    assert len(merged(standby[0], promoted(agent, standby, 0), [0, 10])) == 200
+    epoch_of(agent, client, standby, 0, [0])
+    given_up = write(agent, 1, [0]).arena_offset
+    replicate(client, standby[0], 1, [given_up])
+    for one in (client, standby[1]):
+        one.resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
+    client.discard(1, 2)
+    again = write(agent, 1, [0, 10]).arena_offset
+    replicate(client, standby[0], 1, [again], run=2)
+    live = commit(client, standby, 1, [again], run=2)
+    assert len(attach(standby[0]).blocks()) == 2
+    assert merged(standby[0], promoted(agent, standby, 1), [0, 10]) == merged(agent, live, [0, 10])
+
+
+def test_another_attempt_s_block_in_the_same_place_is_not_promoted(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    offset = write(agent, 1, [0]).arena_offset
+    replicate(client, standby[0], 1, [offset])
+    [[_, head]] = blocks_at(agent, [offset])
+    with pytest.raises(InvalidRequestError, match="all blocks of epoch 1"):
+        promoted(agent, standby, 1, [[offset, head ^ 1]])
+    assert len(merged(standby[0], promoted(agent, standby, 1, [[offset, head]]), [0])) == 100
 
 
 def test_a_new_standby_gets_the_whole_share(
@@ -124,17 +145,17 @@ def test_a_commit_without_its_replica_is_refused_and_changes_nothing(
     agent: AgentDescriptor, client: AgentClient, standby: Pair
 ) -> None:
     epoch_of(agent, client, standby, 0, [0])
-    missing = [[agent.incarnation, [1 << 20]]]
+    missing = [[agent.incarnation, [[1 << 20, 7]]]]
     own = write(standby[0], 1, [0]).arena_offset
     with pytest.raises(InvalidRequestError, match="no replica"):
-        standby[1].commit(1, [own], PLAN, 1, missing)
+        standby[1].commit(1, [own], PLAN, 1, replicas=missing)
     assert standby[1].describe().epoch == 0
     with pytest.raises(InvalidRequestError, match="no replica"):
-        standby[1].promote(Promote(3, agent.incarnation, [64], PLAN, 1))
+        standby[1].promote(Promote(3, agent.incarnation, [[64, 7]], PLAN, 1))
 
 
 def test_bytes_that_did_not_arrive_are_not_sealed(agent: AgentDescriptor, standby: Pair) -> None:
-    place = standby[1].act("reserve", Reserve(0, agent.incarnation, [[0, 4096]], PLAN, 1, True))["offsets"][0]
+    place = standby[1].act("reserve", Reserve(0, agent.incarnation, [[0, 4096, 7]], PLAN, 1, True))["offsets"][0]
     standby[1].write(place, bytes(4096))
     with pytest.raises(CorruptBlockError):
         standby[1].act("seal", Seal(0, agent.incarnation, PLAN, 1))
@@ -147,13 +168,13 @@ def test_a_single_flipped_bit_of_a_segment_is_not_sealed(
     replicate(client, standby[0], 0, [head.arena_offset])
     [(place, length, *_)] = attach(standby[0]).blocks()
     whole = bytearray(attach(standby[0]).view(place, length))
-    standby[1].discard(0)
-    standby[1].act("reserve", Reserve(0, agent.incarnation, [[head.arena_offset, length]], PLAN, 1, True))
+    standby[1].resume(Resume(5, PLAN, 2, BEFORE_ALL_PANES))  # as of another epoch: lets go of what was on its way
+    standby[1].act("reserve", Reserve(0, agent.incarnation, [[head.arena_offset, length, 7]], PLAN, 2, True))
     assert [entry[0] for entry in attach(standby[0]).blocks()] == [place]
     whole[-100] ^= 1
     standby[1].write(place, whole)
     with pytest.raises(CorruptBlockError, match="segment"):
-        standby[1].act("seal", Seal(0, agent.incarnation, PLAN, 1))
+        standby[1].act("seal", Seal(0, agent.incarnation, PLAN, 2))
 
 
 def test_a_standby_without_room_keeps_nothing_and_says_so(
@@ -170,7 +191,7 @@ def test_an_earlier_run_is_fenced_and_a_later_one_that_restores_forgets_replicas
     agent: AgentDescriptor, client: AgentClient, standby: Pair
 ) -> None:
     epoch_of(agent, client, standby, 0, [0])
-    standby[1].resume(Resume(0, PLAN, 2))
+    standby[1].resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
     with pytest.raises(FencedError, match=r"run 1 .* run 2"):
         replicate(client, standby[0], 1, [write(agent, 1, [0]).arena_offset])
     standby[1].commit(1, [], PLAN, 3)
@@ -180,10 +201,10 @@ def test_an_earlier_run_is_fenced_and_a_later_one_that_restores_forgets_replicas
 
 def test_a_resumed_agent_goes_on_with_what_it_holds(agent: AgentDescriptor, client: AgentClient) -> None:
     before = client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 1).blocks
-    assert client.resume(Resume(0, PLAN, 2)).blocks == before
+    assert client.resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES)).blocks == before
     assert client.commit(1, [write(agent, 1, [10]).arena_offset], PLAN, 2).blocks[:1] == before
     with pytest.raises(InvalidRequestError, match="epoch 1"):
-        client.resume(Resume(0, PLAN, 3))
+        client.resume(Resume(0, PLAN, 3, BEFORE_ALL_PANES))
 
 
 def test_calls_that_come_late_or_twice_change_nothing(
@@ -191,32 +212,34 @@ def test_calls_that_come_late_or_twice_change_nothing(
 ) -> None:
     epoch_of(agent, client, standby, 0, [0])
     offset = write(agent, 1, [10]).arena_offset
+    block = blocks_at(agent, [offset])
     late = Replicate(1, [offset], PLAN, 1, standby[0].to_json(), "auto", False)
     client.replicate(late, 20)
     for epoch in (0, 1):
         with pytest.raises(InvalidRequestError, match="here already"):
-            standby[1].act("reserve", Reserve(epoch, agent.incarnation, [[64, 64]], PLAN, 1, True))
+            standby[1].act("reserve", Reserve(epoch, agent.incarnation, [[64, 64, 7]], PLAN, 1, True))
     standby[1].act("seal", Seal(1, agent.incarnation, PLAN, 1))
     live = commit(client, standby, 1, [offset])
     with pytest.raises(InvalidRequestError):
         standby[1].act("seal", Seal(1, agent.incarnation, PLAN, 1))
     with pytest.raises(InvalidRequestError):
         client.replicate(late, 20)
-    heads = promoted(agent, standby, 1, [offset])
+    heads = promoted(agent, standby, 1, block)
     expected = merged(agent, live, [0, 10])
     assert merged(standby[0], heads, [0, 10]) == expected
-    standby[1].resume(Resume(1, PLAN, 2))
-    assert merged(standby[0], promoted(agent, standby, 1, [offset]), [0, 10]) == expected
+    standby[1].resume(Resume(1, PLAN, 2, BEFORE_ALL_PANES))
+    assert merged(standby[0], promoted(agent, standby, 1, block), [0, 10]) == expected
     standby[1].commit(2, [], PLAN, 2)
     with pytest.raises(InvalidRequestError, match="epoch 2 has been committed"):
         promoted(agent, standby, 1)
 
 
-def test_an_agent_says_that_it_has_let_go_of_an_ended_query(agent: AgentDescriptor, client: AgentClient) -> None:
+def test_an_agent_does_not_go_on_without_panes_that_are_needed(agent: AgentDescriptor, client: AgentClient) -> None:
     client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN)
-    assert not client.describe().ended
     client.release(EVERY_PANE)
-    assert client.describe().ended
+    assert client.describe().first_live_pane == EVERY_PANE
+    with pytest.raises(InvalidRequestError, match="released"):
+        client.resume(Resume(0, PLAN, 1, 0))
 
 
 def test_a_drop_frees_replicas(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:

@@ -13,7 +13,7 @@ from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import CorruptBlockError
 from tests.agent.blocks import PLAN, QUERY, rows
 
-FILE_BYTES = 4096
+FILE_BYTES = BLOCK_BYTES = 4096
 
 
 def block(keys: int) -> memoryview:
@@ -60,6 +60,27 @@ def test_every_single_bit_flip_of_a_4_kib_file_is_refused(tmp_path: object) -> N
             os.pwrite(handle, bytes([was]), at)
     finally:
         os.close(handle)
+    assert refused == 32_768
+
+
+def test_every_single_bit_flip_of_a_4_kib_block_is_refused() -> None:
+    source = next(bytes(found) for keys in range(1, 300) if len(found := block(keys)) == BLOCK_BYTES)
+    plan, refused = _native.Plan(PLAN), 0
+
+    def read(data: bytearray) -> None:
+        """What an agent does that commits a block, and a merge that reads it."""
+        head = _native.Head(data)
+        merger = _native.Merger(plan, [0])
+        for offset, length in head.ranges(-(1 << 62), 1 << 62, 0, 1 << 32):
+            merger.add(head, offset, bytes(data[offset : offset + length]))
+
+    read(bytearray(source))
+    for bit in range(8 * BLOCK_BYTES):
+        changed = bytearray(source)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptBlockError):
+            read(changed)
+        refused += 1
     assert refused == 32_768
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
+from pyslash import cli
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
@@ -144,3 +145,4 @@ def test_files_of_dead_windows_are_deleted(stream: Stream) -> None:
     assert start(stream, rows).awaitTermination(120)
     names = {path.name for path in (stream.folder / "checkpoint" / "slash" / "blocks").glob("*.arrow")}
     assert 0 < len(names) < 7
+    assert cli.main(["state", "verify", str(stream.folder / "checkpoint")]) == 0

@@ -21,8 +21,21 @@ def agent(name: str, host: str = "a") -> AgentDescriptor:
 
 
 def manifest(epoch: int, names: list[str], standbys: dict[str, str], wrote: list[str]) -> Manifest:
-    blocks = [(name, 64) for name in wrote]
-    return Manifest(epoch, "plan", 0, 0, 0, 0, blocks, [agent(name) for name in names], [], False, standbys)
+    return Manifest(
+        epoch=epoch,
+        run=1,
+        plan="plan",
+        columns=[],
+        emitted_us=0,
+        watermark_us=0,
+        rows=0,
+        late_rows=0,
+        blocks=[(name, 64, 0) for name in wrote],
+        agents=[agent(name) for name in names],
+        files=[],
+        in_checkpoint=False,
+        standbys=standbys,
+    )
 
 
 def holding(epoch: int, replicas: dict[str, int], promoted: dict[str, int] | None = None, run: int = 1) -> Described:
@@ -71,7 +84,7 @@ def worlds(draw: st.DrawFn) -> tuple[Manifest, Manifest, dict[str, Described]]:
 @given(worlds())
 def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifest, dict[str, Described]]) -> None:
     newest, before, described = world
-    repair = plan_repair(newest, before, described)
+    repair = plan_repair(newest, before, 0, described)
     if isinstance(repair, str):
         assert "lost" in repair
         return
@@ -89,7 +102,7 @@ def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifes
 def test_a_lost_agent_is_replaced_by_its_standby() -> None:
     one, two = NAMES[:2]
     newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
-    repair = plan_repair(newest, newest, {two: holding(EPOCH - 1, {one: EPOCH})})
+    repair = plan_repair(newest, newest, 0, {two: holding(EPOCH - 1, {one: EPOCH})})
     assert repair == Repair([agent(two)], {one: two}, {one: two}, {})
 
 
@@ -97,35 +110,35 @@ def test_one_that_was_replaced_and_lives_is_not_counted_again() -> None:
     one, two = NAMES[:2]
     newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {two: EPOCH}), two: holding(EPOCH, {}, {one: EPOCH})}
-    assert plan_repair(newest, newest, held) == Repair([agent(two)], {}, {one: two}, {})
+    assert plan_repair(newest, newest, 0, held) == Repair([agent(two)], {}, {one: two}, {})
 
 
 def test_two_that_have_replaced_each_other_are_told_apart_by_their_runs() -> None:
     one, two = NAMES[:2]
     newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {}, {two: EPOCH}, run=3), two: holding(EPOCH, {}, {one: EPOCH}, run=2)}
-    assert plan_repair(newest, newest, held) == Repair([agent(one)], {}, {two: one}, {})
+    assert plan_repair(newest, newest, 0, held) == Repair([agent(one)], {}, {two: one}, {})
 
 
 def test_a_replica_that_lacks_the_epoch_is_not_promoted() -> None:
     one, two = NAMES[:2]
     newest = manifest(EPOCH, [one, two], {one: two}, [one])
-    assert "has not all of its blocks" in str(plan_repair(newest, newest, {two: holding(EPOCH, {one: EPOCH - 1})}))
-    assert "had no standby" in str(plan_repair(newest, newest, {one: holding(EPOCH, {})}))
+    assert "has not all of its blocks" in str(plan_repair(newest, newest, 0, {two: holding(EPOCH, {one: EPOCH - 1})}))
+    assert "had no standby" in str(plan_repair(newest, newest, 0, {one: holding(EPOCH, {})}))
 
 
-def test_what_an_ended_query_has_let_go_of_is_lost() -> None:
+def test_one_that_has_released_what_is_needed_is_lost() -> None:
     one = NAMES[0]
     newest = manifest(EPOCH, [one], {}, [one])
     held = holding(EPOCH, {})
-    assert isinstance(plan_repair(newest, newest, {one: held}), Repair)
-    assert "is lost" in str(plan_repair(newest, newest, {one: replace(held, blocks=[], ended=True)}))
+    assert isinstance(plan_repair(newest, newest, 0, {one: held}), Repair)
+    assert "is lost" in str(plan_repair(newest, newest, 0, {one: replace(held, blocks=[], first_live_pane=1)}))
 
 
 def test_one_that_lost_its_memory_is_lost() -> None:
     one, two = NAMES[:2]
     newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one])
     for stale in (-1, EPOCH - 2):
-        repair = plan_repair(newest, newest, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
+        repair = plan_repair(newest, newest, 0, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
         assert isinstance(repair, Repair)
         assert repair.promotions == {one: two}

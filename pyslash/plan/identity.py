@@ -1,0 +1,125 @@
+"""What makes state of one query usable by another, and in what two queries differ, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that crosses into native code: the SQL of its expression, its native type, whether it can be null."""
+
+    sql: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Output:
+    """An aggregate: its function, the SQL of its input (`*`: none) and that one's type, and whether overflow raises."""
+
+    function: str
+    input: str
+    type: str
+    ansi: bool
+
+    @property
+    def sql(self) -> str:
+        """As a user would write it."""
+        return f"{self.function}({self.input})"
+
+
+@dataclass(frozen=True)
+class PlanIdentity:
+    """A plan's text (docs/block-format.md), and the SQL of its input columns, which the text only numbers."""
+
+    text: str
+    columns: tuple[str, ...]
+
+    @cached_property
+    def window(self) -> tuple[int, int, int]:
+        """Size, slide, start offset: microseconds."""
+        ((size, slide, offset),) = self._lines("window")
+        return int(size), int(slide), int(offset)
+
+    @cached_property
+    def inputs(self) -> list[Input]:
+        """The input columns, in order."""
+        lines = self._lines("column")
+        return [Input(sql, kind, nullable == "1") for sql, (kind, nullable) in zip(self.columns, lines, strict=True)]
+
+    @cached_property
+    def keys(self) -> list[Input]:
+        """The columns that are keys, in order."""
+        return [self.inputs[int(index) - 1] for (index,) in self._lines("key")]
+
+    @cached_property
+    def aggregates(self) -> list[Output]:
+        """The aggregates, in order."""
+        found = []
+        for function, index, ansi in self._lines("aggregate"):
+            column = None if index == "-" else self.inputs[int(index) - 1]
+            found.append(Output(function, column.sql if column else "*", column.type if column else "", ansi == "1"))
+        return found
+
+    def _lines(self, record: str) -> list[list[str]]:
+        return [words[1:] for line in self.text.splitlines() if (words := line.split()) and words[0] == record]
+
+
+def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
+    """Each thing that is not the same, as one line; empty if the state of one is the state of the other."""
+    if before == now:
+        return []
+    found = []
+    if before.window != now.window:
+        found.append(f"the window: {_window(before)} -> {_window(now)}")
+    found += _keys(before, now)
+    found += _aggregates(before, now)
+    if not found:
+        listed = (" ".join(f"{one.sql} {_type(one)}" for one in plan.inputs) for plan in (before, now))
+        found.append("the input columns: {} -> {}".format(*listed))
+    return found
+
+
+def _keys(before: PlanIdentity, now: PlanIdentity) -> list[str]:
+    found = []
+    for index in range(max(len(before.keys), len(now.keys))):
+        old, new = _at(before.keys, index), _at(now.keys, index)
+        if old is None and new is not None:
+            found.append(f"a key added: {new.sql} ({_type(new)})")
+        elif new is None and old is not None:
+            found.append(f"a key dropped: {old.sql} ({_type(old)})")
+        elif old is not None and new is not None and old != new:
+            found.append(f"key {index + 1}: {old.sql} ({_type(old)}) -> {new.sql} ({_type(new)})")
+    return found
+
+
+def _aggregates(before: PlanIdentity, now: PlanIdentity) -> list[str]:
+    old, new = {one.sql: one for one in before.aggregates}, {one.sql: one for one in now.aggregates}
+    found = [f"an aggregate dropped: {sql}" for sql in old if sql not in new]
+    found += [f"an aggregate added: {sql}" for sql in new if sql not in old]
+    for sql in [sql for sql in old if sql in new]:
+        if old[sql].type != new[sql].type:
+            found.append(f"{sql}: over {old[sql].type} -> over {new[sql].type}")
+        if old[sql].ansi != new[sql].ansi:
+            rule = {True: "an error", False: "no error"}
+            found.append(f"{sql}, when it overflows: {rule[old[sql].ansi]} -> {rule[new[sql].ansi]}")
+    if not found and [*old] != [*new]:
+        found.append(f"the order of the aggregates: {', '.join(old)} -> {', '.join(new)}")
+    return found
+
+
+def _window(plan: PlanIdentity) -> str:
+    size, slide, offset = (timedelta(microseconds=us) for us in plan.window)
+    sliding = "" if size == slide else f" sliding by {slide}"
+    return f"{size}{sliding}" + (f" from {offset}" if offset else "")
+
+
+def _type(column: Input) -> str:
+    return f"{column.type}" if column.nullable else f"{column.type}, never null"
+
+
+def _at(columns: list[Input], index: int) -> Input | None:
+    return columns[index] if index < len(columns) else None

@@ -1,0 +1,75 @@
+"""A query's checkpoint as it lies there: read by pyarrow alone, while the query runs or not, and never written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from pyslash.checkpoint.block_file import StoredBlock, decode
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.errors import CheckpointError, StateLostError
+from pyslash.streaming.manifest import BLOCKS, MANIFESTS, Manifest
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """The two folders of a checkpoint."""
+
+    location: str
+    manifests: BlockDirectory
+    blocks: BlockDirectory
+
+    @classmethod
+    def at(cls, checkpoint: str) -> StoredState:
+        """Of a `checkpointLocation`: a path, or a URI that pyarrow or Hadoop knows.
+
+        Raises:
+            CheckpointError: no such file system.
+        """
+        location = (checkpoint if "://" in checkpoint else os.path.abspath(checkpoint.removeprefix("file:"))).rstrip(
+            "/"
+        )
+        return cls(location, BlockDirectory(f"{location}/{MANIFESTS}"), BlockDirectory(f"{location}/{BLOCKS}"))
+
+    def epochs(self) -> list[int]:
+        """Epochs that have a manifest, ascending.
+
+        Raises:
+            CheckpointError: none, or the checkpoint cannot be reached.
+        """
+        found = sorted(int(name) for name in self.manifests.names() if name.isdigit())
+        if not found:
+            raise CheckpointError(
+                f"{self.location} holds no state of pyslash: {MANIFESTS} has no manifest. Name the checkpointLocation "
+                "of a query that has finished a batch on pyslash"
+            )
+        return found
+
+    def manifest(self, epoch: int | None = None) -> Manifest:
+        """An epoch's, or the newest.
+
+        Raises:
+            CheckpointError: there is none of that epoch, or it cannot be read.
+            StateLostError: it is not what was written.
+        """
+        known = self.epochs()
+        wanted = known[-1] if epoch is None else epoch
+        if wanted not in known:
+            raise CheckpointError(
+                f"{self.location} has no manifest of epoch {wanted}, only from {known[0]} to {known[-1]}"
+            )
+        return Manifest.decode(self.manifests.content(str(wanted)).to_pybytes(), f"{self.manifests.location}/{wanted}")
+
+    def read(self, manifest: Manifest) -> list[tuple[BlockFile, list[StoredBlock]]]:
+        """The files of an epoch with their blocks, every checksum of them checked.
+
+        Raises:
+            StateLostError: the epoch was not written to the checkpoint.
+            CheckpointError, CorruptBlockError: a file is gone, or not what was written.
+        """
+        if manifest.blocks and not manifest.files:
+            raise StateLostError(
+                f"epoch {manifest.epoch} names no files: its query keeps its state in memory alone "
+                "(spark.slash.durability)"
+            )
+        return [(file, decode(self.blocks.read(file), file.name)) for file in manifest.files]

@@ -1,0 +1,24 @@
+"""`python -m tests.model NUMBER [DURABILITY]`: one schedule, step by step."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.model.schedule import Schedule
+from tests.model.spark import Query, violation
+
+
+def show(query: Query) -> None:
+    print("\n".join(query.world.trace))
+
+
+def main(number: int, durability: str = "checkpoint") -> int:
+    schedule = Schedule.numbered(number)
+    print(schedule)
+    found = violation(schedule, show, durability)
+    print(f"violation: {found}" if found else "every promise held")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), *sys.argv[2:]))

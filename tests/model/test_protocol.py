@@ -1,0 +1,113 @@
+"""The epoch protocol under thousands of schedules, and under schedules with a protection taken away.
+
+`PYSLASH_SCHEDULES` sets how many, `PYSLASH_FIRST_SCHEDULE` where they start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import pytest
+
+from tests.model.schedule import Fault, Kind, Schedule
+from tests.model.spark import Query, violation
+from tests.model.unsafe import (
+    with_manifests_overwritten,
+    without_attempt_filtering,
+    without_checksums,
+    without_fencing,
+)
+
+SCHEDULES = int(os.environ.get("PYSLASH_SCHEDULES", "1000"))
+FIRST = int(os.environ.get("PYSLASH_FIRST_SCHEDULE", "0"))
+_MOST_TRIED = 1000
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Thousands of recoveries are no news here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.timeout(60 + SCHEDULES)
+@pytest.mark.parametrize("durability", ["checkpoint", "both", "replica"])
+def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixture[str], durability: str) -> None:
+    struck: Counter[Kind] = Counter()
+    epochs = rows = 0
+
+    def count(query: Query) -> None:
+        nonlocal epochs, rows
+        struck.update(query.world.struck)
+        epochs += len(query.sink)
+        rows += sum(map(len, query.sink.values()))
+
+    ran = 0
+    for number in range(FIRST, FIRST + SCHEDULES):
+        schedule = Schedule.numbered(number)
+        if violation(schedule, count, durability) is not None:
+            pytest.fail(_told(schedule, durability))
+        ran += 1
+    with capsys.disabled():
+        print(f"\n{durability}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows", end=": ")
+        print("none lost, doubled or wrong")
+    assert ran == SCHEDULES
+    if SCHEDULES >= 1000 and durability != "replica":  # that one reads and writes no files
+        assert all(struck[kind] > SCHEDULES // 100 for kind in Kind), struck
+
+
+def test_a_schedule_is_the_same_run_each_time() -> None:
+    traces: list[list[str]] = []
+    for _ in range(2):
+        violation(Schedule.numbered(7), lambda query: traces.append(query.world.trace))
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 20
+
+
+@pytest.mark.parametrize("number", [5, 46])
+def test_a_discard_may_come_at_any_time(number: int) -> None:
+    failing = Schedule(number, (Fault(Kind.JOB_FAILS, 3),))
+    calls: list[str] = []
+    violation(failing, lambda query: calls.extend(line for line in query.world.trace if " calls " in line))
+    discards = [index for index, line in enumerate(calls) if "calls discard" in line]
+    assert discards
+    for index in discards:
+        late = replace(failing, faults=(*failing.faults, Fault(Kind.DELAYED, index)))
+        assert violation(late) is None
+
+
+@pytest.mark.parametrize(
+    ("unsafe", "kinds"),
+    [
+        (without_fencing, tuple(Kind)),
+        (with_manifests_overwritten, (Kind.SECOND_DRIVER, Kind.AGENT_DIES)),
+        (without_checksums, (Kind.LINK_FLIPPED, Kind.FILE_FLIPPED, Kind.AGENTS_DIE)),
+        (without_attempt_filtering, tuple(Kind)),
+    ],
+)
+def test_without_a_protection_the_model_finds_wrong_rows(
+    unsafe: Callable[[], AbstractContextManager[None]], kinds: tuple[Kind, ...]
+) -> None:
+    def breaks(schedule: Schedule) -> bool:
+        with unsafe():
+            return " emits " in str(violation(schedule))
+
+    found = next(schedule for schedule in _numbered(_MOST_TRIED, kinds) if breaks(schedule))
+    assert violation(found) is None  # with the protection, the same faults do nothing
+
+
+def _numbered(count: int, kinds: tuple[Kind, ...]) -> Iterator[Schedule]:
+    return (Schedule.numbered(number, kinds) for number in range(count))
+
+
+def _told(schedule: Schedule, durability: str) -> str:
+    """The violation with only those faults that it takes."""
+    smallest = schedule.shrunk(lambda fewer: violation(fewer, durability=durability) is not None)
+    broken = violation(smallest, durability=durability)
+    return f"schedule {schedule.number} as {smallest}:\n{broken}\n" + "\n".join(getattr(broken, "__notes__", []))

@@ -1,0 +1,123 @@
+"""Switches that take a protection away. They exist for the tests of the model alone: no configuration reaches them.
+
+A model that finds nothing under such a switch would not have found the bug that the protection is against.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from pyslash import _native
+from pyslash.agent.request import Commit
+from pyslash.agent.state import AgentState
+from pyslash.checkpoint import block_file
+from pyslash.checkpoint.block_file import Segment, StoredBlock
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.streaming.manifest import Manifest, ManifestLog
+from pyslash.tasks import merge
+
+_PUBLISHED = 2
+_HEAD_CRC_AT, _ENTRIES_AT, _ENTRY_BYTES, _ENTRY_CRC_AT = 128, 192, 48, 20
+_CRC = struct.Struct("<I")
+
+
+@contextmanager
+def without_fencing() -> Iterator[None]:
+    """Every driver takes itself for the first run: nobody is older than anybody."""
+
+    def take_over(log: ManifestLog, held: int = 0) -> int:
+        log.run = 1
+        return 1
+
+    with patch.object(ManifestLog, "take_over", take_over):
+        yield
+
+
+@contextmanager
+def with_manifests_overwritten() -> Iterator[None]:
+    """A driver that was replaced may still write manifests, over those of the newer one."""
+
+    def create(log: ManifestLog, manifest: Manifest) -> None:
+        log._files.delete(str(manifest.epoch))
+        log._files.create(str(manifest.epoch), manifest.encode())
+
+    with patch.object(ManifestLog, "create", create):
+        yield
+
+
+@contextmanager
+def without_attempt_filtering() -> Iterator[None]:
+    """Agents commit whatever was published for the epoch, by whichever attempt."""
+    real = AgentState.commit
+
+    def commit(state: AgentState, query: bytes, request: Commit) -> Any:
+        held = state.queries.get(query)
+        if held is not None and held.epoch == request.epoch:
+            return real(state, query, replace(request, offsets=list(held.offsets)))
+        published = {
+            offset
+            for offset, _, status, _, owner, epoch in state.arena.blocks()
+            if (status, owner, epoch) == (_PUBLISHED, query, request.epoch)
+        }
+        return real(state, query, replace(request, offsets=sorted(published | set(request.offsets))))
+
+    with patch.object(AgentState, "commit", commit):
+        yield
+
+
+@contextmanager
+def without_checksums() -> Iterator[None]:
+    """Bytes are taken as they come: every checksum is first made to agree with them."""
+
+    def read(directory: BlockDirectory, file: BlockFile) -> pa.Buffer:
+        with directory._files.open_input_file(f"{directory._root}/{file.name}") as stream:
+            return stream.read_buffer(stream.size())
+
+    def checked(head: bytes, column: pa.Array, name: str) -> StoredBlock:
+        buffers = [value.as_buffer() for value in column]
+        raw = _believing(head, dict(enumerate(buffers)))
+        return StoredBlock(raw, list(zip(block_file.segments_of(raw), buffers, strict=True)))
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(BlockDirectory, "read", read))
+        stack.enter_context(patch.object(block_file, "_checked", checked))
+        stack.enter_context(patch.object(merge, "Merger", _BelievingMerger))
+        yield
+
+
+class _BelievingMerger:
+    def __init__(self, *arguments: Any) -> None:
+        self._merger = _native.Merger(*arguments)
+
+    def add(self, raw: bytes, offset: int, buffer: Any) -> None:
+        view = memoryview(buffer)
+        within = {
+            index: view[segment.offset - offset : segment.offset - offset + segment.length]
+            for index, segment in enumerate(block_file.segments_of(raw))
+            if _is_within(segment, offset, view.nbytes)
+        }
+        self._merger.add(_believing(raw, within), offset, buffer)
+
+    def next(self) -> Any:
+        return self._merger.next()
+
+
+def _is_within(segment: Segment, offset: int, size: int) -> bool:
+    return offset <= segment.offset and segment.offset + segment.length <= offset + size
+
+
+def _believing(raw: bytes, segments: dict[int, Any]) -> bytes:
+    """The head with the checksums that these segments have now, by their index."""
+    head = bytearray(raw)
+    for index, data in segments.items():
+        _CRC.pack_into(head, _ENTRIES_AT + index * _ENTRY_BYTES + _ENTRY_CRC_AT, _native.crc32c(data))
+    _CRC.pack_into(head, _HEAD_CRC_AT, 0)
+    _CRC.pack_into(head, _HEAD_CRC_AT, _native.crc32c(head))
+    return bytes(head)

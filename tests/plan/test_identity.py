@@ -1,0 +1,69 @@
+"""pyslash/plan/identity.py: in what two queries differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslash.plan.identity import PlanIdentity, differences
+
+LINES = [
+    "pyslash-plan 1",
+    "window 10000000 5000000 0",
+    "column int64 1",
+    "column int32 0",
+    "key 1",
+    "aggregate sum 2 1",
+    "aggregate count - 1",
+]
+COLUMNS = ("k", "v")
+
+
+def plan(lines: list[str] = LINES, columns: tuple[str, ...] = COLUMNS) -> PlanIdentity:
+    return PlanIdentity("\n".join(lines) + "\n", columns)
+
+
+def changed(old: str, *new: str) -> list[str]:
+    at = LINES.index(old)
+    return [*LINES[:at], *new, *LINES[at + 1 :]]
+
+
+def test_the_same_is_the_same() -> None:
+    assert differences(plan(), plan()) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (
+            plan(changed("window 10000000 5000000 0", "window 10000000 10000000 0")),
+            "0:00:10 sliding by 0:00:05 -> 0:00:10",
+        ),
+        (plan(changed("window 10000000 5000000 0", "window 10000000 5000000 1000000")), "from 0:00:01"),
+        (plan(changed("column int64 1", "column string 1")), "key 1: k (int64) -> k (string)"),
+        (plan(columns=("user", "v")), "key 1: k (int64) -> user (int64)"),
+        (plan(changed("key 1", "key 1", "key 2")), "a key added: v (int32, never null)"),
+        (plan(changed("key 1")), "a key dropped: k (int64)"),
+        (plan(changed("aggregate sum 2 1")), "an aggregate dropped: sum(v)"),
+        (plan(changed("aggregate sum 2 1", "aggregate sum 2 1", "aggregate max 2 1")), "an aggregate added: max(v)"),
+        (plan(changed("aggregate sum 2 1", "aggregate sum 2 0")), "sum(v), when it overflows: an error -> no error"),
+        (plan(changed("column int32 0", "column float64 0")), "sum(v): over int32 -> over float64"),
+        (
+            plan([*LINES[:-2], LINES[-1], LINES[-2]]),
+            "the order of the aggregates: sum(v), count(*) -> count(*), s",
+        ),
+        (
+            plan(changed("column int32 0", "column int32 1")),
+            "k int64 v int32, never null -> k int64 v int32",
+        ),
+    ],
+)
+def test_a_change_is_one_line(now: PlanIdentity, expected: str) -> None:
+    (line,) = differences(plan(), now)
+    assert expected in line
+
+
+def test_a_sum_of_another_column_is_another_sum() -> None:
+    assert differences(plan(), plan(columns=("k", "w"))) == [
+        "an aggregate dropped: sum(v)",
+        "an aggregate added: sum(w)",
+    ]

@@ -1,0 +1,58 @@
+"""Files of a query whose aggregates have changed: the old ones stay until a manifest names the new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyslash.checkpoint.block_file import decode
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.errors import PlanMismatchError
+from pyslash.plan.identity import PlanIdentity
+from pyslash.streaming.durable import DurableState
+from tests.state.conftest import PLAN, Written, written
+
+__all__ = ["written"]
+
+BEFORE = PlanIdentity(PLAN, ("k", "v"))
+NOW = PlanIdentity(PLAN.replace("aggregate sum 2 1\n", "aggregate sum 2 1\naggregate avg 2 1\n"), ("k", "v"))
+
+
+def durable(written: Written) -> DurableState:
+    directory = BlockDirectory(str(written.location / "slash" / "blocks"))
+    files = []
+    for path in written.files:
+        data = directory.content(path.name)
+        files.append(BlockFile(path.name, data.size, directory.write(path.name, data), 0, "a" * 32, False))
+    return DurableState(directory, files)
+
+
+def test_old_files_stay_until_a_manifest_names_the_new_ones(written: Written) -> None:
+    state = durable(written)
+    old = {path.name for path in written.files}
+    state.replan(BEFORE, NOW, 1, 2)
+    new = {file.name for file in state.files}
+    assert new.isdisjoint(old)
+    state.clean()  # the epoch before is logged: no word of the new files yet
+    assert state.directory.names() == old | new
+    state.logged(state.files)
+    state.clean()
+    assert state.directory.names() == new
+
+
+def test_files_are_those_of_the_new_query(written: Written) -> None:
+    state = durable(written)
+    state.replan(BEFORE, NOW, 1, 2)
+    for file in state.files:
+        data = state.directory.read(file)
+        assert all(NOW.text.encode() in block.head for block in decode(data, file.name))
+
+
+def test_state_that_cannot_be_carried_over_is_left_as_it_was(written: Written, tmp_path: Path) -> None:
+    state = durable(written)
+    other = PlanIdentity(PLAN.replace("aggregate sum", "aggregate max"), ("k", "v"))
+    before = state.files
+    with pytest.raises(PlanMismatchError, match="has a history"):
+        state.replan(BEFORE, other, 1, 2)
+    assert state.files == before

@@ -1,0 +1,192 @@
+"""Parquet read natively: where Spark's own rows come out of it, and where the reading is left to Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from tests.streaming.stream import seconds
+
+WINDOW = "10 seconds"
+Query = Callable[[DataFrame], DataFrame]
+
+
+def table(batch: int, rows: int = 400) -> pa.Table:
+    """Nulls in every column but the key."""
+    return pa.table(
+        {
+            "ts": pa.array(
+                [seconds(1000 + 10 * batch + i / rows * 10) if i % 17 else None for i in range(rows)],
+                pa.timestamp("us", "UTC"),
+            ),
+            "k": pa.array([i % 7 for i in range(rows)], pa.int64()),
+            "v": pa.array([i if i % 5 else None for i in range(rows)], pa.int32()),
+            "s": [f"name {i % 11}" if i % 3 else None for i in range(rows)],
+            "b": pa.array([i % 2 == 0 if i % 4 else None for i in range(rows)], pa.bool_()),
+            "d": pa.array([date(2024, 1, 1 + i % 20) if i % 6 else None for i in range(rows)], pa.date32()),
+            "x": pa.array([float(i) for i in range(rows)], pa.float64()),
+            "n": pa.array([Decimal(i) / 4 for i in range(rows)], pa.decimal128(9, 2)),
+        }
+    )
+
+
+def write(folder: Path, tables: list[pa.Table], **options: Any) -> Path:
+    """A file a batch, of several row groups."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, rows in enumerate(tables):
+        pq.write_table(rows, folder / f"{index}.parquet", row_group_size=64, **options)
+    return folder
+
+
+def stream(spark: SparkSession, folder: Path) -> DataFrame:
+    """One file a micro-batch, under a watermark."""
+    source = spark.readStream.schema(spark.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", 1)
+    return source.parquet(str(folder))
+
+
+def watermarked(rows: DataFrame) -> DataFrame:
+    """With the watermark that every query here has."""
+    return rows.withWatermark("ts", "1 second")
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """The aggregation of most tests."""
+    return rows.groupBy(F.window("ts", WINDOW), "k").agg(F.count("*"), F.sum("v"), F.max("s"))
+
+
+def run(df: DataFrame, checkpoint: Path, mode: str, ingest: str = "files") -> tuple[list[Any], list[Any], set[str]]:
+    """Rows, Spark's progress of the batches that had input, and the paths that were taken."""
+    spark = df.sparkSession
+    found: list[Any] = []
+    conf = {"spark.slash.mode": mode, "spark.slash.ingest": ingest}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    pyslash.enable(spark)
+    try:
+        writer = df.writeStream.foreachBatch(lambda rows, _: found.extend(rows.collect()))
+        query = writer.option("checkpointLocation", str(checkpoint / mode)).trigger(availableNow=True).start()
+        query.awaitTermination()
+    finally:
+        for name in conf:
+            spark.conf.unset(name)
+        pyslash.disable()
+    paths = {epoch["ingest"] for epoch in pyslash.progress(query)} if mode == "require" else set()
+    return sorted(found, key=str), [entry for entry in query.recentProgress if entry["numInputRows"]], paths
+
+
+QUERIES: dict[str, tuple[Query, str]] = {
+    "as it is": (lambda rows: counts(watermarked(rows)), "files"),
+    "renamed": (
+        lambda rows: counts(
+            watermarked(rows.select("ts", F.col("k").alias("was"), "v", "s")).withColumnRenamed("was", "k")
+        ),
+        "files",
+    ),
+    "filtered below the watermark": (
+        lambda rows: counts(
+            watermarked(rows.where("s <> 'name 4' and (v < 300 or b) and not (k = 3) and v is not null"))
+        ),
+        "files",
+    ),
+    "filtered above the watermark": (
+        lambda rows: counts(watermarked(rows).where("ts > timestamp '1970-01-01 00:16:45' and k in (1, 2, 5)")),
+        "files",
+    ),
+    "filtered by what a filter makes null": (
+        lambda rows: counts(watermarked(rows.where("not (v > 100 and b)"))),
+        "files",
+    ),
+    "filtered by a date": (lambda rows: counts(watermarked(rows.where("d >= date '2024-01-08'"))), "files"),
+    "filtered by a floating number": (lambda rows: counts(watermarked(rows.where("x > 20.5"))), "rows"),
+    "filtered by a function": (lambda rows: counts(watermarked(rows.where("length(s) > 6"))), "rows"),
+    "an expression in an aggregate": (
+        lambda rows: watermarked(rows).groupBy(F.window("ts", WINDOW)).agg(F.sum(F.col("v") * 2)),
+        "rows",
+    ),
+    "a decimal key and an average": (
+        lambda rows: (
+            watermarked(rows).groupBy(F.window("ts", WINDOW, "5 seconds"), "n", "d").agg(F.avg("x"), F.min("b"))
+        ),
+        "files",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    query, path = QUERIES[name]
+    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
+    expected, plain, _ = run(query(stream(spark, folder)), tmp_path, "off")
+    found, ours, paths = run(query(stream(spark, folder)), tmp_path, "require")
+    assert len(expected) > 1
+    assert found == expected
+    assert paths == {path}
+    assert [entry["numInputRows"] for entry in ours] == [entry["numInputRows"] for entry in plain]
+    for time in ("watermark", "max"):  # Spark's least time and mean take a null for 1970
+        assert [entry["eventTime"].get(time) for entry in ours] == [entry["eventTime"].get(time) for entry in plain]
+
+
+def old(rows: pa.Table) -> pa.Table:
+    """A time of before the Gregorian calendar."""
+    return rows.set_column(0, "ts", pa.array([datetime(1500, 1, 1, tzinfo=UTC)] * len(rows), pa.timestamp("us", "UTC")))
+
+
+FILES: dict[str, tuple[list[pa.Table], dict[str, Any], set[str]]] = {
+    "INT96": ([table(0), table(1), table(2)], {"use_deprecated_int96_timestamps": True}, {"files"}),
+    "dictionaries": ([table(0), table(1), table(2)], {"use_dictionary": ["s", "k"], "compression": "zstd"}, {"files"}),
+    "no dictionaries": ([table(0), table(1), table(2)], {"use_dictionary": False, "compression": "none"}, {"files"}),
+    "empty file": ([table(0), table(1).slice(0, 0), table(2)], {}, {"files"}),
+    "another order of columns": ([table(0), table(1).select(["s", "v", "k", "ts", "b", "d", "x", "n"])], {}, {"files"}),
+    "a column that is missing": ([table(0), table(1).drop_columns(["s"]), table(2)], {}, {"files", "rows"}),
+    "another type": (
+        [table(0), table(1).set_column(2, "v", table(1)["v"].cast(pa.int16())), table(2)],
+        {},
+        {"files", "rows"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_all_kinds(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    tables, options, paths = FILES[name]
+    folder = write(tmp_path / "in", tables, **options)
+    schema = spark.read.parquet(str(folder / "0.parquet")).schema
+    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+
+    def query() -> DataFrame:
+        return counts(watermarked(source.parquet(str(folder))))
+
+    expected, _, _ = run(query(), tmp_path, "off")
+    found, _, taken = run(query(), tmp_path, "require")
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == paths
+
+
+def test_small_batches_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [table(0), table(1)])
+    assert run(counts(watermarked(stream(spark, folder))), tmp_path, "require", ingest="auto")[2] == {"rows"}
+
+
+def test_times_before_1900_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [old(table(0)), table(1), table(2)])
+    schema = spark.read.parquet(str(folder)).schema
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
+    try:
+        source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        expected, _, _ = run(counts(watermarked(source)), tmp_path, "off")
+        found, _, taken = run(counts(watermarked(source)), tmp_path, "require")
+    finally:
+        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
+    assert found == expected
+    assert taken == {"rows"}

@@ -1,0 +1,116 @@
+"""Manifests and run numbers over a store that lies, and beside drivers that were replaced."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.plan.identity import PlanIdentity
+from pyslash.streaming.checkpoint_files import LocalFiles
+from pyslash.streaming.manifest import Manifest, ManifestLog
+
+PLAN = PlanIdentity(
+    "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
+)
+MANIFEST = Manifest(0, 1, PLAN.text, ["k", "v"], 0, 10, 3, 0, [("a" * 32, 64, 7)], [], [])
+
+
+class Faulty(LocalFiles):
+    """A folder whose next `create` does as it is told; afterwards it is sound."""
+
+    def __init__(self, folder: Path, fault: str = "") -> None:
+        super().__init__(folder)
+        self.fault = fault
+
+    def create(self, name: str, content: bytes) -> None:
+        fault, self.fault = self.fault, ""
+        if fault == "full":
+            raise OSError(errno.ENOSPC, "no space left")
+        if fault != "lost":
+            super().create(name, content[: len(content) // 2] if fault == "torn" else content)
+        if fault == "unacknowledged":
+            raise OSError(errno.EIO, "the connection was lost")
+
+
+def log(folder: Path, fault: str = "", run_fault: str = "") -> ManifestLog:
+    return ManifestLog(Faulty(folder / "manifests", fault), Faulty(folder / "runs", run_fault))
+
+
+@pytest.mark.parametrize("fault", ["full", "lost", "torn"])
+def test_a_manifest_that_is_not_there_whole_fails_the_batch_and_a_retry_works(tmp_path: Path, fault: str) -> None:
+    written = log(tmp_path, fault)
+    manifest = replace(MANIFEST, run=written.take_over())
+    with pytest.raises(CheckpointError):
+        written.create(manifest)
+    assert written.read(0, PLAN) is None
+    written.create(manifest)
+    assert written.read(0, PLAN) == manifest
+
+
+@pytest.mark.parametrize("fault", ["full", "lost", "torn"])
+def test_a_run_that_cannot_be_written_is_not_begun(tmp_path: Path, fault: str) -> None:
+    written = log(tmp_path, run_fault=fault)
+    with pytest.raises(CheckpointError):
+        written.take_over()
+    assert written.take_over() == 1
+
+
+def test_a_driver_that_was_replaced_neither_writes_nor_takes_over_again(tmp_path: Path) -> None:
+    older, newer = log(tmp_path), log(tmp_path)
+    held = older.take_over()
+    assert newer.take_over() == 2
+    with pytest.raises(FencedError, match=r"run 1 .* replaced by run 2"):
+        older.create(MANIFEST)
+    with pytest.raises(FencedError, match=r"run 1 .* replaced by run 2"):
+        older.take_over(held)
+    newer.create(MANIFEST)
+
+
+def test_a_driver_is_not_replaced_by_its_own_earlier_try(tmp_path: Path) -> None:
+    driver = log(tmp_path)
+    held = driver.take_over()
+    driver._runs.fault = "unacknowledged"
+    with pytest.raises(CheckpointError):
+        driver.take_over(held)
+    assert driver.take_over(held) == 3
+
+
+def test_the_manifest_of_a_driver_that_was_replaced_is_told_apart(tmp_path: Path) -> None:
+    older, newer = log(tmp_path), log(tmp_path)
+    older.take_over()
+    # The older one has seen no later run, then stands still; its manifest arrives after it was replaced.
+    newer.take_over()
+    Faulty(tmp_path / "manifests").create("0", MANIFEST.encode())
+    with pytest.raises(LateManifestError, match="run 2 has replaced"):
+        newer.create(replace(MANIFEST, run=2))
+
+
+def test_a_store_that_says_yes_while_another_driver_takes_the_name(tmp_path: Path) -> None:
+    class Overtaken(Faulty):
+        def create(self, name: str, content: bytes) -> None:
+            super().create(name, b"another driver's")
+
+    first = ManifestLog(Faulty(tmp_path / "manifests"), Overtaken(tmp_path / "runs"))
+    with pytest.raises(FencedError, match="another driver has begun run 1"):
+        first.take_over()
+    assert Faulty(tmp_path / "runs").read("1") == b"another driver's"
+
+
+def test_what_was_changed_is_no_manifest(tmp_path: Path) -> None:
+    encoded = MANIFEST.encode()
+    for at in range(len(encoded) - 1):
+        with pytest.raises(StateLostError):
+            Manifest.decode(encoded[:at] + bytes([encoded[at] ^ 1]) + encoded[at + 1 :], "0")
+    assert Manifest.decode(encoded, "0") == MANIFEST
+
+
+def test_a_manifest_of_another_query_is_refused_and_says_why(tmp_path: Path) -> None:
+    written = log(tmp_path)
+    written.take_over()
+    written.create(MANIFEST)
+    with pytest.raises(PlanMismatchError, match=r"dropped: sum\(v\)\n  an aggregate added: sum\(w\)\n"):
+        written.read(0, replace(PLAN, columns=("k", "w")))
