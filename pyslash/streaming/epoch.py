@@ -181,7 +181,7 @@ class EpochRunner:
             first_pane = first_live_pane(self.plan.window, emitted_us)
             self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
-        self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)
+        self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret, run)
         self._merging = Merging(self.plan, self._conf, coordinator)
         self._state = _State(coordinator, manifests, last, durable, epoch)
         return self._state

@@ -28,8 +28,10 @@ class Ingest:
     """Runs update jobs for one query, on the path that its configuration and its input ask for."""
 
     def __init__(
-        self, session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes
+        self, session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
     ) -> None:
+        """`run` numbers the query's recoveries."""
+        self._run = run
         self._plan = plan
         self._conf = conf
         self._query_id = query_id
@@ -106,6 +108,10 @@ class Ingest:
             arena_bytes=self._conf.arena_bytes,
             driver_host=execution.session.conf.get("spark.driver.host", None),
             start_timeout_seconds=self._conf.agent_start_timeout,
+            run=self._run,
+            spill_directory=self._conf.spill_directory,
+            spill_bytes=self._conf.spill_bytes,
+            room_timeout_seconds=self._conf.checkpoint_timeout,
         )
 
     def _row_bridge(self, session: SparkSession) -> RowBridge | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyslash import errors
+from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import SlashError
 from pyslash.tasks.receipt import receipt_bytes
 
@@ -37,13 +38,18 @@ class ArrowUpdate:
     driver_host: str | None = None
     runtime_dir: str | None = None
     start_timeout_seconds: float = 30
+    run: int = 0
+    spill_directory: str = ""
+    spill_bytes: int = 0
+    room_timeout_seconds: float = 120
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs in the executor.
 
         Raises:
             AgentStartError: the executor's agent could not be started.
-            ArenaFullError: no room for the block; nothing was written then.
+            ArenaFullError: no room for the block, even after the agent has spilled; nothing was written then.
+            SpillError: the agent could not make room.
         """
         yield pa.record_batch([pa.array([self.receipt(batches)], pa.binary())], names=["receipt"])
 
@@ -71,7 +77,21 @@ class ArrowUpdate:
             arena = _native.Arena.attach(handle, agent.incarnation_bytes)
         finally:
             os.close(handle)
-        return receipt_bytes(agent, accumulator.seal(arena, self.query, self.epoch, attempt))
+        try:
+            head = accumulator.seal(arena, self.query, self.epoch, attempt)
+        except errors.ArenaFullError as full:
+            self._make_room(agent, full.wanted_bytes)
+            head = accumulator.seal(arena, self.query, self.epoch, attempt)
+        return receipt_bytes(agent, head)
+
+    def _make_room(self, agent: AgentDescriptor, size: int) -> None:
+        from pyslash.agent.client import AgentClient
+        from pyslash.agent.request import Room
+        from pyslash.agent.token import query_token
+
+        room = Room(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
+        with AgentClient(agent, self.query, query_token(self.secret, self.query)) as client:
+            client.room(room, self.room_timeout_seconds)
 
 
 def slash_error(failure: Exception) -> SlashError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,9 @@ from pyslash.agent.share import BEFORE_ALL_PANES
 from pyslash.agent.spill import FIRST_PLACE, default_directory
 from pyslash.agent.spill import write as write_to_disk
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
-from tests.agent.blocks import OTHER_QUERY, PLAN, SECOND, attach, write
+from pyslash.tasks.arrow_update import ArrowUpdate
+from pyslash.tasks.receipt import Receipt
+from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, SECOND, attach, rows, write
 from tests.agent.conftest import MIB, Pair
 from tests.agent.test_compaction import compactions, eventually
 
@@ -110,6 +113,26 @@ def test_a_full_arena_takes_the_next_block_once_it_has_room(
         heads = client.commit(epoch, [write(agent, epoch, [10 * epoch], KEYS).arena_offset], PLAN).blocks
     assert sum(_native.Head(head).length for head in heads) > 8 * MIB
     assert read_all(client, heads, [0, 60, 240]) == [(pane, key, key) for pane in (0, 60, 240) for key in KEYS]
+
+
+def test_a_task_that_finds_the_arena_full_asks_for_room(
+    start: Callable[..., Pair], secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, client = start(arena_bytes=4 * MIB)
+    epoch = 0
+    while free_bytes(attach(agent))[1] > MIB:
+        heads = client.commit(epoch, [write(agent, epoch, [10 * epoch], KEYS).arena_offset], PLAN).blocks
+        epoch += 1
+    monkeypatch.setattr("pyslash.agent.launch.ensure_from_worker", lambda *_: agent)
+    update = ArrowUpdate(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB, spill_directory=str(tmp_path))
+    large = [rows([0], range(100_000))]
+    with pytest.raises(SpillError, match=r"spark\.slash\.spill\.maxBytes=0"):
+        update.receipt(large)
+    assert client.describe().blocks == heads
+    receipt = Receipt.parse(replace(update, spill_bytes=GIB).receipt(large))
+    heads = client.commit(epoch, [receipt.head.arena_offset], PLAN).blocks
+    assert spilled(heads)
+    assert read_all(client, heads, [10]) == [(10, key, key) for key in KEYS]
 
 
 def test_past_the_cap_the_error_has_the_numbers_and_nothing_is_lost(

@@ -37,8 +37,10 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.timeout(60 + SCHEDULES)
-@pytest.mark.parametrize("durability", ["checkpoint", "both", "replica"])
-def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixture[str], durability: str) -> None:
+@pytest.mark.parametrize(("durability", "schedules"), [("checkpoint", 1.0), ("both", 0.5), ("replica", 0.25)])
+def test_no_schedule_loses_doubles_or_changes_a_row(
+    capsys: pytest.CaptureFixture[str], durability: str, schedules: float
+) -> None:
     struck: Counter[Kind] = Counter()
     epochs = rows = 0
 
@@ -48,8 +50,8 @@ def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixtur
         epochs += len(query.sink)
         rows += sum(map(len, query.sink.values()))
 
-    ran = 0
-    for number in range(FIRST, FIRST + SCHEDULES):
+    ran, wanted = 0, round(schedules * SCHEDULES)
+    for number in range(FIRST, FIRST + wanted):
         schedule = Schedule.numbered(number)
         if violation(schedule, count, durability) is not None:
             pytest.fail(_told(schedule, durability))
@@ -57,9 +59,9 @@ def test_no_schedule_loses_doubles_or_changes_a_row(capsys: pytest.CaptureFixtur
     with capsys.disabled():
         print(f"\n{durability}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows", end=": ")
         print("none lost, doubled or wrong")
-    assert ran == SCHEDULES
-    if SCHEDULES >= 1000 and durability != "replica":  # that one reads and writes no files
-        assert all(struck[kind] > SCHEDULES // 100 for kind in Kind), struck
+    assert ran == wanted
+    if wanted >= 1000:
+        assert all(struck[kind] > wanted // 100 for kind in Kind), struck
 
 
 def test_a_schedule_is_the_same_run_each_time() -> None:
