@@ -86,6 +86,9 @@ class Coordinator:
             ArenaFullError: the agents have too little room.
             StateLostError: there is no agent, or one is gone already.
         """
+        if not state.files:
+            self._restored_epoch = epoch  # whoever had a part in it, nothing of it is left to be found
+            return
         if not agents:
             raise StateLostError("no executor is there to restore the query's state to; start one")
         for agent in agents:

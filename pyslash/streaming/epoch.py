@@ -193,10 +193,10 @@ class EpochRunner:
         if self._conf.plan_change == "aggregates" and newest.identity != self.plan.identity:
             logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self.plan.identity)))
             durable.replan(newest.identity, self.plan.identity, newest.epoch, self._run_held)
+        conf, agents = self._conf, []
         if newest.files:
-            conf = self._conf
             agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
-            coordinator.restore(newest.epoch, durable, agents)
+        coordinator.restore(newest.epoch, durable, agents)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(newest.files))
         return durable
 
