@@ -103,7 +103,7 @@ def _decimal(function: str, type_name: str, values: list[Decimal]) -> Decimal | 
     else:
         precision = min(38, precision + 10)
     result = total.quantize(Decimal(1).scaleb(-scale, _WIDE), context=_WIDE)
-    return result if abs(result.scaleb(scale, _WIDE)) < 10**precision else None
+    return result if _WIDE.abs(result.scaleb(scale, _WIDE)) < 10**precision else None
 
 
 def _order(value: Any) -> Any:
