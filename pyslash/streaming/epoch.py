@@ -18,7 +18,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
-from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
+from pyslash.errors import (
+    AgentTimeoutError,
+    AgentUnavailableError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    SlashError,
+    StaleIncarnationError,
+    StateLostError,
+)
 from pyslash.plan import AggregationPlan
 from pyslash.plan.identity import differences
 from pyslash.streaming.checkpoint_files import checkpoint_files
@@ -36,6 +45,7 @@ from pyslash.tasks.find_agents import find_agents
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
+_OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
 
 
 @dataclass
@@ -91,9 +101,15 @@ class EpochRunner:
     def _can_begin_again(self, error: Exception) -> bool:
         if self._conf.durability == "off":
             return False
-        if self._state is None or isinstance(error, LateManifestError):
+        if isinstance(error, LateManifestError):
             return True
-        return bool(self._state.coordinator.lost_agents())
+        if isinstance(error.__cause__, _OUT_OF_REACH):
+            return True  # even if that agent answers by now: what it has done of the call is not known
+        if self._state is not None:
+            return bool(self._state.coordinator.lost_agents())
+        # While the state was restored a job has failed: Spark knows why. What is wrong with a file or with the plan,
+        # however, is wrong at the next attempt too.
+        return not isinstance(error, SlashError)
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
         state = self._state or self._begin(execution, epoch)
