@@ -26,7 +26,7 @@ def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: s
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
     port, web = _free_port(), _free_port()
-    environment = {**os.environ, "SPARK_HOME": str(home)}
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, host: str, *arguments: str) -> None:

@@ -31,6 +31,8 @@ from tests.streaming.stream import Stream, seconds
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 WINDOW = ("10 seconds", "5 seconds")
+# These JVMs live for seconds: they compile little and their heaps are small.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BATCHES, ROWS, KEYS = 6, 1000, 50
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
 DEADLINE_SECONDS = 150
@@ -64,6 +66,9 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.files.maxPartitionBytes": "8k",  # several tasks a batch
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
@@ -74,6 +79,8 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
         "spark.slash.arena.size": "64m",
         **conf,
     }
+    # The driver's JVM takes its options from the command that starts it.
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{JAVA_OPTIONS}" pyspark-shell'
     builder = SparkSession.builder.master(master).appName("pyslash faults")
     for name, value in settings.items():
         builder = builder.config(name, value)
