@@ -34,6 +34,7 @@ WINDOW = ("10 seconds", "5 seconds")
 # These JVMs live for seconds: they compile little and their heaps are small.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BATCHES, ROWS, KEYS = 6, 1000, 50
+LATE, FIRST, LAST, DELAY = 900, 1000, 5000, 15  # event times in seconds
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
 DEADLINE_SECONDS = 150
 
@@ -45,18 +46,24 @@ def calls() -> list[Any]:
 
 def write_input(spark: SparkSession, folder: Path) -> Stream:
     """The rows of every round: windows stay open over several batches, some rows are late, and the last closes all."""
-    stream = Stream(spark, folder, SCHEMA, delay_seconds=15)
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
     for batch in range(BATCHES):
         late = [i % 97 == 0 and batch > 3 for i in range(ROWS)]
         table = {
-            "ts": [seconds(900 if late[i] else 1000 + 7 * batch + i / ROWS * 10) for i in range(ROWS)],
+            "ts": [seconds(LATE if late[i] else FIRST + 7 * batch + i / ROWS * 10) for i in range(ROWS)],
             "k": [i * 7 % KEYS for i in range(ROWS)],
             "s": [f"name {i % 11}" for i in range(ROWS)],
             "v": [batch * ROWS + i for i in range(ROWS)],
         }
         stream.add(pa.table(table, SCHEMA))
-    stream.add(pa.table({"ts": [seconds(5000)], "k": [0], "s": ["end"], "v": [0]}, SCHEMA))
+    stream.add(pa.table({"ts": [seconds(LAST)], "k": [0], "s": ["end"], "v": [0]}, SCHEMA))
     return stream
+
+
+def oracle(stream: Stream) -> DataFrame:
+    """Every window that the last row closes, of the rows that are not late, by one batch query."""
+    rows = stream.spark.read.parquet(str(stream.folder / "in")).where(F.unix_timestamp("ts") >= FIRST)
+    return rows.groupBy(F.window("ts", *WINDOW), "k").agg(*calls()).where(F.unix_timestamp("window.end") < LAST - DELAY)
 
 
 def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
@@ -169,7 +176,7 @@ def main(spec: dict[str, Any]) -> None:
     spark = session(spec["master"], spec["executors"], spec.get("conf", {}))
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
     tell({"started": spec["executors"], "executors": executors})
-    stream = Stream(spark, folder, SCHEMA, delay_seconds=15)
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
     arm = Arm()
     arm.install()
     for given in spec["rounds"]:

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import pyslash
 from tests.cluster.standalone import standalone_cluster
@@ -89,15 +88,13 @@ class Applications:
         path.write_text(json.dumps({**spec, "conf": conf}))
         command = [sys.executable, "-m", "tests.faults.application", str(path)]
         with (self.folder / "application.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=application.ROOT, stdout=log, stderr=log, start_new_session=True, env=os.environ
-            )
-            try:
-                return process.wait(timeout)
-            except subprocess.TimeoutExpired:
+            process = subprocess.Popen(command, cwd=application.ROOT, stdout=log, stderr=log, start_new_session=True)
+        try:
+            return process.wait(timeout)
+        finally:
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                raise
 
     def results(self) -> list[dict[str, Any]]:
         """The lines that the applications have written."""
@@ -122,6 +119,5 @@ class Applications:
 def applications(spark: SparkSession, cluster: str, tmp_path: Path) -> Applications:
     """Over rows of its own."""
     stream = application.write_input(spark, tmp_path)
-    oracle = stream.oracle(F.window("ts", *application.WINDOW), [F.col("k")], application.calls())
-    expected = [plain(row) for row in oracle.collect()]
+    expected = [plain(row) for row in application.oracle(stream).collect()]
     return Applications(spark, cluster, tmp_path, sum(len(batch) for batch in stream.batches), expected)
