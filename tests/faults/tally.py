@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 def plain(row: Any) -> Row:
     """A result row as JSON can hold it: the window by its start, bytes in hex."""
-    values = (value.hex() if isinstance(value, bytearray) else value for value in row[1:])
+    values = (value.hex() if isinstance(value, bytes | bytearray) else value for value in row[1:])
     return (row[0].start.timestamp(), *values)
 
 
