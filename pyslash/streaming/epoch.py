@@ -112,7 +112,7 @@ class EpochRunner:
         return not isinstance(error, SlashError)
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
-        state = self._state or self._begin(execution, epoch)
+        state = self._state or self._begin(execution, epoch, progress)
         window = self.plan.window
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
@@ -157,7 +157,7 @@ class EpochRunner:
             self._state.coordinator.close()
             self._state = None
 
-    def _begin(self, execution: BatchExecution, epoch: int) -> _State:
+    def _begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> _State:
         session: SparkSession = execution.session
         query_id = execution.query_id
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
@@ -180,7 +180,9 @@ class EpochRunner:
         durable = None
         if self._conf.durability != "off":
             directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-            durable = self._restore(session, directory, manifests.read(epoch, self.plan.identity), last, coordinator)
+            with progress.timed("restore"):
+                current = manifests.read(epoch, self.plan.identity)
+                durable = self._restore(session, directory, current, last, coordinator)
         elif last is not None:
             coordinator.reconnect(last.agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret)

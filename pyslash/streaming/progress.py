@@ -22,6 +22,7 @@ class EpochProgress:
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost.
+    `restore_ms`: to bring the state back from the checkpoint, at a start and at recoveries.
     """
 
     epoch: int
@@ -37,6 +38,7 @@ class EpochProgress:
     merged_by: str = ""
     replayed: bool = False
     recoveries: int = 0
+    restore_ms: float = 0.0
     checkpoint_bytes: int = 0
     checkpoint_ms: float = 0.0
     update_ms: float = 0.0

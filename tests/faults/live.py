@@ -28,9 +28,8 @@ def main(master: str, executors: int, folder: Path) -> None:
     writer = result.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.foreachBatch(lambda batch, epoch: keep(out, batch, epoch)).start()
     recoveries: dict[int, int] = {}
-    while not (folder / "finish").exists():
-        if query.awaitTermination(0.5):
-            raise RuntimeError("the query has ended by itself")
+
+    def tell() -> None:
         epochs = pyslash.progress(query)
         recoveries.update((one["epoch"], one["recoveries"]) for one in epochs)
         if epochs:
@@ -38,7 +37,13 @@ def main(master: str, executors: int, folder: Path) -> None:
             hidden = folder / "progress.new"
             hidden.write_text(json.dumps({**told, "recoveries": sum(recoveries.values())}))
             hidden.rename(folder / "progress.json")
+
+    while not (folder / "finish").exists():
+        if query.awaitTermination(0.5):
+            raise RuntimeError("the query has ended by itself")
+        tell()
     query.processAllAvailable()
+    tell()
     query.stop()
     spark.stop()
 
