@@ -11,6 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 import pyslash
 from pyslash import cli
+from pyslash.agent.client import AgentClient
+from pyslash.errors import AgentTimeoutError
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
@@ -52,6 +54,28 @@ def test_an_agent_killed_at_any_point_changes_no_row(
 
     monkeypatch.setattr(Coordinator, "commit", remember)
     monkeypatch.setattr(owner, name, faulty)
+    rows: Rows = {}
+    query = start(stream, rows)
+    assert query.awaitTermination(120)
+    assert emitted(rows) == expected(stream)
+    assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
+
+
+@pytest.mark.parametrize("call", ["checkpoint", "commit", "release"])
+def test_an_agent_whose_answer_is_lost_is_given_up_though_it_lives(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real: Callable[..., Any] = getattr(AgentClient, call)
+    calls = {"made": 0}
+
+    def faulty(self: AgentClient, *arguments: Any) -> Any:
+        result = real(self, *arguments)
+        calls["made"] += 1
+        if calls["made"] == 3:
+            raise AgentTimeoutError(f"{call}: no answer")
+        return result
+
+    monkeypatch.setattr(AgentClient, call, faulty)
     rows: Rows = {}
     query = start(stream, rows)
     assert query.awaitTermination(120)
