@@ -74,7 +74,7 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("fault", POINTS)
+@pytest.mark.parametrize("fault", POINTS, ids=lambda fault: fault.replace(" ", "-"))
 def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
     rounds: dict[str, tuple[str, Strikes]] = {
         f"{fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
