@@ -112,11 +112,12 @@ def start(feed: Feed, checkpoint: Path, conf: dict[str, str]) -> tuple[SparkSess
 
 
 def kill_an_executor(spark: SparkSession) -> None:
-    """SIGKILL to the first child of the driver's JVM that is an executor."""
+    """SIGKILL to the oldest child of the driver's JVM that is a JVM too."""
+    from pyslash.agent import process
+
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-    children = (Path(f"/proc/{jvm}/task") / task / "children" for task in os.listdir(f"/proc/{jvm}/task"))
-    for pid in sorted(int(child) for file in children for child in file.read_text().split()):
-        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        if process.parent_of(pid) == jvm and process.is_java(pid):
             os.kill(pid, signal.SIGKILL)
             return
     raise RuntimeError("the application has no executor")

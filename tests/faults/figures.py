@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.strike import children_of, command_of
+from tests.faults.strike import all_children, command_of
 
 MIB = 1 << 20
 # What a figure may be above its earlier maximum, besides a quarter of it. A JVM takes its heap when it likes.
@@ -27,12 +27,11 @@ SLACK = {
 
 def descendants(pid: int) -> list[int]:
     """Every process below `pid`."""
-    found = []
-    queue = [pid]
+    children, found, queue = all_children(), [], [pid]
     while queue:
-        children = children_of(queue.pop())
-        found += children
-        queue += children
+        below = children[queue.pop()]
+        found += below
+        queue += below
     return found
 
 

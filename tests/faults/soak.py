@@ -31,7 +31,7 @@ from tests.cluster.standalone import standalone_cluster
 from tests.faults.application import ROOT, kept
 from tests.faults.figures import Figures, executors
 from tests.faults.live import WORKLOAD
-from tests.faults.strike import agent_of, children_of, command_of, kill, stop, workers_of
+from tests.faults.strike import agent_of, all_children, command_of, kill, stop, workers_of
 from tests.faults.tally import Tally, plain, table, tally
 
 # How often each fault, against the others. A driver costs ten seconds to start.
@@ -170,7 +170,7 @@ class Soak:
 
     def _jvms(self) -> list[int]:
         assert self._driver is not None
-        return [pid for pid in children_of(self._driver.pid) if b"SparkSubmit" in command_of(pid)]
+        return [pid for pid in all_children()[self._driver.pid] if b"SparkSubmit" in command_of(pid)]
 
     def _sample(self) -> None:
         assert self._driver is not None

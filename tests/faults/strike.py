@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,20 +120,18 @@ def executor_of(agent: AgentDescriptor) -> int:
 
 def workers_of(executor: int) -> list[int]:
     """The Python workers that the daemons of an executor have forked."""
-    daemons = [pid for pid in children_of(executor) if b"pyspark.daemon" in command_of(pid)]
-    return [worker for daemon in daemons for worker in children_of(daemon)]
+    children = all_children()
+    daemons = [pid for pid in children[executor] if b"pyspark.daemon" in command_of(pid)]
+    return [worker for daemon in daemons for worker in children[daemon]]
 
 
-def children_of(pid: int) -> list[int]:
-    """The children of every thread of a process; none if it is gone."""
-    try:
-        return [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+def all_children() -> dict[int, list[int]]:
+    """The children of every process, as of now."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            children[process.parent_of(int(name))].append(int(name))
+    return children
 
 
 def command_of(pid: int) -> bytes:
