@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import signal
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -73,15 +74,20 @@ class Feed:
             self._seen = epoch + 1
             self._changed.notify_all()
 
-    def wait(self) -> None:
-        """Until the last file's epoch has reached the sink.
+    def wait(self, query: Any) -> None:
+        """Until the last file's epoch of the query has reached the sink.
 
         Raises:
             TimeoutError: it did not.
+            RuntimeError: the query has ended.
         """
+        deadline = time.monotonic() + RESULT_SECONDS
         with self._changed:
-            if not self._changed.wait_for(lambda: self._seen >= self.files, RESULT_SECONDS):
-                raise TimeoutError(f"epoch {self.files - 1} had no result within {RESULT_SECONDS} s")
+            while not self._changed.wait_for(lambda: self._seen >= self.files, 1):
+                if not query.isActive:
+                    raise RuntimeError(f"the query has ended in epoch {self._seen}: {query.exception()}")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"epoch {self.files - 1} had no result within {RESULT_SECONDS} s")
 
 
 def start(feed: Feed, checkpoint: Path, conf: dict[str, str]) -> tuple[SparkSession, Any]:
@@ -102,7 +108,7 @@ def start(feed: Feed, checkpoint: Path, conf: dict[str, str]) -> tuple[SparkSess
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
+    spark.sparkContext.setLogLevel("ERROR")
     pyslash.enable(spark)
     source = spark.readStream.schema("ts timestamp, key bigint, value bigint").option("maxFilesPerTrigger", 1)
     rows = source.parquet(str(feed.folder)).withWatermark("ts", f"{OPEN_WINDOWS * WINDOW_SECONDS} seconds")
@@ -128,15 +134,15 @@ def lose_executors(answers: Connection, folder: Path, groups: int, repeats: int,
     feed = Feed(folder / "rows", groups // OPEN_WINDOWS)
     for _ in range(OPEN_WINDOWS // PRELOADED_A_BATCH):
         feed.add(PRELOADED_A_BATCH)
-    spark, _ = start(feed, folder / "checkpoint", conf)
-    feed.wait()
+    spark, query = start(feed, folder / "checkpoint", conf)
+    feed.wait(query)
     steady, recoveries = [], []
     for turn in range(STEADY_BATCHES + repeats):
         began = time.perf_counter()
         if turn >= STEADY_BATCHES:
             kill_an_executor(spark)
         feed.add()
-        feed.wait()
+        feed.wait(query)
         (steady if turn < STEADY_BATCHES else recoveries).append(time.perf_counter() - began)
     answers.send((steady, recoveries, feed.windows, feed.files))
     os.kill(int(spark._jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)  # type: ignore[union-attr]
@@ -152,7 +158,7 @@ def restart(answers: Connection, folder: Path, groups: int, windows: int, files:
     feed.add()
     spark, query = start(feed, folder / "checkpoint", conf)
     session = time.perf_counter()
-    feed.wait()
+    feed.wait(query)
     seconds = time.perf_counter() - began
     query.processAllAvailable()
     answers.send((pyslash.progress(query)[0]["restore_ms"], seconds, session - began))
@@ -181,6 +187,7 @@ def main() -> None:
     given = parser.parse_args()
     conf = dict(setting.split("=", 1) for setting in given.conf)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="recovery-") as text:
         folder = Path(text)
         (folder / "rows").mkdir()

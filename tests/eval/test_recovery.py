@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,8 +24,10 @@ def test_each_file_opens_the_windows_after_the_last(tmp_path: Path) -> None:
 
 
 def test_a_result_that_does_not_come_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "RESULT_SECONDS", 0.01)
+    monkeypatch.setattr(recovery, "RESULT_SECONDS", -1)
     feed = Feed(tmp_path, keys=4)
     feed.add()
     with pytest.raises(TimeoutError, match="epoch 0"):
-        feed.wait()
+        feed.wait(SimpleNamespace(isActive=True))
+    with pytest.raises(RuntimeError, match="has ended in epoch 0: it failed"):
+        feed.wait(SimpleNamespace(isActive=False, exception=lambda: "it failed"))
