@@ -118,15 +118,14 @@ def start(feed: Feed, checkpoint: Path, conf: dict[str, str]) -> tuple[SparkSess
 
 
 def kill_an_executor(spark: SparkSession) -> None:
-    """SIGKILL to the oldest child of the driver's JVM that is a JVM too."""
+    """SIGKILL to the oldest child of the driver's JVM that is a JVM too: an executor."""
     from pyslash.agent import process
 
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if process.parent_of(pid) == jvm and process.is_java(pid):
-            os.kill(pid, signal.SIGKILL)
-            return
-    raise RuntimeError("the application has no executor")
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    executors = [pid for pid in pids if process.parent_of(pid) == jvm and process.is_java(pid)]
+    # The one that runs for longest: it holds state, which one that has just been started does not.
+    os.kill(min(executors, key=lambda pid: process.start_time(pid) or sys.maxsize), signal.SIGKILL)
 
 
 def lose_executors(answers: Connection, folder: Path, groups: int, repeats: int, conf: dict[str, str]) -> None:
