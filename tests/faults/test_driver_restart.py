@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests.faults.application import BATCHES, FIRST_STRUCK
 from tests.faults.conftest import Applications
 from tests.faults.strike import DRIVER_POINTS, TASK_POINTS
 
@@ -41,4 +42,6 @@ def test_a_query_whose_driver_is_killed_goes_on_with_more_executors_and_then_wit
 def test_a_driver_killed_at_any_point(applications: Applications) -> None:
     points = [*DRIVER_POINTS, *TASK_POINTS]
     executors = [(3, 5, 1)[index % 3] for index in range(len(points) + 1)]
-    restart(applications, [[point] for point in points], executors, ["batch", "files"])
+    most = BATCHES - FIRST_STRUCK
+    rounds = [points[index : index + most] for index in range(0, len(points), most)]
+    restart(applications, rounds, executors, ["batch", "files"])
