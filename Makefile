@@ -8,10 +8,11 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-native test-python lint format lab lab-spark bench bench-native bench-rdma eval wheel clean
+.PHONY: help setup demo test test-native test-python chaos soak lint format lab lab-spark bench bench-native bench-rdma
+.PHONY: bench-recovery eval wheel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
@@ -27,6 +28,12 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
+
+chaos: setup ## every fault at every point of an epoch, on a cluster of real processes; ARGS="-k agent" narrows it
+	@pytest -m chaos tests/faults $(ARGS)
+
+soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
+	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
 
 lint: setup ## ruff, mypy --strict, clang-format: all without a finding
 	@scripts/lint.sh
@@ -50,6 +57,9 @@ bench-native: setup ## cycles a record of each native kernel, on one core
 bench-rdma: setup ## our RDMA transport beside perftest, on this machine's device or in a lab host
 	@if compgen -G '/sys/class/infiniband/*' >/dev/null; then python -m eval.rdma $(ARGS); \
 	else scripts/rxe_lab/lab run -- python -m eval.rdma $(ARGS); fi
+
+bench-recovery: setup ## seconds from a killed executor or driver to the next result, with 1 M groups of state
+	@python -m eval.recovery $(ARGS)
 
 eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
 	@python -m eval bars $(ARGS)

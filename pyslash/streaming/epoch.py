@@ -20,7 +20,16 @@ from pyslash.agent.share import EVERY_PANE
 from pyslash.checkpoint.block_file import head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
-from pyslash.errors import FencedError, LateManifestError, PlanMismatchError, SlashError, StateLostError
+from pyslash.errors import (
+    AgentTimeoutError,
+    AgentUnavailableError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    SlashError,
+    StaleIncarnationError,
+    StateLostError,
+)
 from pyslash.plan import AggregationPlan
 from pyslash.plan.identity import differences
 from pyslash.streaming.checkpoint_files import checkpoint_files
@@ -40,6 +49,7 @@ from pyslash.tasks.receipt import Receipt
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
+_OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
 
 
 @dataclass
@@ -97,9 +107,15 @@ class EpochRunner:
     def _can_begin_again(self, error: Exception) -> bool:
         if not self._conf.recovers:
             return False
-        if self._state is None or isinstance(error, LateManifestError):
+        if isinstance(error, LateManifestError):
             return True
-        return bool(self._state.coordinator.lost_agents())
+        if isinstance(error.__cause__, _OUT_OF_REACH):
+            return True  # even if that agent answers by now: what it has done of the call is not known
+        if self._state is not None:
+            return bool(self._state.coordinator.lost_agents())
+        # While the state was brought back a job has failed, and Spark knows why, or memory has, and there are files.
+        # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
+        return self._memory_failed or not isinstance(error, SlashError)
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
         state = self._state or self._begin(execution, epoch, progress)
@@ -179,7 +195,8 @@ class EpochRunner:
             before = manifests.read(newest.epoch - 1, identity)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
             first_pane = first_live_pane(self.plan.window, emitted_us)
-            self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
+            with progress.timed("restore"):
+                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
         self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret, run)
         self._merging = Merging(self.plan, self._conf, coordinator)

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: one master, two workers of one core each.
+"""A Spark standalone cluster on loopback: one master, two workers of one core each unless more is asked for.
 
 Each worker has an address of its own, and so is a host of its own to Spark: speculation never uses the same host twice.
 """
@@ -22,11 +22,11 @@ DEADLINE_SECONDS = 60
 
 
 @contextmanager
-def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
     port, web = _free_port(), _free_port()
-    environment = {**os.environ, "SPARK_HOME": str(home)}
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, host: str, *arguments: str) -> None:
@@ -66,9 +66,9 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
                 "--host",
                 host,
                 "--cores",
-                "1",
+                str(cores),
                 "--memory",
-                "1g",
+                memory,
                 "--work-dir",
                 str(folder / f"work-{index}"),
                 url,

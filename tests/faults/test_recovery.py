@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
 from pyslash import cli
+from pyslash.agent.client import AgentClient
+from pyslash.errors import AgentTimeoutError
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
-from tests.streaming.stream import Stream, seconds
-
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
-Rows = dict[int, list[tuple[object, ...]]]
-
-
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
-    """Windows stay open over several batches, so that state is worth something."""
-    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=15)
-    for batch in range(6):
-        times = [seconds(1000 + 7 * batch + i % 10) for i in range(60)]
-        made.add(pa.table({"ts": times, "k": [i % 5 for i in range(60)], "v": list(range(60))}, SCHEMA))
-    made.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
-    pyslash.enable(spark)
-    spark.conf.set("spark.slash.mode", "require")
-    yield made
-    spark.conf.unset("spark.slash.mode")
-    pyslash.disable()
-
-
-def start(stream: Stream, rows: Rows, before_sink: Callable[[int], None] = lambda epoch: None) -> StreamingQuery:
-    def sink(batch: DataFrame, epoch: int) -> None:
-        before_sink(epoch)
-        rows[epoch] = sorted((r[0].start, *r[1:]) for r in batch.collect())
-
-    counts = stream.read().groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(F.count("*"), F.sum("v"))
-    writer = counts.writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
-    return writer.foreachBatch(sink).trigger(availableNow=True).start()
-
-
-def emitted(rows: Rows) -> list[tuple[object, ...]]:
-    return sorted(row for batch in rows.values() for row in batch)
-
-
-def expected(stream: Stream) -> list[tuple[object, ...]]:
-    window = F.window("ts", "10 seconds", "5 seconds")
-    rows = stream.oracle(window, [F.col("k")], [F.count("*"), F.sum("v")]).collect()
-    return sorted((row[0].start, *row[1:]) for row in rows)
-
-
-def kill_agents(coordinator: Coordinator) -> None:
-    for agent in coordinator.agents:
-        os.kill(agent.pid, signal.SIGKILL)
-
+from tests.faults.local import Rows, emitted, expected, kill_agents, start
+from tests.streaming.stream import Stream
 
 POINTS = {
     "after update": (Coordinator, "store", False),
@@ -101,6 +54,28 @@ def test_an_agent_killed_at_any_point_changes_no_row(
 
     monkeypatch.setattr(Coordinator, "commit", remember)
     monkeypatch.setattr(owner, name, faulty)
+    rows: Rows = {}
+    query = start(stream, rows)
+    assert query.awaitTermination(120)
+    assert emitted(rows) == expected(stream)
+    assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
+
+
+@pytest.mark.parametrize("call", ["checkpoint", "commit", "release"])
+def test_an_agent_whose_answer_is_lost_is_given_up_though_it_lives(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real: Callable[..., Any] = getattr(AgentClient, call)
+    calls = {"made": 0}
+
+    def faulty(self: AgentClient, *arguments: Any) -> Any:
+        result = real(self, *arguments)
+        calls["made"] += 1
+        if calls["made"] == 3:
+            raise AgentTimeoutError(f"{call}: no answer")
+        return result
+
+    monkeypatch.setattr(AgentClient, call, faulty)
     rows: Rows = {}
     query = start(stream, rows)
     assert query.awaitTermination(120)

@@ -1,0 +1,189 @@
+"""An application that is meant to be struck: runs streams on pyslash one after the other, and can be started again.
+
+    python -m tests.faults.application SPEC.json
+
+The spec holds `master`, `executors`, `folder` (its `in` has the rows), `conf`, and `rounds`: each with a `name`, its
+`sinks` (`batch`, `files`, or both), `conf` of spark.slash.* and `strikes` (`fault`, `point`), each an epoch after the
+other. A round's checkpoints and rows lie in a folder of its own. `results.jsonl` gets a line at the start and one a
+round.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+import pyslash
+from tests.faults.points import Arm, update_and_strike
+from tests.faults.strike import Strike
+from tests.faults.tally import Row, plain
+from tests.streaming.stream import Stream, seconds
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
+WINDOW = ("10 seconds", "5 seconds")
+# These JVMs live for seconds: they compile little and their heaps are small.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BATCHES, ROWS, KEYS = 6, 1000, 50
+LATE, FIRST, LAST, DELAY = 900, 1000, 5000, 15  # event times in seconds
+FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
+DEADLINE_SECONDS = 150
+
+
+def calls() -> list[Any]:
+    """The aggregates; built anew because a Column needs a session."""
+    return [F.count("*"), F.sum("v"), F.max("s"), F.avg("v")]
+
+
+def write_input(spark: SparkSession, folder: Path) -> Stream:
+    """The rows of every round: windows stay open over several batches, some rows are late, and the last closes all."""
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
+    for batch in range(BATCHES):
+        late = [i % 97 == 0 and batch > 3 for i in range(ROWS)]
+        table = {
+            "ts": [seconds(LATE if late[i] else FIRST + 7 * batch + i / ROWS * 10) for i in range(ROWS)],
+            "k": [i * 7 % KEYS for i in range(ROWS)],
+            "s": [f"name {i % 11}" for i in range(ROWS)],
+            "v": [batch * ROWS + i for i in range(ROWS)],
+        }
+        stream.add(pa.table(table, SCHEMA))
+    stream.add(pa.table({"ts": [seconds(LAST)], "k": [0], "s": ["end"], "v": [0]}, SCHEMA))
+    return stream
+
+
+def oracle(stream: Stream) -> DataFrame:
+    """Every window that the last row closes, of the rows that are not late, by one batch query."""
+    rows = stream.spark.read.parquet(str(stream.folder / "in")).where(F.unix_timestamp("ts") >= FIRST)
+    return rows.groupBy(F.window("ts", *WINDOW), "k").agg(*calls()).where(F.unix_timestamp("window.end") < LAST - DELAY)
+
+
+def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
+    """An application of so many executors of one core each, all there before the first job."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+        "spark.sql.files.maxPartitionBytes": "8k",  # several tasks a batch
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": str(executors),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.slash.arena.size": "64m",
+        **conf,
+    }
+    # The driver's JVM takes its options from the command that starts it.
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{JAVA_OPTIONS}" pyspark-shell'
+    builder = SparkSession.builder.master(master).appName("pyslash faults")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    pyslash.enable(spark)
+    return spark
+
+
+def driver_pids(spark: SparkSession) -> tuple[int, int]:
+    """The driver's JVM and its Python, which dies last."""
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid()), os.getpid()  # type: ignore[union-attr]
+
+
+def keep(folder: Path, batch: DataFrame, epoch: int) -> None:
+    """The batch sink: one file a batch id. A batch that comes again must bring the same rows."""
+    text = json.dumps(sorted(plain(row) for row in batch.collect()))
+    path = folder / f"{epoch:06d}.json"
+    if path.exists() and path.read_text() != text:
+        raise AssertionError(f"epoch {epoch} was emitted with other rows before")
+    hidden = path.with_suffix(".new")
+    hidden.write_text(text)
+    hidden.rename(path)
+
+
+def kept(folder: Path) -> list[Row]:
+    """What `keep` has written."""
+    return [tuple(row) for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text())]
+
+
+def start(stream: Stream, folder: Path, sink: str, strikes: list[Strike]) -> StreamingQuery:
+    rows = stream.read()
+    for strike in strikes:
+        if strike.point == "mid-update":
+            rows = rows.withColumn("v", update_and_strike(strike, F.col("v"), strike.epoch * ROWS + ROWS // 2))
+    result = rows.groupBy(F.window("ts", *WINDOW), "k").agg(*calls())
+    out = folder / sink
+    out.mkdir(parents=True, exist_ok=True)
+    writer = result.writeStream.option("checkpointLocation", str(folder / f"checkpoint-{sink}"))
+    writer = writer.trigger(availableNow=True)
+    if sink == "files":
+        return writer.format("parquet").start(str(out))
+    return writer.foreachBatch(lambda batch, epoch: keep(out, batch, epoch)).start()
+
+
+def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Run every sink's query to its end, starting those again that failed by the strike."""
+    folder.mkdir(exist_ok=True)
+    settings = {"spark.slash.mode": "require", **{f"spark.slash.{k}": v for k, v in given.get("conf", {}).items()}}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    arm.strikes = [
+        Strike(**strike, epoch=FIRST_STRUCK + index, marker=str(folder / f"struck-{index}"), driver=driver_pids(spark))
+        for index, strike in enumerate(given["strikes"])
+    ]
+    restarts = recoveries = 0
+    running = {sink: start(stream, folder, sink, arm.strikes) for sink in given["sinks"]}
+    while running:
+        sink, query = next(iter(running.items()))
+        try:
+            if not query.awaitTermination(DEADLINE_SECONDS):
+                raise TimeoutError(f"{given['name']}: {sink} still runs after {DEADLINE_SECONDS} s")
+            del running[sink]
+        except StreamingQueryException as error:
+            if restarts == 1 or "the fault of this test" not in str(error):
+                raise
+            restarts += 1
+            running[sink] = start(stream, folder, sink, arm.strikes)
+        recoveries += sum(figures["recoveries"] for figures in pyslash.progress(query))
+    for name in settings:
+        spark.conf.unset(name)
+    struck = sum(Path(strike.marker).exists() for strike in arm.strikes)
+    return {"round": given["name"], "recoveries": recoveries, "restarts": restarts, "struck": struck}
+
+
+def main(spec: dict[str, Any]) -> None:
+    """Run the rounds that no earlier start of this application has finished."""
+    folder = Path(spec["folder"])
+    results = folder / "results.jsonl"
+    done = {json.loads(line).get("round") for line in results.read_text().splitlines()} if results.exists() else set()
+
+    def tell(record: dict[str, Any]) -> None:
+        with results.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    spark = session(spec["master"], spec["executors"], spec.get("conf", {}))
+    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+    tell({"started": spec["executors"], "executors": executors})
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
+    arm = Arm()
+    arm.install()
+    for given in spec["rounds"]:
+        if given["name"] not in done:
+            tell(run_round(spark, stream, arm, folder / given["name"], given))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))

@@ -1,0 +1,123 @@
+"""What the fault tests share: a cluster, rows with their oracle, applications to strike, and the table at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import pyslash
+from tests.cluster.standalone import standalone_cluster
+from tests.faults import application
+from tests.faults.local import SCHEMA
+from tests.faults.tally import Row, Tally, plain, table, tally
+from tests.streaming.stream import Stream, seconds
+
+_TALLIES: list[Tally] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long versions run when they are asked for."""
+    if "chaos" not in config.option.markexpr:
+        reason = "every fault at every point, and a long soak: `make chaos` and `make soak` run them"
+        for item in items:
+            if item.get_closest_marker("chaos"):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the counters."""
+    if _TALLIES:
+        terminalreporter.section("faults: rows in, groups emitted, lost, duplicated, wrong")
+        terminalreporter.write_line(table(_TALLIES))
+
+
+def record(found: Tally) -> Tally:
+    """Keep for the table at the end."""
+    _TALLIES.append(found)
+    return found
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
+    """For `local`: windows stay open over several batches, so that state is worth something."""
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=15)
+    for batch in range(6):
+        times = [seconds(1000 + 7 * batch + i % 10) for i in range(60)]
+        made.add(pa.table({"ts": times, "k": [i % 5 for i in range(60)], "v": list(range(60))}, SCHEMA))
+    made.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
+    pyslash.enable(spark)
+    spark.conf.set("spark.slash.mode", "require")
+    yield made
+    spark.conf.unset("spark.slash.mode")
+    pyslash.disable()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The master of a standalone cluster: two workers, six cores, so that applications choose their executors."""
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), cores=3, memory="4g") as master:
+        yield master
+
+
+@dataclass
+class Applications:
+    """Starts `tests.faults.application` on a folder of rows, and counts what its rounds have emitted."""
+
+    spark: SparkSession
+    master: str
+    folder: Path
+    rows_in: int
+    expected: list[Row]
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self, executors: int, timeout: float = 240, **conf: str) -> int:
+        """Run the rounds that are not done yet in an application of so many executors; its exit status."""
+        spec = {"master": self.master, "executors": executors, "folder": str(self.folder), "rounds": self.rounds}
+        path = self.folder / "spec.json"
+        path.write_text(json.dumps({**spec, "conf": conf}))
+        command = [sys.executable, "-m", "tests.faults.application", str(path)]
+        with (self.folder / "application.log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=application.ROOT, stdout=log, stderr=log, start_new_session=True)
+        try:
+            return process.wait(timeout)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def results(self) -> list[dict[str, Any]]:
+        """The lines that the applications have written."""
+        path = self.folder / "results.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def log(self) -> str:
+        """The end of what they have printed."""
+        return (self.folder / "application.log").read_text(errors="replace")[-6000:]
+
+    def tally(self, name: str, sink: str) -> Tally:
+        """What a sink of a round holds against the oracle."""
+        folder = self.folder / name / sink
+        if sink == "files":
+            found = [plain(row) for row in self.spark.read.parquet(str(folder)).collect()]
+        else:
+            found = application.kept(folder)
+        return record(tally(f"{name} ({sink})", self.rows_in, found, self.expected))
+
+
+@pytest.fixture
+def applications(spark: SparkSession, cluster: str, tmp_path: Path) -> Applications:
+    """Over rows of its own."""
+    stream = application.write_input(spark, tmp_path)
+    expected = [plain(row) for row in application.oracle(stream).collect()]
+    return Applications(spark, cluster, tmp_path, sum(len(batch) for batch in stream.batches), expected)

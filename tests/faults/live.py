@@ -1,0 +1,52 @@
+"""The application of the soak: the Yahoo benchmark's query over files that keep coming, until it is told to finish.
+
+python -m tests.faults.live MASTER EXECUTORS FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyslash
+from eval.workloads.ysb import Ysb
+from tests.faults.application import keep, session
+
+WORKLOAD = Ysb(campaigns=50)
+FILES_A_BATCH = 8
+
+
+def main(master: str, executors: int, folder: Path) -> None:
+    """Runs until `folder/finish` is there and every file has been read; `progress.json` tells how it stands."""
+    spark = session(master, executors, {"spark.slash.mode": "require", "spark.slash.agent.callTimeout": "3"})
+    schema = spark.read.parquet(str(folder / "in")).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_A_BATCH).parquet(str(folder / "in"))
+    result = WORKLOAD.query(spark, rows, folder)
+    out = folder / "out"
+    out.mkdir(exist_ok=True)
+    writer = result.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.foreachBatch(lambda batch, epoch: keep(out, batch, epoch)).start()
+    recoveries: dict[int, int] = {}
+
+    def tell() -> None:
+        epochs = pyslash.progress(query)
+        recoveries.update((one["epoch"], one["recoveries"]) for one in epochs)
+        if epochs:
+            told = {"epoch": epochs[-1]["epoch"], "arena": epochs[-1]["pinned_bytes"]}
+            hidden = folder / "progress.new"
+            hidden.write_text(json.dumps({**told, "recoveries": sum(recoveries.values())}))
+            hidden.rename(folder / "progress.json")
+
+    while not (folder / "finish").exists():
+        if query.awaitTermination(0.5):
+            raise RuntimeError("the query has ended by itself")
+        tell()
+    query.processAllAvailable()
+    tell()
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,48 @@
+"""A query in this process, on the session of the test run, whose sink keeps what it was given."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from pyslash.streaming.coordinator import Coordinator
+from tests.streaming.stream import Stream
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+Rows = dict[int, list[tuple[object, ...]]]
+
+
+def start(stream: Stream, rows: Rows, before_sink: Callable[[int], None] = lambda epoch: None) -> StreamingQuery:
+    """The query; `rows` gets what each epoch has emitted last."""
+
+    def sink(batch: DataFrame, epoch: int) -> None:
+        before_sink(epoch)
+        rows[epoch] = sorted((r[0].start, *r[1:]) for r in batch.collect())
+
+    counts = stream.read().groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(F.count("*"), F.sum("v"))
+    writer = counts.writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
+    return writer.foreachBatch(sink).trigger(availableNow=True).start()
+
+
+def emitted(rows: Rows) -> list[tuple[object, ...]]:
+    """Rows of all epochs."""
+    return sorted(row for batch in rows.values() for row in batch)
+
+
+def expected(stream: Stream) -> list[tuple[object, ...]]:
+    """The oracle's."""
+    window = F.window("ts", "10 seconds", "5 seconds")
+    rows = stream.oracle(window, [F.col("k")], [F.count("*"), F.sum("v")]).collect()
+    return sorted((row[0].start, *row[1:]) for row in rows)
+
+
+def kill_agents(coordinator: Coordinator) -> None:
+    """All that hold state of the query."""
+    for agent in coordinator.agents:
+        os.kill(agent.pid, signal.SIGKILL)

@@ -1,0 +1,153 @@
+"""The named points of an epoch, in the driver and in its tasks: where a `Strike` is waited for.
+
+`Arm.install` wraps the functions that bound each point. It is for a process of its own: nothing is ever unwrapped.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from pyslash.agent.client import AgentClient
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.streaming import merging
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.epoch import EpochRunner
+from pyslash.streaming.ingest import Ingest
+from pyslash.streaming.manifest import ManifestLog
+from pyslash.streaming.sinks import FileSink, ForeachBatchSink
+from pyslash.tasks.merge import run_merge_tasks
+from tests.faults.strike import Strike, executor_of
+
+
+class Arm:
+    """Waits for the points of some strikes."""
+
+    def __init__(self) -> None:
+        self.strikes: list[Strike] = []
+        self._epoch = -1
+        self._coordinator: Coordinator | None = None
+        self._update_again: Callable[[], object] = lambda: None
+
+    def install(self) -> None:
+        """Wrap whatever bounds a point; once a process."""
+        self._wrap(EpochRunner, "__call__", before=self._begin)
+        self._wrap(Coordinator, "__init__", before=lambda made, *_: setattr(self, "_coordinator", made))
+        self._wrap(
+            Ingest,
+            "update",
+            before=lambda _, execution, batch, epoch, *more: self.reach("before update", epoch),
+            after=lambda _, execution, batch, epoch, *more: self.reach("after publish", epoch),
+            keep=True,
+        )
+        self._wrap(
+            ManifestLog,
+            "create",
+            before=lambda _, manifest: self.reach("after checkpoint", manifest.epoch),
+            after=lambda _, manifest: self.reach("after manifest", manifest.epoch),
+        )
+        self._wrap(
+            AgentClient,
+            "commit",
+            after=lambda client, epoch, *_: self.reach("after commit, before its answer", epoch, client.descriptor),
+        )
+        self._wrap(Coordinator, "commit", after=lambda _, manifest: self.reach("after commit", manifest.epoch))
+        self._wrap(Coordinator, "release", before=lambda *_: self.reach("before release", self._epoch))
+        self._wrap(AgentClient, "checkpoint", before=self._mid_checkpoint)
+        for sink in (ForeachBatchSink, FileSink):
+            self._wrap(
+                sink,
+                "write",
+                after=lambda _, result, epoch: self.reach("between the sink's write and Spark's commit", epoch),
+            )
+
+    def reach(self, point: str, epoch: int, agent: AgentDescriptor | None = None) -> None:
+        """The driver is at `point`; the victim is `agent`, else the first that holds state of the query."""
+        strike = self._due(point, epoch)
+        if strike is None:
+            return
+        if strike.fault in ("duplicate", "zombie"):
+            self._update_again()
+        elif strike.fault == "kill driver":
+            strike.befall(0, 0)
+        else:
+            assert self._coordinator is not None
+            victim = agent or self._coordinator.agents[0]
+            strike.befall(executor_of(victim), victim.pid)
+
+    def _due(self, point: str, epoch: int) -> Strike | None:
+        for strike in self.strikes:
+            if strike.point == point and strike.epoch == epoch and strike.claim():
+                return strike
+        return None
+
+    def _mid_checkpoint(self, client: AgentClient, request: Any, *_: Any) -> None:
+        """A kill while the file is half written: the agent writes into a pipe, and dies when it has opened it."""
+        strike, victim = self._due("mid-checkpoint", request.epoch), client.descriptor
+        if strike is None:
+            return
+        if not strike.fault.startswith("kill"):
+            strike.befall(executor_of(victim), victim.pid)
+            return
+        path = Path("/" + request.directory.removeprefix("file:").lstrip("/")) / request.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+
+        def read() -> None:
+            with path.open("rb", buffering=0) as pipe:  # returns when the agent has opened it for writing
+                strike.befall(executor_of(victim), victim.pid)
+                pipe.read(1)
+            path.unlink(missing_ok=True)
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def _begin(self, _: EpochRunner, batch: Any, epoch: int) -> None:
+        self._epoch = epoch
+        due = [strike for strike in self.strikes if strike.point == "mid-merge" and strike.epoch == epoch]
+        merging.run_merge_tasks = partial(merge_and_strike, due[0]) if due else run_merge_tasks
+
+    def _wrap(
+        self,
+        owner: Any,
+        name: str,
+        before: Callable[..., None] = lambda *_: None,
+        after: Callable[..., None] = lambda *_: None,
+        keep: bool = False,
+    ) -> None:
+        real = getattr(owner, name)
+
+        def wrapped(this: Any, *arguments: Any, **named: Any) -> Any:
+            if keep:
+                self._update_again = lambda: real(this, *arguments, **named)
+            before(this, *arguments)
+            result = real(this, *arguments, **named)
+            after(this, *arguments)
+            return result
+
+        setattr(owner, name, wrapped)
+
+
+def merge_and_strike(strike: Strike, *arguments: Any) -> Iterator[pa.RecordBatch]:
+    """A merge task that is struck when it has yielded its first rows."""
+    for batch in run_merge_tasks(*arguments):
+        yield batch
+        strike.in_task()
+
+
+def update_and_strike(strike: Strike, value: Column, at: int) -> Column:
+    """`value`, by a Python function that is struck at the row where it is `at`: in the middle of an update task."""
+
+    def look(number: int) -> int:
+        if number == at:
+            strike.in_task()
+        return number
+
+    return F.udf(look, "bigint")(value)

@@ -1,0 +1,93 @@
+"""Faults of tasks, workers, agents and executors of a cluster, each at a named point of an epoch. Rows stay Spark's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.faults.application import BATCHES, FIRST_STRUCK
+from tests.faults.conftest import Applications
+from tests.faults.strike import DRIVER_POINTS, FAULTS, TASK_POINTS
+
+Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
+# Merges run in tasks, so that there are some to strike; a call to a stopped agent is given up before it goes on.
+CONF = {"merge.driverBytes": "0", "agent.callTimeout": "3"}
+STOP_SECONDS = 8
+LOSSES = ("kill agent", "kill executor")
+ALL_POINTS = (*DRIVER_POINTS, *TASK_POINTS)
+POINTS = {
+    **dict.fromkeys(FAULTS, ALL_POINTS),
+    "duplicate": ("before update",),
+    "zombie": DRIVER_POINTS[DRIVER_POINTS.index("after checkpoint") :],
+}
+del POINTS["kill driver"]  # test_driver_restart
+
+
+def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], **more: Any) -> None:
+    """Run rounds, each (sink, strikes), in one application of two executors; every strike happens, no row changes."""
+    applications.rounds = [
+        {
+            "name": name,
+            "sinks": [sink],
+            "conf": {**CONF, **more.get("conf", {})},
+            "strikes": [
+                {"fault": fault, "point": point, "stop_seconds": more.get("stop_seconds", STOP_SECONDS)}
+                for fault, point in strikes
+            ],
+        }
+        for name, (sink, strikes) in rounds.items()
+    ]
+    assert max(len(strikes) for _, strikes in rounds.values()) <= BATCHES - FIRST_STRUCK
+    assert applications.run(2, more.get("timeout", 240)) == 0, applications.log()
+    results = {line["round"]: line for line in applications.results() if "round" in line}
+    for name, (sink, strikes) in rounds.items():
+        assert results[name]["struck"] == len(strikes), name
+        assert results[name]["recoveries"] >= sum(fault in LOSSES for fault, _ in strikes), name
+        assert applications.tally(name, sink).exact, name
+
+
+@pytest.mark.timeout(400)
+def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
+    rounds: dict[str, tuple[str, Strikes]] = {
+        "nobody dies": (
+            "batch",
+            [
+                ("exception", "mid-update"),
+                ("duplicate", "before update"),
+                ("stop agent", "after manifest"),
+                ("zombie", "before release"),
+            ],
+        ),
+        "everybody dies": (
+            "files",
+            [
+                ("kill worker", "mid-merge"),
+                ("kill agent", "mid-checkpoint"),
+                ("kill executor", "mid-update"),
+                ("kill executor", "after commit, before its answer"),
+            ],
+        ),
+    }
+    strike(applications, rounds)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fault", POINTS, ids=lambda fault: fault.replace(" ", "-"))
+def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
+    rounds: dict[str, tuple[str, Strikes]] = {
+        f"{fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
+        for index, point in enumerate(POINTS[fault])
+    }
+    strike(applications, rounds, timeout=3000)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1200)
+def test_an_agent_that_stands_still_for_half_a_minute(applications: Applications) -> None:
+    rounds: dict[str, tuple[str, Strikes]] = {
+        f"agent stopped for 30 s {point}": ("batch", [("stop agent", point)])
+        for point in ("mid-update", "mid-checkpoint", "after manifest")
+    }
+    strike(applications, rounds, conf={"agent.callTimeout": "10"}, stop_seconds=30, timeout=900)
