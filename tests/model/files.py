@@ -54,6 +54,9 @@ class ControlFiles:
         self._world.point(f"deletes {self.path(name)}")
         self._files.pop(name, None)
         self._world.torn.discard(self.path(name))
+        if self._folder.endswith("runs") and int(name) == self._world.newest_run[0]:
+            # Its own driver found that it was torn: that run has not begun.
+            self._world.newest_run = self._world.earlier_run
 
     def _took_over(self, run: int, knows: bool) -> None:
         driver, (newest, owner) = self._world.running, self._world.newest_run
@@ -61,7 +64,9 @@ class ControlFiles:
             raise Violation(f"{driver}, of run {driver.run}, was replaced by driver {owner}, and takes over again")
         if knows:
             driver.run = run
-        self._world.newest_run = max((newest, owner), (run, driver.number))
+        if run > newest:
+            self._world.earlier_run = newest, owner
+            self._world.newest_run = run, driver.number
 
 
 class BlockFiles:

@@ -62,6 +62,7 @@ class World:
         self.drivers: list[Driver] = []
         self.agents: list[Agent] = []
         self.newest_run = (0, 0)  # (run, number of its driver)
+        self.earlier_run = (0, 0)  # what that was before
         self.damaged = False  # something durable was destroyed: the query may end, with a typed error
         self.torn: set[str] = set()  # likewise, until the driver that has made them looks at them, if it lives
         self.struck: list[Kind] = []

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from pyslash import _native
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.state import LiveBlock, QueryState
+from pyslash.agent.query_state import QueryState
+from pyslash.agent.share import LiveBlock, Share
 from tests.agent.blocks import PLAN, QUERY
 from tests.rdma.raw_block import HEADER_BYTES, put
 from tests.transport.in_process import serving
@@ -75,7 +76,7 @@ def main(host: str, secret: str, arena_bytes: str, *sizes: str) -> None:
         ]
         # As if committed, so that tcp serves them too.
         live = {offset: LiveBlock(offset, HEADER_BYTES + size, b"", ()) for offset, size in blocks}
-        served.state._queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, live=live)
+        served.state._queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=Share(live))
         print(json.dumps({"descriptor": served.descriptor.to_record(), "blocks": blocks}), flush=True)
         signal.pause()
 
