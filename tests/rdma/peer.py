@@ -76,7 +76,7 @@ def main(host: str, secret: str, arena_bytes: str, *sizes: str) -> None:
         ]
         # As if committed, so that tcp serves them too.
         live = {offset: LiveBlock(offset, HEADER_BYTES + size, b"", ()) for offset, size in blocks}
-        served.state._queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=Share(live))
+        served.state.queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=Share(live))
         print(json.dumps({"descriptor": served.descriptor.to_record(), "blocks": blocks}), flush=True)
         signal.pause()
 
