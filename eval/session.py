@@ -16,6 +16,8 @@ from eval.engines import ENGINES
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
+LONG_SECONDS = 120  # a run of this length varies little: it is not repeated
+
 
 @dataclass
 class Outcome:
@@ -35,9 +37,6 @@ class Outcome:
     def rate(self) -> float | None:
         """The median of the rates."""
         return statistics.median(self.rates) if self.runs else None
-
-
-LONG_SECONDS = 120  # a run of this length varies little: it is not repeated
 
 
 @dataclass

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
-from pyslash._native import crc32c
 from pyslash.agent.reserved import write_all
+from pyslash.block_head import IDENTITY, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
-
-# native/core/include/pyslash/block.h: query, incarnation, epoch, attempt, arena_offset; head_crc.
-_IDENTITY = struct.Struct("<16s16sqqQ")
-_IDENTITY_AT = 24
-_CRC = struct.Struct("<I")
-_CRC_AT = 128
 
 
 def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:
@@ -39,8 +32,7 @@ def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> 
 def rehomed(raw: bytes, query: bytes, incarnation: bytes, offset: int) -> bytes:
     """A head with another place: query, incarnation and offset in its arena."""
     head = bytearray(raw)
-    _, _, epoch, attempt, _ = _IDENTITY.unpack_from(head, _IDENTITY_AT)
-    _IDENTITY.pack_into(head, _IDENTITY_AT, query, incarnation, epoch, attempt, offset)
-    _CRC.pack_into(head, _CRC_AT, 0)
-    _CRC.pack_into(head, _CRC_AT, crc32c(head))
-    return bytes(head)
+    at, form = IDENTITY
+    _, _, epoch, attempt, _ = form.unpack_from(head, at)
+    form.pack_into(head, at, query, incarnation, epoch, attempt, offset)
+    return rechecked(head)

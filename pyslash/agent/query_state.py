@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock, Share
+from pyslash.errors import FencedError
 
 
 @dataclass
@@ -48,6 +49,15 @@ class QueryState:
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, Incoming] = field(default_factory=dict)
     promoted: dict[str, int] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
+
+    def check_run(self, run: int) -> None:
+        """Passes for the run that this state belongs to, and for later ones.
+
+        Raises:
+            FencedError: an earlier run asks.
+        """
+        if run < self.run:
+            raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
 
     def shares(self) -> Iterator[Share]:
         """The own one first."""

@@ -15,7 +15,7 @@ from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Replicate, Reserve, Seal
 from pyslash.agent.state import AgentState
 from pyslash.agent.token import query_token
-from pyslash.checkpoint.block_file import head_crc
+from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
 from pyslash.transport import choose_transport
 

@@ -10,6 +10,7 @@ from dataclasses import field as field_of
 from typing import Any, TypeVar
 
 from pyslash.errors import InvalidRequestError
+from pyslash.rdma.endpoint import Endpoint
 
 MAX_OFFSETS = 16384  # entries of the arena's table
 MAX_RANGES = 65536
@@ -249,16 +250,8 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Connect:
-    """A queue pair of a peer, for one of the agent's: `rdma.queue_pair.Endpoint`."""
-
-    qpn: int
-    psn: int
-    gid: str
-    lid: int
-    mtu: int
-    initiator_depth: int
-    responder_depth: int
+class Connect(Endpoint):
+    """A queue pair of a peer, for one of the agent's."""
 
 
 @dataclass(frozen=True)

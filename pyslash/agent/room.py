@@ -14,7 +14,7 @@ from pyslash.agent.adopt import rehomed
 from pyslash.agent.query_state import QueryState
 from pyslash.agent.request import Room
 from pyslash.agent.share import LiveBlock, Share
-from pyslash.errors import FencedError, InvalidRequestError, SpillError
+from pyslash.errors import InvalidRequestError, SpillError
 
 if TYPE_CHECKING:
     from pyslash.agent.state import AgentState
@@ -77,8 +77,7 @@ class RoomMaker:
     def _check(self, query: bytes, request: Room) -> None:
         own = self._state.queries.get(query)
         if own is not None:
-            if request.run < own.run:
-                raise FencedError(f"run {request.run} of the query was replaced by run {own.run}; stop this one")
+            own.check_run(request.run)
             if request.epoch <= own.epoch:
                 raise InvalidRequestError(
                     f"room for epoch {request.epoch}: epoch {own.epoch} is committed, and may be read"

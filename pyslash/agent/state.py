@@ -35,7 +35,8 @@ from pyslash.agent.request import (
 from pyslash.agent.reserved import check_reserved, write_all
 from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode, head_crc
+from pyslash.block_head import head_crc
+from pyslash.checkpoint.block_file import StoredBlock, decode, encode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
 
@@ -244,8 +245,8 @@ class AgentState:
         """
         with self.lock:
             state = self.queries.get(query)
-            if state is not None and request.run < state.run:
-                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
+            if state is not None:
+                state.check_run(request.run)
             if state is not None and request.run == state.run and request.epoch <= max(state.epoch, state.stored):
                 raise InvalidRequestError(
                     f"discard of epoch {request.epoch}, whose update was over: it has been committed, or soon will be"
@@ -265,9 +266,8 @@ class AgentState:
         with self.lock:
             state = self.queries.get(query)
             freed = 0
-            if state is not None and request.run < state.run:
-                raise FencedError(f"run {request.run} of the query was replaced by run {state.run}")
             if state is not None:
+                state.check_run(request.run)
                 state.first_live_pane = max(state.first_live_pane, request.before_pane)
                 freed = state.own.release(self.holding, state.first_live_pane)
                 for replica in state.replicas.values():
@@ -432,8 +432,7 @@ class AgentState:
             state = None
         if state is None:
             return QueryState(_native.Plan(plan_text), plan_text, run)
-        if run < state.run:
-            raise FencedError(f"run {run} of the query was replaced by run {state.run}; stop this one")
+        state.check_run(run)
         if state.plan_text != plan_text:
             raise InvalidRequestError("the plan differs from the one that this query was committed with before")
         return state

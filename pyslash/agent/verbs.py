@@ -23,7 +23,7 @@ from pyslash.agent.reserved import check_reserved
 from pyslash.errors import InvalidRequestError, TransportUnavailableError
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.port import Port
-from pyslash.rdma.queue_pair import Endpoint, QueuePair
+from pyslash.rdma.queue_pair import QueuePair
 
 LEASE_SECONDS = 600.0
 MOST_PAIRS = 4096
@@ -68,7 +68,6 @@ class VerbsEndpoint:
             TransportUnavailableError: no device here, or it refuses; the message says why.
             InvalidRequestError: more pairs than an agent has any use for.
         """
-        peer = Endpoint(**request.__dict__)
         with self._lock:
             self._end_expired()
             if sum(len(domain.pairs) for domain in self._domains.values()) >= MOST_PAIRS:
@@ -78,7 +77,7 @@ class VerbsEndpoint:
             pair = QueuePair(device, domain.domain, domain.completions)
             try:
                 # Writing needs a key that allows it, too: see `expose`.
-                pair.connect(peer, "IBV_ACCESS_REMOTE_READ", "IBV_ACCESS_REMOTE_WRITE")
+                pair.connect(request, "IBV_ACCESS_REMOTE_READ", "IBV_ACCESS_REMOTE_WRITE")
             except TransportUnavailableError:
                 pair.close()
                 raise

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyslash._native import Head, crc32c
+from pyslash.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
 from pyslash.errors import CorruptBlockError
 
 FORMAT = "1"
@@ -32,13 +32,6 @@ _COLUMNS = [
     pa.field("groups", pa.uint32(), nullable=False),
     pa.field("segment", pa.large_binary(), nullable=False),
 ]
-_HEADER_BYTES = 192
-_SEGMENT_COUNT = struct.Struct("<I")
-_SEGMENT_COUNT_AT = 120
-_HEAD_CRC = struct.Struct("<I")
-_HEAD_CRC_AT = 128
-# pane, prefix_lo, prefix_bits, rows, crc, offset, length, reserved: native/core/include/pyslash/block.h
-_ENTRY = struct.Struct("<qIIIIQQQ")
 
 
 @dataclass(frozen=True)
@@ -63,18 +56,13 @@ class StoredBlock:
 
 def segments_of(raw: bytes) -> list[Segment]:
     """The segments that a checked head lists."""
-    (count,) = _SEGMENT_COUNT.unpack_from(raw, _SEGMENT_COUNT_AT)
+    at, form = SEGMENT_COUNT
+    (count,) = form.unpack_from(raw, at)
     found = []
     for index in range(count):
-        pane, lo, _, rows, crc, offset, length, _ = _ENTRY.unpack_from(raw, _HEADER_BYTES + index * _ENTRY.size)
+        pane, lo, _, rows, crc, offset, length, _ = ENTRY.unpack_from(raw, HEADER_BYTES + index * ENTRY.size)
         found.append(Segment(pane, lo, rows, crc, offset, length))
     return found
-
-
-def head_crc(raw: Any) -> int:
-    """The CRC32C that stands in a block's head: no two blocks of an epoch have the same head."""
-    (crc,) = _HEAD_CRC.unpack_from(raw, _HEAD_CRC_AT)
-    return int(crc)
 
 
 def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:

@@ -9,21 +9,10 @@ from functools import cache
 import pyarrow as pa
 
 from pyslash._native import Accumulator, Arena, Head, Plan
+from pyslash.arrow_types import arrow_type
 from pyslash.checkpoint.block_file import segments_of
 
 _ARENA_BYTES = 4 << 20
-_TYPES: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _VARIABLE = ("string", "binary")
 
 
@@ -39,7 +28,7 @@ def _identity(function: str, kind: str) -> bytes:
     """The bytes of one value, out of a block of one group without keys, whose only row is null."""
     plan = Plan(f"pyslash-plan 1\nwindow 1 1 0\ncolumn {kind} 1\naggregate {function} 1 0\n")
     row = pa.record_batch(
-        [pa.array([0], pa.int64()).view(pa.timestamp("us", "UTC")), pa.nulls(1, _arrow(kind))], names=["t", "v"]
+        [pa.array([0], pa.int64()).view(pa.timestamp("us", "UTC")), pa.nulls(1, arrow_type(kind))], names=["t", "v"]
     )
     handle = os.memfd_create("pyslash-nothing", os.MFD_CLOEXEC)
     try:
@@ -55,10 +44,3 @@ def _identity(function: str, kind: str) -> bytes:
     rows, nulls, size = struct.unpack_from("<3Q", data)
     at = 64 + sum(-(-length // 64) * 64 for length in (rows, nulls))
     return data[at : at + size]
-
-
-def _arrow(kind: str) -> pa.DataType:
-    if kind.startswith("decimal"):
-        precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return _TYPES[kind]

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyslash._native import Head, Plan, crc32c
+from pyslash.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
 from pyslash.checkpoint.nothing import nothing_seen
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import Input, PlanIdentity, differences
 
 _ALIGNED = 64
-_HEADER_BYTES = 192
-_ENTRY = struct.Struct("<qIIIIQQQ")  # as in block_file
-_HEAD_LENGTH, _FINGERPRINT, _LENGTH, _PLAN_LENGTH, _CRC = (12, "<I"), (16, "<Q"), (80, "<Q"), (124, "<I"), (128, "<I")
 
 
 @dataclass(frozen=True)
@@ -94,27 +92,26 @@ def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> by
     """
     check(before, now)
     text = now.text.encode()
-    at = head_length = _up(_HEADER_BYTES + _ENTRY.size * len(block.segments) + len(text))
+    at = head_length = _up(HEADER_BYTES + ENTRY.size * len(block.segments) + len(text))
     entries, body = [], bytearray()
     for index, (segment, data) in enumerate(block.segments):
         written = _segment(memoryview(data), segment.groups, before, now)
-        entry = list(_ENTRY.unpack_from(block.head, _HEADER_BYTES + index * _ENTRY.size))
+        entry = list(ENTRY.unpack_from(block.head, HEADER_BYTES + index * ENTRY.size))
         entry[4:7] = [crc32c(written), at, len(written)]
-        entries.append(_ENTRY.pack(*entry))
+        entries.append(ENTRY.pack(*entry))
         body += written
         at += len(written)
-    head = bytearray(b"".join([block.head[:_HEADER_BYTES], *entries, text]).ljust(head_length, b"\0"))
+    head = bytearray(b"".join([block.head[:HEADER_BYTES], *entries, text]).ljust(head_length, b"\0"))
     for (place, form), value in (
-        (_HEAD_LENGTH, head_length),
-        (_FINGERPRINT, Plan(now.text).fingerprint),
-        (_LENGTH, at),
-        (_PLAN_LENGTH, len(text)),
-        (_CRC, 0),
+        (HEAD_LENGTH, head_length),
+        (FINGERPRINT, Plan(now.text).fingerprint),
+        (LENGTH, at),
+        (PLAN_LENGTH, len(text)),
     ):
-        struct.pack_into(form, head, place, value)
-    struct.pack_into(_CRC[1], head, _CRC[0], crc32c(head))
-    Head(head)
-    return bytes(head + body)
+        form.pack_into(head, place, value)
+    checked = rechecked(head)
+    Head(checked)
+    return checked + bytes(body)
 
 
 def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdentity) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
 from pyslash.rdma.device import Device, explained
+from pyslash.rdma.endpoint import Endpoint
 
 # The local ACK timeout is 4.096 us * 2^14 = 67 ms; seven retries of it bound how long a dead peer can be waited for.
 _TIMEOUT = 14
@@ -14,23 +14,6 @@ _RETRIES = 7
 _RNR_TIMER = 12
 _HOPS = 64
 _PSN_BITS = 24
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One end, as the other has to know it.
-
-    `mtu` is the verbs code of the path MTU (1: 256 bytes ... 5: 4096), `initiator_depth` and `responder_depth` are how
-    many READs the end may have outstanding, and answers at a time. A GID is 8 groups of hex digits; `lid` 0: Ethernet.
-    """
-
-    qpn: int
-    psn: int
-    gid: str
-    lid: int
-    mtu: int
-    initiator_depth: int
-    responder_depth: int
 
 
 class QueuePair:

@@ -14,7 +14,7 @@ from pyslash.agent.client import AgentClient, CommitReply, Described
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.agent.token import query_token
-from pyslash.checkpoint.block_file import head_crc
+from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import (
     AgentError,

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.share import EVERY_PANE
-from pyslash.checkpoint.block_file import head_crc
+from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import (

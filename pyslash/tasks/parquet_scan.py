@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import operator
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,28 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pyslash.arrow_types import arrow_type
 from pyslash.file_systems import open_location
+from pyslash.plan import Uncovered
+from pyslash.plan.types import native_type
 
 BATCH_ROWS = 1 << 16
 # Spark reads older times by the calendar that the file's writer used, which the values do not tell.
 _YEAR_1900_DAYS = -25567
 _DAY_US = 86_400_000_000
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
-_TYPES = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<": operator.lt,
@@ -88,7 +75,7 @@ class ParquetScan:
         columns = [(str(name), str(spark_type)) for name, spark_type in told["columns"]]
         scan = cls(columns, told["filters"], told["late_filters"], partitions)
         for _, spark_type in scan.read_columns:
-            arrow_type(spark_type)
+            _arrow_type(spark_type)
         return scan
 
     @property
@@ -161,25 +148,21 @@ class ParquetReader:
             if not groups:
                 return
             time = self.scan.columns[0][0]
+            filters, late_filters = _condition(self.scan.filters), _condition(self.scan.late_filters)
             for batch in parquet.iter_batches(BATCH_ROWS, groups, columns=list(wanted), use_threads=False):
-                rows = _filtered(_exact(batch, wanted, split.path), self.scan.filters)
+                rows = _filtered(_exact(batch, wanted, split.path), filters)
                 self.figures.add(rows.column(time))
-                rows = _filtered(rows, self.scan.late_filters)
+                rows = _filtered(rows, late_filters)
                 names = [f"c{index}" for index in range(len(self.scan.columns))]
                 yield pa.record_batch([rows.column(name) for name, _ in self.scan.columns], names=names)
 
 
-def arrow_type(spark_type: str) -> pa.DataType:
-    """The type that a column of a Parquet file must have to be read natively as this Spark type.
-
-    Raises:
-        OnlySpark: there is none.
-    """
-    if spark_type in _TYPES:
-        return _TYPES[spark_type]
-    if match := _DECIMAL.match(spark_type):
-        return pa.decimal128(int(match[1]), int(match[2]))
-    raise OnlySpark(f"files have no column of type {spark_type}")
+def _arrow_type(spark_type: str) -> pa.DataType:
+    """The type that a column of a Parquet file must have to be read natively as this Spark type."""
+    try:
+        return arrow_type(native_type(spark_type, "a column"))
+    except Uncovered as reason:
+        raise OnlySpark(str(reason)) from None
 
 
 def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str) -> dict[str, pa.DataType]:
@@ -196,9 +179,9 @@ def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str)
         if len(schema.get_all_field_indices(name)) != 1:
             raise OnlySpark(f"{path} has not one column {name}")
         found = schema.field(name).type
-        expected = arrow_type(spark_type)
+        expected = _arrow_type(spark_type)
         # An INT96 is an instant to Spark; Arrow gives it no zone.
-        instant = physical.get(name) == "INT96" and expected == _TYPES["timestamp"] and found == pa.timestamp("us")
+        instant = physical.get(name) == "INT96" and expected == arrow_type("timestamp") and found == pa.timestamp("us")
         if found != expected and not instant:
             raise OnlySpark(f"{path} has {name} as {found}, the table as {spark_type}")
         wanted[name] = expected
@@ -219,8 +202,12 @@ def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> 
     return pa.record_batch(columns, names=list(wanted))
 
 
-def _filtered(rows: pa.RecordBatch, filters: list[Any]) -> pa.RecordBatch:
-    return rows.filter(reduce(operator.and_, map(_expression, filters))) if filters else rows
+def _condition(filters: list[Any]) -> pc.Expression | None:
+    return reduce(operator.and_, map(_expression, filters)) if filters else None
+
+
+def _filtered(rows: pa.RecordBatch, condition: pc.Expression | None) -> pa.RecordBatch:
+    return rows if condition is None else rows.filter(condition)
 
 
 def _row_groups(parquet: pq.ParquetFile, split: Split) -> list[int]:
@@ -261,7 +248,7 @@ def _expression(text: list[Any]) -> pc.Expression:
 
 def _literal(spark_type: str, value: Any) -> pa.Scalar:
     """Spark keeps dates as days and times as microseconds."""
-    return pa.scalar(value, arrow_type(spark_type))
+    return pa.scalar(value, _arrow_type(spark_type))
 
 
 def _filter_columns(filters: list[Any]) -> Iterator[tuple[str, str]]:

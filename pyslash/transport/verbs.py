@@ -20,11 +20,13 @@ import pyarrow as pa
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
+from pyslash.block_head import HEADER_BYTES
 from pyslash.errors import InvalidRequestError, SlashError, StaleIncarnationError, UnauthenticatedError
 from pyslash.rdma.device import Device
+from pyslash.rdma.endpoint import Endpoint
 from pyslash.rdma.landing import LandingPool
 from pyslash.rdma.port import Port, choose_port
-from pyslash.rdma.queue_pair import Endpoint, QueuePair
+from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
 from pyslash.transport.base import Range, TransportCounters
 
@@ -33,7 +35,6 @@ from pyslash.transport.base import Range, TransportCounters
 _HEADER = struct.Struct("<QIIQ16s16sqqQQ")
 # The beginning of an arena: magic, version, size, incarnation.
 _ARENA_HEADER = struct.Struct("<QQQ16s")
-_HEADER_BYTES = 192
 _MAGIC = 0x014853414C535950
 _ALIGNMENT = 64
 _LAST_CALL_SECONDS = 1.0
@@ -87,7 +88,7 @@ class VerbsTransport:
         if not ranges:
             return []
         end = max(offset + length for offset, length in ranges)
-        if block_offset < 0 or block_offset + max(end, _HEADER_BYTES) > peer.arena_bytes:
+        if block_offset < 0 or block_offset + max(end, HEADER_BYTES) > peer.arena_bytes:
             raise InvalidRequestError(
                 f"range [{block_offset}, {block_offset + end}) leaves the arena of {peer}, {peer.arena_bytes} bytes"
             )
@@ -184,8 +185,8 @@ class _Peer:
         for _, length in ranges:
             places.append(at)
             at += -(-length // _ALIGNMENT) * _ALIGNMENT
-        lease = self._hub.landing.acquire(at + _HEADER_BYTES)
-        wanted = [*ranges, (0, _HEADER_BYTES)]
+        lease = self._hub.landing.acquire(at + HEADER_BYTES)
+        wanted = [*ranges, (0, HEADER_BYTES)]
         what = f"{self._agent}: READ of {sum(length for _, length in ranges)} bytes"
 
         def move(connection: _Connection) -> None:

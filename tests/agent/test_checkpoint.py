@@ -15,7 +15,7 @@ from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.launch import AgentRequest, ensure
 from pyslash.agent.request import Checkpoint, Restore
 from pyslash.agent.token import query_token
-from pyslash.checkpoint.block_file import head_crc
+from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 

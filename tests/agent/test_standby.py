@@ -12,7 +12,7 @@ from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
 from pyslash.agent.share import BEFORE_ALL_PANES, EVERY_PANE
-from pyslash.checkpoint.block_file import head_crc
+from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone

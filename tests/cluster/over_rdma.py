@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC
@@ -27,6 +26,7 @@ from pyspark.sql import functions as F
 
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
+from tests.cluster.standalone import wait_for_workers
 from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,26 +57,13 @@ def cluster(folder: Path) -> Iterator[str]:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-        _wait_for_workers(2)
+        wait_for_workers(f"http://{MASTER}:8080/json/", 2, START_SECONDS)
         yield url
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
             process.wait(60)
-
-
-def _wait_for_workers(wanted: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"http://{MASTER}:8080/json/", timeout=5) as answer:
-                if json.load(answer)["aliveworkers"] == wanted:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.5)  # polling another process's state, up to the deadline
-    raise TimeoutError(f"the cluster had not {wanted} workers within {START_SECONDS} s")
 
 
 def session(master: str) -> SparkSession:

@@ -73,7 +73,7 @@ def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: s
                 str(folder / f"work-{index}"),
                 url,
             )
-        _wait_for_workers(f"http://127.0.0.1:{web}/json/", workers)
+        wait_for_workers(f"http://127.0.0.1:{web}/json/", workers, DEADLINE_SECONDS)
         yield url
     finally:
         for process in processes:
@@ -86,17 +86,18 @@ def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: s
                 process.wait()
 
 
-def _wait_for_workers(url: str, workers: int) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
+def wait_for_workers(url: str, workers: int, seconds: float) -> None:
+    """Return once the master, asked at `url` for its state as JSON, knows so many."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
+            with urllib.request.urlopen(url, timeout=5) as answer:
                 if json.load(answer)["aliveworkers"] == workers:
                     return
         except OSError:
             pass
         time.sleep(0.2)  # polling another process's state, up to the deadline
-    raise TimeoutError(f"the standalone cluster had not {workers} workers within {DEADLINE_SECONDS} s")
+    raise TimeoutError(f"the standalone cluster had not {workers} workers within {seconds} s")
 
 
 def _free_port() -> int:

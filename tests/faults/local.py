@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from pyslash.streaming import hook
 from pyslash.streaming.coordinator import Coordinator
 from tests.streaming.stream import Stream
 
@@ -46,3 +50,17 @@ def kill_agents(coordinator: Coordinator) -> None:
     """All that hold state of the query."""
     for agent in coordinator.agents:
         os.kill(agent.pid, signal.SIGKILL)
+
+
+def failed_at(stream: Stream, rows: Rows, epoch: int) -> None:
+    """Run until this epoch's rows would reach the sink; then all agents are killed."""
+
+    def fail(reached: int) -> None:
+        if reached == epoch:
+            raise RuntimeError("between the sink and Spark's commit")
+
+    query = start(stream, rows, fail)
+    with pytest.raises(StreamingQueryException, match="between the sink"):
+        query.awaitTermination(120)
+    runner: Any = hook.runner_of(query)
+    kill_agents(runner._state.coordinator)

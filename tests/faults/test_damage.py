@@ -6,14 +6,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-import pyslash
 from tests.faults.conftest import record
-from tests.faults.local import Rows, emitted, expected, kill_agents, start
+from tests.faults.local import Rows, emitted, expected, failed_at, start
 from tests.faults.tally import tally
 from tests.streaming.stream import Stream
 
@@ -32,20 +30,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "one bit flipped": flip,
     "missing": lambda data: None,
 }
-
-
-def failed_at(stream: Stream, rows: Rows, epoch: int) -> None:
-    """Runs until this epoch's rows would reach the sink; then all agents are killed."""
-
-    def fail(reached: int) -> None:
-        if reached == epoch:
-            raise RuntimeError("between the sink and Spark's commit")
-
-    query = start(stream, rows, fail)
-    with pytest.raises(StreamingQueryException, match="between the sink"):
-        query.awaitTermination(120)
-    runner: Any = pyslash.streaming.hook.runner_of(query)
-    kill_agents(runner._state.coordinator)
 
 
 def check(name: str, stream: Stream, rows: Rows) -> None:

@@ -16,7 +16,7 @@ from pyslash.errors import AgentTimeoutError
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
-from tests.faults.local import Rows, emitted, expected, kill_agents, start
+from tests.faults.local import Rows, emitted, expected, failed_at, kill_agents, start
 from tests.streaming.stream import Stream
 
 POINTS = {
@@ -85,16 +85,7 @@ def test_an_agent_whose_answer_is_lost_is_given_up_though_it_lives(
 
 def test_a_query_that_lost_every_agent_and_its_driver_s_memory_goes_on(stream: Stream) -> None:
     rows: Rows = {}
-
-    def fail(epoch: int) -> None:
-        if epoch == 3:
-            raise RuntimeError("between the sink and Spark's commit")
-
-    first = start(stream, rows, fail)
-    with pytest.raises(StreamingQueryException, match="between the sink"):
-        first.awaitTermination(120)
-    runner: Any = pyslash.streaming.hook.runner_of(first)
-    kill_agents(runner._state.coordinator)
+    failed_at(stream, rows, 3)
     second = start(stream, rows)
     assert second.awaitTermination(120)
     assert pyslash.progress(second)[0]["replayed"]

@@ -6,32 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash import _native
+from pyslash import _native, arrow_types
 from tests.native.model import Query, Row, key_of
-
-_TYPES: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-}
 
 
 def arrow_type(name: str, large: bool = False) -> pa.DataType:
     """The Arrow type of a plan's type; `large`: with 64-bit offsets where there are any."""
-    if name.startswith("decimal"):
-        return pa.decimal128(*map(int, name[len("decimal(") : -1].split(",")))
     if large and name in ("string", "binary"):
         return pa.large_string() if name == "string" else pa.large_binary()
-    return _TYPES[name]
+    return arrow_types.arrow_type(name)
 
 
 def to_batch(query: Query, rows: list[Row], large: bool = False) -> pa.RecordBatch:

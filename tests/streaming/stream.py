@@ -84,6 +84,7 @@ class Outcome:
     rows: list[Any]
     batches: list[list[Any]]
     progress: list[dict[str, Any]]
+    spark_progress: list[Any]
 
 
 def run(df: DataFrame, folder: Path, **conf: str) -> Outcome:
@@ -106,7 +107,7 @@ def run(df: DataFrame, folder: Path, **conf: str) -> Outcome:
         for name in settings:
             spark.conf.unset(name)
         pyslash.disable()
-    return Outcome([row for batch in batches for row in batch], batches, pyslash.progress(query))
+    return Outcome([row for batch in batches for row in batch], batches, pyslash.progress(query), query.recentProgress)
 
 
 def differences(found: Sequence[Any], expected: Sequence[Any], keys: int) -> Iterator[str]:

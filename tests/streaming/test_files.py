@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import pyslash
-from tests.streaming.stream import seconds
+from tests.streaming.stream import run, seconds
 
 WINDOW = "10 seconds"
 Query = Callable[[DataFrame], DataFrame]
@@ -64,24 +63,11 @@ def counts(rows: DataFrame) -> DataFrame:
     return rows.groupBy(F.window("ts", WINDOW), "k").agg(F.count("*"), F.sum("v"), F.max("s"))
 
 
-def run(df: DataFrame, checkpoint: Path, mode: str, ingest: str = "files") -> tuple[list[Any], list[Any], set[str]]:
-    """Rows, Spark's progress of the batches that had input, and the paths that were taken."""
-    spark = df.sparkSession
-    found: list[Any] = []
-    conf = {"spark.slash.mode": mode, "spark.slash.ingest": ingest}
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    pyslash.enable(spark)
-    try:
-        writer = df.writeStream.foreachBatch(lambda rows, _: found.extend(rows.collect()))
-        query = writer.option("checkpointLocation", str(checkpoint / mode)).trigger(availableNow=True).start()
-        query.awaitTermination()
-    finally:
-        for name in conf:
-            spark.conf.unset(name)
-        pyslash.disable()
-    paths = {epoch["ingest"] for epoch in pyslash.progress(query)} if mode == "require" else set()
-    return sorted(found, key=str), [entry for entry in query.recentProgress if entry["numInputRows"]], paths
+def ran(df: DataFrame, folder: Path, **conf: str) -> tuple[list[Any], list[Any], set[str]]:
+    """Rows, Spark's progress of the batches that had input, and the paths that were taken; by conf, if any."""
+    outcome = run(df, folder / "-".join(conf.values()), **conf)
+    progress = [entry for entry in outcome.spark_progress if entry["numInputRows"]]
+    return sorted(outcome.rows, key=str), progress, {epoch["ingest"] for epoch in outcome.progress}
 
 
 QUERIES: dict[str, tuple[Query, str]] = {
@@ -126,8 +112,8 @@ QUERIES: dict[str, tuple[Query, str]] = {
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]
     folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
-    expected, plain, _ = run(query(stream(spark, folder)), tmp_path, "off")
-    found, ours, paths = run(query(stream(spark, folder)), tmp_path, "require")
+    expected, plain, _ = ran(query(stream(spark, folder)), tmp_path, mode="off")
+    found, ours, paths = ran(query(stream(spark, folder)), tmp_path, ingest="files")
     assert len(expected) > 1
     assert found == expected
     assert paths == {path}
@@ -166,8 +152,8 @@ def test_files_of_all_kinds(spark: SparkSession, tmp_path: Path, name: str) -> N
     def query() -> DataFrame:
         return counts(watermarked(source.parquet(str(folder))))
 
-    expected, _, _ = run(query(), tmp_path, "off")
-    found, _, taken = run(query(), tmp_path, "require")
+    expected, _, _ = ran(query(), tmp_path, mode="off")
+    found, _, taken = ran(query(), tmp_path, ingest="files")
     assert len(expected) >= 7
     assert found == expected
     assert taken == paths
@@ -175,7 +161,7 @@ def test_files_of_all_kinds(spark: SparkSession, tmp_path: Path, name: str) -> N
 
 def test_small_batches_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [table(0), table(1)])
-    assert run(counts(watermarked(stream(spark, folder))), tmp_path, "require", ingest="auto")[2] == {"rows"}
+    assert ran(counts(watermarked(stream(spark, folder))), tmp_path, ingest="auto")[2] == {"rows"}
 
 
 def test_times_before_1900_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,8 +170,8 @@ def test_times_before_1900_are_left_to_spark(spark: SparkSession, tmp_path: Path
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED")
     try:
         source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-        expected, _, _ = run(counts(watermarked(source)), tmp_path, "off")
-        found, _, taken = run(counts(watermarked(source)), tmp_path, "require")
+        expected, _, _ = ran(counts(watermarked(source)), tmp_path, mode="off")
+        found, _, taken = ran(counts(watermarked(source)), tmp_path, ingest="files")
     finally:
         spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
     assert found == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,14 +16,6 @@ from pyslash.errors import SlashError, StaleIncarnationError, TransportUnavailab
 from pyslash.transport import Transports, choose_transport
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
-
-
-@pytest.fixture
-def transports(secret: bytes) -> Iterator[Transports]:
-    """Of one reader."""
-    made = Transports(QUERY, query_token(secret, QUERY), timeout_seconds=20)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -26,14 +26,6 @@ def standby(secret: bytes, tmp_path: Path) -> Iterator[InProcess]:
         yield made
 
 
-@pytest.fixture
-def transports(secret: bytes) -> Iterator[Transports]:
-    """Of one writer."""
-    made = Transports(QUERY, query_token(secret, QUERY), timeout_seconds=20)
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [1, 64, 4096, 9 << 20])
 def test_bytes_arrive_where_they_were_reserved_for(
