@@ -49,8 +49,9 @@ class BatchExecution:
         return max(current_us, (int(stats.max()) - int(node.delayMs())) * 1000) if stats.count() > 0 else current_us
 
     def count_input(self, figures: ScanFigures) -> None:
-        """Tell Spark what was read past it: its watermark and its progress figures are of these rows."""
-        self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
+        """Tell Spark what it has not counted itself: its watermark and its progress figures are of these rows."""
+        if figures.rows:
+            self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
         if figures.time_min is None or figures.time_max is None:
             return
         mean_ms = figures.time_sum / figures.times / 1000

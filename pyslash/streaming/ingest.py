@@ -80,7 +80,7 @@ class Ingest:
 
     def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
-        return bridge.update(
+        receipts, figures = bridge.update(
             execution.execution,
             self._plan.text,
             watermark_us,
@@ -91,6 +91,8 @@ class Ingest:
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
+        execution.count_input(figures)
+        return receipts
 
     def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "arrow"

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
+from pyslash.tasks.parquet_scan import ScanFigures
 from pyslash.tasks.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
@@ -69,8 +70,11 @@ class RowBridge:
         *,
         runtime_dir: str | None = None,
         start_timeout_seconds: int = 30,
-    ) -> list[Receipt]:
-        """One update job; the receipts of its tasks, one a partition.
+    ) -> tuple[list[Receipt], ScanFigures]:
+        """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
+
+        The figures are empty where the job has left Spark's watermark operator in its plan. They never hold rows: the
+        scan is Spark's.
 
         Args:
             rows: a DataFrame or a JVM `QueryExecution`; its columns are the event time and the plan's columns in order.
@@ -90,7 +94,7 @@ class RowBridge:
         """
         execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
         try:
-            receipts = self._bridge.update(
+            result = self._bridge.update(
                 execution,
                 plan_text,
                 watermark_us,
@@ -107,7 +111,7 @@ class RowBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
-        return Receipt.parse_all(bytes(receipts))
+        return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
     def describe_scan(self, execution: Any) -> str:
         """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""
@@ -125,6 +129,13 @@ class RowBridge:
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
         except Py4JJavaError as failure:
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+def _figures(times: Any) -> ScanFigures:
+    count = int(times.count())
+    if count == 0:
+        return ScanFigures()
+    return ScanFigures(0, count, round(times.mean() * count), int(times.least()), int(times.greatest()))
 
 
 def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
