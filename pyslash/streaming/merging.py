@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -13,11 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
+from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.progress import EpochProgress
+from pyslash.tasks.column_merge import ColumnMerge
 from pyslash.tasks.merge import PREFIXES, MergeRequest, merge, run_merge_tasks
 
+logger = logging.getLogger("pyslash")
 _MOST_TASKS_A_CORE = 32
 
 
@@ -30,6 +34,9 @@ class Merging:
         self._coordinator = coordinator
         self._schema: pa.Schema = _arrow_schema(plan.result_schema)
         self._nothing: DataFrame | None = None
+        self._columns = _column_merge(plan.session, conf)
+        self._columns_counted = 0
+        self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
 
@@ -56,6 +63,7 @@ class Merging:
             token=self._coordinator.token,
             transport=self._conf.transport,
             schema=self._schema,
+            spilled=any(block.head.arena_offset >= block.agent.arena_bytes for block in holding),
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each window that it is part of.
@@ -68,13 +76,31 @@ class Merging:
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
         progress.merged_by = f"{tasks} tasks"
+        progress.emit = "columns" if self._emits_columns(session, request) else "arrow"
+        if progress.emit == "columns":
+            assert self._columns is not None
+            return self._columns.rows(session, request, self._plan.result_schema, tasks)
         if self._counts is None:
             self._counts = session.sparkContext.accumulator({}, _Counts())
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
+    def _emits_columns(self, session: SparkSession, request: MergeRequest) -> bool:
+        if self._columns is None:
+            return False
+        obstacle = self._columns.obstacle(session, request)
+        if obstacle is not None and self._conf.emit == "columns":
+            raise TransportUnavailableError(f"spark.slash.emit=columns, but {obstacle}")
+        if obstacle != self._obstacle:
+            logger.info("merged rows reach Spark as %s", f"Arrow batches: {obstacle}" if obstacle else "columns")
+        self._obstacle = obstacle
+        return obstacle is None
+
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what merge tasks have read since the last call."""
+        if self._columns is not None and (read := self._columns.bytes_read) > self._columns_counted:
+            progress.count("shm", read - self._columns_counted)
+            self._columns_counted = read
         if self._counts is None:
             return
         now = dict(self._counts.value)
@@ -82,6 +108,17 @@ class Merging:
             if size > self._counted.get(transport, 0):
                 progress.count(transport, size - self._counted.get(transport, 0))
         self._counted = now
+
+
+def _column_merge(session: SparkSession, conf: Conf) -> ColumnMerge | None:
+    if conf.emit == "arrow":
+        return None
+    try:
+        return ColumnMerge(session)
+    except RowBridgeUnavailableError:
+        if conf.emit == "columns":
+            raise
+        return None
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
