@@ -34,6 +34,9 @@ class GroupKeys {
   bool any_null(std::span<const uint32_t> groups, size_t key) const;
 
  private:
+  void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
+  template <typename Value>
+  void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
   const uint8_t* fixed_part(uint32_t group, uint8_t* scratch) const;
   bool is_null(uint32_t group, size_t key) const;
 

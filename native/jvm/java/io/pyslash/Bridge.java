@@ -12,6 +12,7 @@ import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -60,6 +61,11 @@ public final class Bridge {
   /** The files that a micro-batch reads, as {@link FileScan} tells it. */
   public String describeScan(QueryExecution rows) {
     return FileScan.describe(rows.executedPlan());
+  }
+
+  /** Why only Spark can read the input of an optimized plan over files; null: nothing is known against it. */
+  public String scanObstacle(LogicalPlan input) {
+    return ScanOutlook.obstacle(input);
   }
 
   /**
