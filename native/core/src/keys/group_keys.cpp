@@ -75,8 +75,12 @@ const uint8_t* GroupKeys::fixed_part(uint32_t group, uint8_t* scratch) const {
   return nullptr;
 }
 
+bool GroupKeys::is_null_group(uint32_t group) const {
+  return std::binary_search(null_groups_.begin(), null_groups_.end(), group);
+}
+
 bool GroupKeys::is_null(uint32_t group, size_t key) const {
-  if (codec_->has_null_group()) return std::binary_search(null_groups_.begin(), null_groups_.end(), group);
+  if (codec_->has_null_group()) return is_null_group(group);
   if (!codec_->has_mask()) return false;
   uint8_t scratch[sizeof(uint64_t)];
   return fixed_part(group, scratch)[codec_->mask_position() + key / 8] >> (key % 8) & 1;
