@@ -34,7 +34,8 @@ class Merging:
         self._coordinator = coordinator
         self._schema: pa.Schema = _arrow_schema(plan.result_schema)
         self._nothing: DataFrame | None = None
-        self._columns = _column_merge(plan.session, conf)
+        self._columns: ColumnMerge | None = None
+        self._has_columns = conf.emit != "arrow"
         self._columns_counted = 0
         self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
@@ -76,25 +77,33 @@ class Merging:
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
         progress.merged_by = f"{tasks} tasks"
-        progress.emit = "columns" if self._emits_columns(session, request) else "arrow"
-        if progress.emit == "columns":
-            assert self._columns is not None
-            return self._columns.rows(session, request, self._plan.result_schema, tasks)
+        columns = self._column_merge(session, request)
+        progress.emit = "arrow" if columns is None else "columns"
+        if columns is not None:
+            return columns.rows(session, request, self._plan.result_schema, tasks)
         if self._counts is None:
             self._counts = session.sparkContext.accumulator({}, _Counts())
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
-    def _emits_columns(self, session: SparkSession, request: MergeRequest) -> bool:
+    def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
+        """What merges this without Python; None if that cannot be done, or is not wanted."""
+        if self._columns is None and self._has_columns:
+            try:
+                self._columns = ColumnMerge(session)
+            except RowBridgeUnavailableError:
+                if self._conf.emit == "columns":
+                    raise
+                self._has_columns = False
         if self._columns is None:
-            return False
+            return None
         obstacle = self._columns.obstacle(session, request)
         if obstacle is not None and self._conf.emit == "columns":
             raise TransportUnavailableError(f"spark.slash.emit=columns, but {obstacle}")
         if obstacle != self._obstacle:
             logger.info("merged rows reach Spark as %s", f"Arrow batches: {obstacle}" if obstacle else "columns")
         self._obstacle = obstacle
-        return obstacle is None
+        return None if obstacle else self._columns
 
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what merge tasks have read since the last call."""
@@ -108,17 +117,6 @@ class Merging:
             if size > self._counted.get(transport, 0):
                 progress.count(transport, size - self._counted.get(transport, 0))
         self._counted = now
-
-
-def _column_merge(session: SparkSession, conf: Conf) -> ColumnMerge | None:
-    if conf.emit == "arrow":
-        return None
-    try:
-        return ColumnMerge(session)
-    except RowBridgeUnavailableError:
-        if conf.emit == "columns":
-            raise
-        return None
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]

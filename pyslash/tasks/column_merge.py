@@ -27,11 +27,8 @@ class ColumnMerge:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
         """
         self._bridge = RowBridge(session).java
-        jvm: Any = session._jvm
-        self._read = jvm.org.apache.spark.util.LongAccumulator()
-        self._read.register(
-            session._jsparkSession.sparkContext(), jvm.scala.Option.apply("bytes read by pyslash"), False
-        )
+        java_session: Any = session._jsparkSession
+        self._read = java_session.sparkContext().longAccumulator("bytes read by pyslash")
         self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
 
     @property
