@@ -139,6 +139,14 @@ _KEYS = (
         "between the number of cores and 32 times that.",
     ),
     Key(
+        "emit",
+        "auto",
+        _choice("auto", "columns", "arrow"),
+        "How merged rows reach Spark: `columns` merges inside the executors' JVMs and shows Spark the native columns "
+        "where they are, `arrow` merges in Python workers. `auto` takes `columns` where executors can map all agents' "
+        "arenas, i.e. on one host, for what is merged by tasks and not spilled.",
+    ),
+    Key(
         "durability",
         "checkpoint",
         _choice("checkpoint", "replica", "both", "off"),
@@ -195,6 +203,7 @@ class Conf:
     agent_call_timeout: int
     merge_driver_bytes: int
     merge_task_bytes: int
+    emit: str
     durability: str
     replication: int
     checkpoint_timeout: int

@@ -169,6 +169,56 @@ void merge_blocks(benchmark::State& state) {
   measured.done(blocks * static_cast<size_t>(accumulator.groups()));
 }
 
+// Event times over twenty panes of a second, in order but for a second: rows of two panes alternate.
+void update_panes(benchmark::State& state) {
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10000000 1000000 0\ncolumn int64 1\ncolumn int64 1\nkey 1\n"
+                  "aggregate sum 2 1\naggregate count - 0\naggregate max 2 0\n"));
+  Rows rows(state.range(0));
+  std::mt19937_64 random(2);
+  for (int64_t& time : rows.times) time = 2 * time + static_cast<int64_t>(random() % kSecond);
+  const Measured measured(state);
+  for (auto _ : state) {
+    Accumulator accumulator(plan, INT64_MIN / 2);
+    rows.add_columns_to(accumulator);
+    benchmark::DoNotOptimize(accumulator.groups());
+  }
+  measured.done(rows.keys.size());
+}
+
+// Windows of ten panes that slide by one, as four epochs of twenty panes leave them, 60 % of the keys in each pane; a
+// record is a row of the result, of which there is one a window and key.
+void merge_sliding(benchmark::State& state) {
+  constexpr int64_t blocks = 4;
+  constexpr int64_t panes_a_block = 20;
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10000000 1000000 0\ncolumn int64 0\ncolumn int64 0\nkey 1\n"
+                  "aggregate sum 2 1\naggregate count - 0\naggregate max 2 0\n"));
+  Arena arena = new_arena();
+  std::vector<Head> heads;
+  Rows rows(state.range(0));
+  const int64_t step = panes_a_block * kSecond / static_cast<int64_t>(rows.times.size());
+  for (int64_t block = 0; block < blocks; ++block) {
+    for (size_t row = 0; row < rows.times.size(); ++row) {
+      rows.times[row] = block * panes_a_block * kSecond + static_cast<int64_t>(row) * step;
+    }
+    Accumulator accumulator(plan, INT64_MIN / 2);
+    rows.add_columns_to(accumulator);
+    heads.push_back(read_head(seal(accumulator, arena, {Id128{}, block, 0})));
+  }
+  std::vector<int64_t> windows;
+  for (int64_t pane = 0; pane + 10 <= blocks * panes_a_block; ++pane) windows.push_back(pane * kSecond);
+  size_t emitted = 0;
+  const Measured measured(state);
+  for (auto _ : state) {
+    Merger merger(plan, windows);
+    for (const Head& head : heads) merger.add(head, 0, arena.view(head.header.arena_offset, head.header.length));
+    emitted = 0;
+    while (auto batch = merger.next(state.range(1))) emitted += batch->rows;
+  }
+  measured.done(emitted);
+}
+
 void memory_copy(benchmark::State& state) {
   const size_t bytes = size_t{256} << 20;
   std::vector<uint8_t> from(bytes, 1), to(bytes);
@@ -183,8 +233,10 @@ BENCHMARK_CAPTURE(update_columns, ysb_count, ysb_plan())->Arg(10'000);
 BENCHMARK_CAPTURE(update_columns, sum_count_max, sums_plan())->Arg(100)->Arg(100'000)->Arg(1'000'000);
 BENCHMARK_CAPTURE(update_rows, ysb_count, ysb_plan())->Arg(10'000);
 BENCHMARK_CAPTURE(update_rows, sum_count_max, sums_plan())->Arg(100'000);
+BENCHMARK(update_panes)->Arg(100'000);
 BENCHMARK(seal_groups)->Arg(100'000);
 BENCHMARK(merge_blocks)->Arg(100'000);
+BENCHMARK(merge_sliding)->Args({100'000, 65536})->Args({100'000, 8192});
 BENCHMARK(memory_copy);
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <random>
 
 #include "expect_error.h"
 #include "model.h"
@@ -253,6 +255,42 @@ TEST(Accumulator, ColumnsMustBeThePlans) {
   columns[0].type = Type::parse("timestamp_ntz");
   accumulator.add_columns(columns, 1);
   EXPECT_EQ(accumulator.groups(), 1);
+}
+
+// Panes hand their tables on as event time advances, and get rows long after all the same.
+TEST(Accumulator, RowsOfPanesThatSeemedPast) {
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\nkey 1\naggregate count - 0\n"));
+  constexpr size_t rows = 4096;  // of a batch
+  std::mt19937_64 random(7);
+  std::map<std::pair<int64_t, std::string>, int64_t> expected;
+  Accumulator accumulator(plan, -1000);
+  for (int64_t batch = 0; batch < 400; ++batch) {
+    std::vector<int64_t> times(rows), keys(rows);
+    std::vector<uint8_t> valid(rows / 8, 0xff);
+    for (size_t row = 0; row < rows; ++row) {
+      const bool straggler = batch % 90 == 89 && random() % 16 == 0;
+      const int64_t pane = straggler ? static_cast<int64_t>(random() % 400) : batch / 10;
+      times[row] = 10 * pane;
+      keys[row] = static_cast<int64_t>(random() % (pane % 3 == 0 ? 900 : 20));
+      const bool null = random() % 50 == 0;
+      if (null) valid[row / 8] &= static_cast<uint8_t>(~(1U << (row % 8)));
+      ++expected[{times[row], null ? "null" : std::to_string(keys[row])}];
+    }
+    std::vector<ColumnView> columns(2);
+    columns[0].type = plan->columns()[0].type;
+    columns[0].values = reinterpret_cast<const uint8_t*>(times.data());
+    columns[1].type = plan->columns()[1].type;
+    columns[1].values = reinterpret_cast<const uint8_t*>(keys.data());
+    columns[1].validity = valid.data();
+    accumulator.add_columns(columns, rows);
+  }
+  Groups counted;
+  for (const auto& [group, count] : expected) {
+    counted[{group.first, {group.second}}] = {std::to_string(count)};
+  }
+  EXPECT_EQ(accumulator.groups(), static_cast<int64_t>(counted.size()));
+  EXPECT_EQ(read_groups(*plan, sealed(accumulator).block), counted);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ class EpochProgress:
     """Figures of one epoch. Times are milliseconds of wall clock; bytes are counted where they were read.
 
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
+    `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
@@ -40,6 +41,7 @@ class EpochProgress:
     agents: int = 0
     ingest: str = ""
     merged_by: str = ""
+    emit: str = ""
     replayed: bool = False
     recoveries: int = 0
     promotions: int = 0

@@ -23,7 +23,8 @@ class MergeRequest:
     """What to merge.
 
     `windows` are the starts (microseconds) of the windows to emit; `blocks` are (agent, raw head) of every block that
-    holds one of their panes; `schema` is the Arrow schema that Spark expects.
+    holds one of their panes, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
+    that Spark expects.
     """
 
     plan: str
@@ -34,6 +35,7 @@ class MergeRequest:
     token: bytes
     transport: str
     schema: pa.Schema
+    spilled: bool
 
 
 def merge(

@@ -113,6 +113,11 @@ class RowBridge:
             raise
         return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
+    @property
+    def java(self) -> Any:
+        """The JVM's `Bridge` itself."""
+        return self._bridge
+
     def describe_scan(self, execution: Any) -> str:
         """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""
         return str(self._bridge.describeScan(execution))

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "arenas.h"
 #include "boundary.h"
-#include "handles.h"
 #include "pyslash/accumulator.h"
 #include "pyslash/arena.h"
 #include "pyslash/plan.h"
@@ -28,11 +28,6 @@ struct GuardedAccumulator {
 // Leaked on purpose: the JVM may still run tasks while static destructors run.
 Handles<GuardedAccumulator>& accumulators() {
   static auto& handles = *new Handles<GuardedAccumulator>("accumulator");
-  return handles;
-}
-
-Handles<Arena>& arenas() {
-  static auto& handles = *new Handles<Arena>("arena");
   return handles;
 }
 
@@ -57,6 +52,12 @@ struct Descriptor {
 };
 
 }  // namespace
+
+Handles<Arena>& arenas() {
+  static auto& handles = *new Handles<Arena>("arena");
+  return handles;
+}
+
 }  // namespace pyslash::jvm
 
 using namespace pyslash;

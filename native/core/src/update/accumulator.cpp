@@ -4,23 +4,13 @@
 #include <map>
 
 #include "pyslash/error.h"
-#include "pyslash/key_table.h"
 #include "update/batch.h"
 #include "update/columns.h"
 #include "update/pane_finder.h"
+#include "update/pane_tables.h"
 #include "update/rows.h"
 
 namespace pyslash {
-namespace {
-
-// One pane's table, and the ids of its groups.
-struct Pane {
-  KeyTable table;
-  std::vector<uint32_t> groups;
-  std::vector<uint32_t> rows;  // of the current batch
-};
-
-}  // namespace
 
 class Accumulator::Impl {
  public:
@@ -37,6 +27,7 @@ class Accumulator::Impl {
   void add(const Batch& batch) {
     rows_ += static_cast<int64_t>(batch.rows);
     if (batch.rows == 0) return;
+    tables_.next_batch();
     groups_.resize(batch.rows);
     key_batch_.clear();
     for (const size_t column : key_columns_) key_batch_.push_back(batch.columns[column]);
@@ -121,6 +112,7 @@ class Accumulator::Impl {
   // Ids are dense over all panes: those that `find` has made new are this pane's.
   template <typename Find>
   void insert(Pane& pane, Find&& find) {
+    tables_.touch(pane, keys_);
     const auto before = static_cast<uint32_t>(keys_.size());
     find(pane);
     for (auto group = before; group < keys_.size(); ++group) pane.groups.push_back(group);
@@ -138,6 +130,7 @@ class Accumulator::Impl {
   EncodedKeys encoded_;
   std::vector<uint32_t> groups_;
   std::vector<Pane*> touched_;
+  PaneTables tables_;
   PaneNumbers numbers_;
   PaneCache<Pane*> recent_;  // null: the pane is late
   uint32_t ignored_ = UINT32_MAX;

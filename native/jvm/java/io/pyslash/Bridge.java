@@ -1,7 +1,24 @@
 package io.pyslash;
 
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.LongAccumulator;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
@@ -38,5 +55,45 @@ public final class Bridge {
   /** The files that a micro-batch reads, as {@link FileScan} tells it. */
   public String describeScan(QueryExecution rows) {
     return FileScan.describe(rows.executedPlan());
+  }
+
+  /** Why only Spark can read the input of an optimized plan over files; null: nothing is known against it. */
+  public String scanObstacle(LogicalPlan input) {
+    return ScanOutlook.obstacle(input);
+  }
+
+  /**
+   * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
+   */
+  public Dataset<Row> merge(
+      SparkSession session, String order, String schema, int tasks, LongAccumulator bytesRead) {
+    StructType columns = (StructType) DataType.fromJson(schema);
+    MergedRows rows = new MergedRows(MergeOrder.parse(order), columns, tasks, bytesRead);
+    return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
+  }
+
+  /** Whether all executors that there are run on one host. */
+  public boolean onOneHost() {
+    BlockManagerId[] all =
+        CollectionConverters.asJava(SparkEnv.get().blockManager().master().getMemoryStatus())
+            .keySet()
+            .toArray(BlockManagerId[]::new);
+    // In local mode the driver is the executor.
+    return Arrays.stream(all)
+            .filter(id -> all.length == 1 || !id.isDriver())
+            .map(BlockManagerId::host)
+            .distinct()
+            .count()
+        == 1;
+  }
+
+  /** Whether executors can map the arenas of all these agents (descriptors), tried by a task a core. */
+  public boolean canMap(SparkSession session, List<String> agents) {
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    int tasks = context.defaultParallelism();
+    return context
+        .parallelize(Collections.nCopies(tasks, 0), tasks)
+        .map(new MapArenas(new ArrayList<>(agents)))
+        .reduce((one, other) -> one && other);
   }
 }
