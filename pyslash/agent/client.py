@@ -16,6 +16,7 @@ import pyarrow.flight as flight
 from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.form import body
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.request import (
     Checkpoint,
@@ -32,7 +33,6 @@ from pyslash.agent.request import (
     Resume,
     Room,
     Write,
-    body,
 )
 from pyslash.agent.token import headers
 

@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 
 from pyslash.agent import token
 from pyslash.agent.compaction import Compactor
+from pyslash.agent.form import parse
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import (
@@ -43,7 +44,6 @@ from pyslash.agent.request import (
     Room,
     Seal,
     Write,
-    parse,
 )
 from pyslash.agent.room import RoomMaker
 from pyslash.agent.state import AgentState

@@ -14,8 +14,9 @@ from pyslash import _native
 from pyslash.agent.adopt import rehomed
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.form import body, parse
 from pyslash.agent.replicate import Replicator
-from pyslash.agent.request import Empty, Request, body, parse
+from pyslash.agent.request import Empty, Request
 from pyslash.agent.reserved import check_reserved
 from pyslash.agent.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
