@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pyslash import _native
 from pyslash.agent.adopt import rehomed
+from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.form import body, parse
@@ -37,7 +38,7 @@ class Agent:
         self._fd = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         self.arena = _native.Arena.create(self._fd, _ARENA_BYTES, incarnation)
         self.state = AgentState(self.arena, self._fd, incarnation)
-        self._replicator = Replicator(self.state, bytes(32))
+        self._parts = (self.state, Replicator(self.state, bytes(32)), Checkpointer(self.state))
         self.alive = True
         self._folding: tuple[Any, bytes] | None = None
         self.descriptor = AgentDescriptor(
@@ -96,7 +97,7 @@ class Agent:
     def answer(self, query: bytes, name: str, request: Request) -> dict[str, Any]:
         """A call as the server would pass it on: checked, and through JSON both ways."""
         checked = parse(type(request), body(request))
-        method = self._replicator.replicate if name == "replicate" else getattr(self.state, name)
+        method = next(getattr(part, name) for part in self._parts if hasattr(part, name))
         answer: dict[str, Any] = method(query) if isinstance(checked, Empty) else method(query, checked)
         return dict(json.loads(json.dumps(answer)))
 
