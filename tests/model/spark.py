@@ -16,7 +16,7 @@ from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming import coordinator, durable, epoch, merging
+from pyslash.streaming import coordinator, durable, epoch, merging, recovery
 from pyslash.tasks import merge
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
@@ -260,8 +260,8 @@ def installed(query: Query) -> Iterator[None]:
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
         (epoch, "BatchExecution", query.execution),
-        (epoch, "checkpoint_files", query.files),
-        (epoch, "find_agents", query.found_agents),
+        (recovery, "checkpoint_files", query.files),
+        (recovery, "find_agents", query.found_agents),
         (epoch, "Ingest", query.ingest),
         (epoch, "DataFrame", lambda finished, session: finished),
         (merging, "_local", lambda session, rows, plan: Frame(rows)),
