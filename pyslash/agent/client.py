@@ -162,9 +162,9 @@ class AgentClient:
         """Frees all of the query, for good; how many blocks."""
         return int(self.act("drop", Empty())["freed"])
 
-    def describe(self) -> Described:
+    def describe(self, timeout_seconds: float | None = None) -> Described:
         """What the agent holds of the query."""
-        answer = self.act("describe", Empty())
+        answer = self.act("describe", Empty(), timeout_seconds)
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
         return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
 

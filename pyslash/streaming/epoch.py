@@ -102,6 +102,7 @@ class EpochRunner:
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
+            self._recovery.join_standby(execution.session, state.coordinator)
         manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and state.begun < epoch:

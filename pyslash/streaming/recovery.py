@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
-from pyslash.errors import SlashError, StateLostError
+from pyslash.errors import AgentStartError, SlashError, StateLostError
 from pyslash.plan import AggregationPlan
 from pyslash.plan.identity import differences
 from pyslash.streaming.checkpoint_files import checkpoint_files
@@ -22,7 +22,7 @@ from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, Manife
 from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.standbys import Repair
 from pyslash.streaming.windows import first_live_pane
-from pyslash.tasks.find_agents import find_agents
+from pyslash.tasks.find_agents import executors, find_agents
 
 logger = logging.getLogger("pyslash")
 
@@ -52,9 +52,9 @@ class Recovery:
 
     def may_succeed_after(self, error: Exception) -> bool:
         """Whether another attempt is worth it, now that one has failed to bring the state back."""
-        # A job has failed, and Spark knows why, or memory has, and there are files.
+        # A job has failed, and Spark knows why, or an agent has to start, or memory has failed, and there are files.
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
-        return self._memory_failed or not isinstance(error, SlashError)
+        return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
     def begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
         """Begin a run with this epoch, and bring back the state as of the one before it.
@@ -84,11 +84,9 @@ class Recovery:
         identity = self._plan.identity
         last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, identity)
         durable = self._durable_state(execution, current, last)
-        agents = []
-        if self._conf.replicates or (durable is not None and durable.files):
-            conf = self._conf
-            agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
         newest = current or last
+        with progress.timed("agents"):
+            agents = self._agents(session, coordinator, newest, durable)
         if newest is not None:
             before = manifests.read(newest.epoch - 1, identity)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
@@ -97,6 +95,33 @@ class Recovery:
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
         return RunState(coordinator, manifests, last, durable, epoch)
+
+    def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
+        """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
+        if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
+            try:
+                coordinator.meet(self._find_agents(session))
+            except SlashError as error:
+                logger.warning("there is no standby yet: %s", error)
+
+    def _agents(
+        self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
+    ) -> list[AgentDescriptor]:
+        """Agents for the state and for its replicas: those that the query has had, or where too few of them are left,
+        those of the executors that are there now.
+        """
+        wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
+        if not wanted:
+            return []
+        answering, silent = coordinator.probe(newest.agents if newest is not None else [])
+        if len(answering) >= wanted and not silent:
+            return answering
+        return self._find_agents(session, silent)
+
+    def _find_agents(self, session: SparkSession, silent: bool = False) -> list[AgentDescriptor]:
+        conf = self._conf
+        by_worker = silent or conf.ingest == "arrow"
+        return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
     def _durable_state(
         self, execution: BatchExecution, current: Manifest | None, last: Manifest | None

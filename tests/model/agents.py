@@ -157,6 +157,11 @@ class Cluster:
                 agent.die()
         self._agents = (self._agents + [None] * executors)[:executors]
 
+    @property
+    def size(self) -> int:
+        """Executors, with an agent or without."""
+        return len(self._agents)
+
     def agents(self) -> list[Agent]:
         """Those that live."""
         return [agent for agent in self._agents if agent is not None and agent.alive]

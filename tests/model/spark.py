@@ -182,6 +182,10 @@ class Query:
         self.world.point("finds agents")
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
+    def executors(self, *_: Any) -> int:
+        """`executors`."""
+        return self.world.running.cluster.size
+
     def ingest(self, *_: Any) -> Ingest:
         """`Ingest`."""
         return Ingest(self)
@@ -262,6 +266,7 @@ def installed(query: Query) -> Iterator[None]:
         (epoch, "BatchExecution", query.execution),
         (recovery, "checkpoint_files", query.files),
         (recovery, "find_agents", query.found_agents),
+        (recovery, "executors", query.executors),
         (epoch, "Ingest", query.ingest),
         (epoch, "DataFrame", lambda finished, session: finished),
         (merging, "_local", lambda session, rows, plan: Frame(rows)),
