@@ -29,8 +29,9 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-chaos: setup ## every fault at every point of an epoch, on a cluster of real processes; ARGS="-k agent" narrows it
+chaos: setup ## every fault at every point of an epoch, then 35,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)
+	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
 soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
