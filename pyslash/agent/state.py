@@ -11,11 +11,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.compaction import Outcome, choose_inputs
 from pyslash.agent.published import reported
 from pyslash.agent.query_state import QueryState
 from pyslash.agent.request import (
@@ -32,22 +30,11 @@ from pyslash.agent.request import (
     Write,
 )
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
+from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 
 _LAST_EPOCH = BEYOND_EPOCHS - 1
-
-
-@dataclass(frozen=True)
-class CompactionJob:
-    """Blocks to fold into one. They stay pinned until `AgentState.end_compaction`."""
-
-    query: bytes
-    plan: Any
-    share: Share
-    offsets: list[int]
-    first_live_pane: int
 
 
 class AgentState:
@@ -316,41 +303,6 @@ class AgentState:
             raise InvalidRequestError(f"a write of {request.length} bytes got {at - request.offset}")
         with self.lock:
             self.counters["bytes written by peers"] += request.length
-
-    def begin_compaction(self) -> CompactionJob | None:
-        """Blocks of some share that are worth folding, pinned; None if there are none."""
-        with self.lock:
-            for query, state in self.queries.items():
-                for share in state.shares():
-                    if share.compacting or share.compacted is not None:
-                        continue
-                    offsets = choose_inputs(
-                        [block for block in share.live.values() if block.offset not in self.holding.disk],
-                        state.first_live_pane,
-                    )
-                    if offsets:
-                        share.compacting = True
-                        self.holding.pin(offsets)
-                        return CompactionJob(query, state.plan, share, offsets, state.first_live_pane)
-        return None
-
-    def compact(self, job: CompactionJob) -> bytes:
-        """The long part, without the lock: the head of the new published block, empty if no pane was left."""
-        head: bytes = _native.compact(job.plan, self.arena, job.offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
-        return head
-
-    def end_compaction(self, job: CompactionJob, head: bytes | None) -> None:
-        """Keeps the result for the next commit; `head` is None if the compaction failed."""
-        with self.lock:
-            self.holding.unpin(job.offsets)
-            outcome = None if head is None else Outcome(tuple(job.offsets), LiveBlock.of(head) if head else None)
-            state = self.queries.get(job.query)
-            if state is not None and any(share is job.share for share in state.shares()):
-                job.share.compacting = False
-                job.share.compacted = outcome
-                self.counters["compactions" if outcome else "failed compactions"] += 1
-            elif outcome is not None:
-                self.holding.doom(outcome.offsets())
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""

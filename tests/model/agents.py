@@ -15,6 +15,7 @@ from pyslash.agent.adopt import rehomed
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.folding import Fold, Folded, Folding
 from pyslash.agent.form import body, parse
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import Empty, Request
@@ -40,7 +41,8 @@ class Agent:
         self.state = AgentState(self.arena, self._fd, incarnation)
         self._parts = (self.state, Replicator(self.state, bytes(32)), Checkpointer(self.state))
         self.alive = True
-        self._folding: tuple[Any, bytes] | None = None
+        self._folds = Folding(self.state)
+        self._folding: tuple[Fold, Folded] | None = None
         self.descriptor = AgentDescriptor(
             pid=len(world.agents),
             start_time=0,
@@ -75,7 +77,7 @@ class Agent:
         if not self.alive:
             return
         if self._folding is not None:
-            self.state.end_compaction(*self._folding)
+            self._folds.end(*self._folding)
         self.state.sweep()
         committed = {offset for offset, _, state, *_ in self.arena.blocks() if state == _COMMITTED}
         live = {offset for query in self.state.queries.values() for share in query.shares() for offset in share.live}
@@ -87,12 +89,12 @@ class Agent:
         if not self.alive:
             return
         if self._folding is not None:
-            self.state.end_compaction(*self._folding)
+            self._folds.end(*self._folding)
             self._folding = None
         elif world.chance.random() < 0.2:
             self.state.sweep()
-        elif (job := self.state.begin_compaction()) is not None:
-            self._folding = (job, self.state.compact(job))
+        elif (job := self._folds.begin()) is not None:
+            self._folding = (job, self._folds.fold(job))
 
     def answer(self, query: bytes, name: str, request: Request) -> dict[str, Any]:
         """A call as the server would pass it on: checked, and through JSON both ways."""

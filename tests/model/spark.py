@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from pyslash.agent import compaction, replicate
+from pyslash.agent import folding, replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
@@ -278,7 +278,7 @@ def installed(query: Query) -> Iterator[None]:
         (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),
-        (compaction, "MAX_BLOCKS", 2),
+        (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:
         for owner, name, value in replaced:
