@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyslash import _native
@@ -10,7 +11,7 @@ from pyslash.agent.query_state import QueryState
 from pyslash.agent.request import Checkpoint, Restore
 from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock
 from pyslash.agent.standby import BEYOND_EPOCHS
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode
+from pyslash.checkpoint.block_file import StoredBlock, decode, write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError
 
@@ -32,12 +33,13 @@ class Checkpointer:
             CheckpointError: the file cannot be written.
         """
         with self._state.lent(query, request, request.snapshot) as blocks:
-            data = encode(request.plan, [self._state.holding.view(block, 0, block.length) for block in blocks])
-            crc = BlockDirectory(request.directory).write(request.name, data)
+            views = [self._state.holding.view(block, 0, block.length) for block in blocks]
+            directory = BlockDirectory(request.directory)
+            size, crc = directory.write(request.name, partial(write, request.plan, views))
         with self._state.lock:
             self._state.counters["checkpoints"] += 1
         panes = [pane for block in blocks for pane, _, _ in block.panes]
-        return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
+        return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
         """Takes over the blocks of files, each file once; answers with all live heads.
