@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .PHONY: help setup demo test test-native test-python chaos soak lint format lab lab-spark bench bench-native bench-rdma
-.PHONY: bench-recovery eval wheel clean
+.PHONY: bench-recovery bench-durability eval wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,9 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-chaos: setup ## every fault at every point of an epoch, on a cluster of real processes; ARGS="-k agent" narrows it
+chaos: setup ## every fault at every point of an epoch, then 35,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)
+	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
 soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
@@ -60,6 +61,9 @@ bench-rdma: setup ## our RDMA transport beside perftest, on this machine's devic
 
 bench-recovery: setup ## seconds from a killed executor or driver to the next result, with 1 M groups of state
 	@python -m eval.recovery $(ARGS)
+
+bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
+	@python -m eval.durability $(ARGS)
 
 eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
 	@python -m eval bars $(ARGS)

@@ -195,5 +195,5 @@ def compact(
     Returns its head, empty if no pane is left. CorruptBlockError, InvalidPlanError, ArenaFullError.
     """
 
-def crc32c(data: Buffer) -> int:
-    """CRC32C (Castagnoli) of a bytes-like object."""
+def crc32c(data: Buffer, crc: int = 0) -> int:
+    """CRC32C (Castagnoli) of a bytes-like object, after what has the CRC `crc`."""

@@ -16,6 +16,7 @@ import pyarrow.flight as flight
 from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.form import body
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.request import (
     Checkpoint,
@@ -32,7 +33,6 @@ from pyslash.agent.request import (
     Resume,
     Room,
     Write,
-    body,
 )
 from pyslash.agent.token import headers
 
@@ -162,9 +162,9 @@ class AgentClient:
         """Frees all of the query, for good; how many blocks."""
         return int(self.act("drop", Empty())["freed"])
 
-    def describe(self) -> Described:
+    def describe(self, timeout_seconds: float | None = None) -> Described:
         """What the agent holds of the query."""
-        answer = self.act("describe", Empty())
+        answer = self.act("describe", Empty(), timeout_seconds)
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
         return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
 

@@ -25,8 +25,8 @@ class EpochProgress:
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
     written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
-    the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost.
-    `restore_ms`: to bring the state back from the checkpoint, at a start and at recoveries.
+    `agents_ms`: to ask agents whether they live, or to start some, and `restore_ms`: to bring the state back, from
+    memory or from the checkpoint, both at a start and at recoveries.
     """
 
     epoch: int
@@ -46,6 +46,7 @@ class EpochProgress:
     recoveries: int = 0
     promotions: int = 0
     restored_files: int = 0
+    agents_ms: float = 0.0
     restore_ms: float = 0.0
     checkpoint_bytes: int = 0
     checkpoint_ms: float = 0.0

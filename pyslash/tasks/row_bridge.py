@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
+from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.tasks.parquet_scan import ScanFigures
 from pyslash.tasks.receipt import Receipt
 
@@ -26,6 +27,7 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,
 }
+_COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
 _MESSAGE = re.compile(r"io\.pyslash\.SlashException: ([a-z_]+): ([^\n]*)")
 
 
@@ -117,6 +119,29 @@ class RowBridge:
     def java(self) -> Any:
         """The JVM's `Bridge` itself."""
         return self._bridge
+
+    def agents(
+        self, tasks: int, secret: bytes, arena_bytes: int, python: str | None = None, start_timeout_seconds: int = 30
+    ) -> list[AgentDescriptor]:
+        """The agents of the executors that run so many tasks, started where there are none. No Python worker is.
+
+        Raises:
+            AgentStartError: an executor's agent could not be started.
+        """
+        # An update of no rows: its tasks need an agent as any do, publish nothing, and their receipts say whose it is.
+        nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
+        receipts, _ = self.update(
+            nothing,
+            _COUNT_ALL,
+            0,
+            bytes(16),
+            0,
+            secret,
+            arena_bytes,
+            python,
+            start_timeout_seconds=start_timeout_seconds,
+        )
+        return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
     def describe_scan(self, execution: Any) -> str:
         """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""

@@ -13,7 +13,8 @@ import pytest
 from pyslash import _native
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import MAX_OFFSETS, Empty
+from pyslash.agent.form import MAX_OFFSETS
+from pyslash.agent.request import Empty
 from pyslash.agent.token import headers, query_token
 from pyslash.errors import (
     AgentTimeoutError,

@@ -84,6 +84,19 @@ def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("durability", ["replica", "both"])
+@pytest.mark.parametrize("fault", [*LOSSES, "stop agent"], ids=lambda fault: fault.replace(" ", "-"))
+def test_a_loss_at_every_point_with_a_standby(applications: Applications, fault: str, durability: str) -> None:
+    points = [point for point in ALL_POINTS if durability == "both" or point != "mid-checkpoint"]
+    rounds: dict[str, tuple[str, Strikes]] = {
+        f"{durability}, {fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
+        for index, point in enumerate(points)
+    }
+    strike(applications, rounds, timeout=3000, conf={"durability": durability})
+
+
+@pytest.mark.chaos
 @pytest.mark.timeout(1200)
 def test_an_agent_that_stands_still_for_half_a_minute(applications: Applications) -> None:
     rounds: dict[str, tuple[str, Strikes]] = {

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from pyslash.agent import compaction, replicate
+from pyslash.agent import folding, replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming import coordinator, durable, epoch, merging
+from pyslash.streaming import coordinator, durable, epoch, merging, recovery
 from pyslash.tasks import merge
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
@@ -182,6 +182,10 @@ class Query:
         self.world.point("finds agents")
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
+    def executors(self, *_: Any) -> int:
+        """`executors`."""
+        return self.world.running.cluster.size
+
     def ingest(self, *_: Any) -> Ingest:
         """`Ingest`."""
         return Ingest(self)
@@ -260,8 +264,9 @@ def installed(query: Query) -> Iterator[None]:
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
         (epoch, "BatchExecution", query.execution),
-        (epoch, "checkpoint_files", query.files),
-        (epoch, "find_agents", query.found_agents),
+        (recovery, "checkpoint_files", query.files),
+        (recovery, "find_agents", query.found_agents),
+        (recovery, "executors", query.executors),
         (epoch, "Ingest", query.ingest),
         (epoch, "DataFrame", lambda finished, session: finished),
         (merging, "_local", lambda session, rows, plan: Frame(rows)),
@@ -273,7 +278,7 @@ def installed(query: Query) -> Iterator[None]:
         (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),
-        (compaction, "MAX_BLOCKS", 2),
+        (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:
         for owner, name, value in replaced:

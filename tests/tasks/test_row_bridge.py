@@ -93,6 +93,16 @@ def test_groups_are_those_of_spark(
     assert merged(blocks, plan, updates.query, updates.secret) == spark_answer(spark, input_rows, key)
 
 
+def test_agents_are_found_without_rows(spark: SparkSession, updates: Updates) -> None:
+    found = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    assert found == [updates.agent(spark)]
+    assert [block for block in attach(found[0]).blocks() if block[4] == bytes(16)] == []
+    os.kill(found[0].pid, signal.SIGKILL)
+    assert wait_until_gone(found[0].pid)
+    (another,) = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    assert another.incarnation != found[0].incarnation
+
+
 def test_the_arrow_path_gives_the_same_receipts(spark: SparkSession, updates: Updates, input_rows: DataFrame) -> None:
     lines, columns, key = BY_STRING
     plan = plan_text(lines)
