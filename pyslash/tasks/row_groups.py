@@ -49,8 +49,9 @@ def _range_of(column: pq.ColumnChunkMetaData, rows: int) -> _Range:
         return _Range()
     nulls = statistics.null_count if statistics.has_null_count else None
     low, high = (statistics.min_raw, statistics.max_raw) if statistics.has_min_max else (None, None)
-    bounded = type(low) is int and type(high) is int
-    return _Range(low if bounded else -inf, high if bounded else inf, nulls != 0, nulls != rows)
+    if not (isinstance(low, int) and isinstance(high, int)):
+        low, high = -inf, inf
+    return _Range(low, high, nulls != 0, nulls != rows)
 
 
 def _operand(text: list[Any], ranges: dict[str, _Range]) -> _Range:
@@ -100,7 +101,11 @@ def _compared(kind: str, a: _Range, b: _Range) -> _May:
 
 
 def _some(true: bool, false: bool, null: bool) -> _May:
-    return true * _May.BE_TRUE | false * _May.BE_FALSE | null * _May.BE_NULL
+    may = _May(0)
+    for possible, outcome in ((true, _May.BE_TRUE), (false, _May.BE_FALSE), (null, _May.BE_NULL)):
+        if possible:
+            may |= outcome
+    return may
 
 
 def _negated(outcome: _May) -> _May:
