@@ -51,6 +51,7 @@ class Mover:
         self._post_send, self._take = pair.verbs_qp.post_send, completions.take
         self._request, self._entry = work_request(verbs)
         self._most = device.max_in_flight
+        self._every = min(_SIGNAL_EVERY, self._most)
         self._message = min(MESSAGE_BYTES, device.max_message)
         self._verbs = verbs
         self._opcodes = {name: verbs.constant(name) for name in get_args(Operation)}
@@ -85,13 +86,18 @@ class Mover:
             raise VerbsError(f"{what}: {error}") from None
 
     def _run(self, messages: Sequence[Piece], rkey: int, what: str, deadline: float) -> None:
-        total, take = len(messages), self._take
+        request, entry, total, most = self._request, self._entry, len(messages), self._most
         posted = done = polls = 0
         idle_since = 0.0
         while done < total:
-            if posted < total and posted < done + self._most:
-                posted = self._post(messages, posted, min(total, done + self._most), rkey)
-            completion = take()
+            while posted < total and posted - done < most:
+                entry.addr, remote, entry.length = messages[posted]
+                request.set_wr_rdma(rkey, remote)
+                request.wr_id = posted
+                posted += 1
+                request.send_flags = self._signaled if posted == total or not posted % self._every else 0
+                self._post_send(request)
+            completion = self._take()
             if completion is not None:
                 number, status, vendor_code = completion
                 if status:
@@ -107,17 +113,6 @@ class Mover:
                 # Even without a pause, sleeping lets other threads have the interpreter.
                 time.sleep(_PAUSE_SECONDS if now - idle_since > _SPIN_SECONDS else 0)
 
-    def _post(self, messages: Sequence[Piece], first: int, end: int, rkey: int) -> int:
-        request, entry, post_send, last = self._request, self._entry, self._post_send, len(messages) - 1
-        for number in range(first, end):
-            entry.addr, remote, entry.length = messages[number]
-            request.set_wr_rdma(rkey, remote)
-            request.wr_id = number
-            signaled = number == last or number % _SIGNAL_EVERY == _SIGNAL_EVERY - 1
-            request.send_flags = self._signaled if signaled else 0
-            post_send(request)
-        return end
-
     def _error(self, what: str, number: int, status: int, vendor_code: int) -> SlashError:
         name, error = self._errors.get(status, ("", VerbsError))
         words = self._verbs.status_name(status)
@@ -130,10 +125,11 @@ def _messages(pieces: Sequence[Piece], most: int) -> Sequence[Piece]:
     >>> _messages([Piece(0, 100, 3), Piece(4, 200, 5)], 4)
     [Piece(local=0, remote=100, length=3), Piece(local=4, remote=200, length=4), Piece(local=8, remote=204, length=1)]
     """
-    if all(piece.length <= most for piece in pieces):
-        return pieces
-    return [
-        Piece(local + at, remote + at, min(most, length - at))
-        for local, remote, length in pieces
-        for at in range(0, length, most)
-    ]
+    for _, _, length in pieces:
+        if length > most:
+            return [
+                Piece(local + at, remote + at, min(most, whole - at))
+                for local, remote, whole in pieces
+                for at in range(0, whole, most)
+            ]
+    return pieces
