@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
-from tests.cluster.standalone import wait_for_workers
+from tests.cluster.standalone import free_port, wait_for_workers
 from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +69,8 @@ def cluster(place: Place, folder: Path) -> Iterator[str]:
     """A master and a worker on the first host, a worker on the second."""
     home = Path(pyspark.__file__).parent
     first, second = place.hosts
-    url = f"spark://{first}:7077"
+    port, web = free_port(), free_port()
+    url = f"spark://{first}:{port}"
 
     def daemon(host: str, kind: str, arguments: str) -> list[str]:
         settings = f'SPARK_LOCAL_IP={host} SPARK_HOME="{home}" SPARK_DAEMON_MEMORY=256m '
@@ -82,7 +83,7 @@ def cluster(place: Place, folder: Path) -> Iterator[str]:
         return daemon(host, kind, f'--cores 1 --memory 1g --work-dir "$(mktemp -d)" {url}')
 
     commands = {
-        "master": daemon(first, "master", "--port 7077"),
+        "master": daemon(first, "master", f"--port {port} --webui-port {web}"),
         "worker1": worker(first, "worker1"),
         "worker2": [*place.on_second, *worker(second, "worker2")],
     }
@@ -91,7 +92,7 @@ def cluster(place: Place, folder: Path) -> Iterator[str]:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, stdout=log, stderr=log))
-        wait_for_workers(f"http://{first}:8080/json/", 2, START_SECONDS)
+        wait_for_workers(f"http://{first}:{web}/json/", 2, START_SECONDS)
         yield url
     finally:
         for process in processes:
@@ -130,6 +131,15 @@ def session(place: Place, master: str) -> SparkSession:
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
+
+
+def end(spark: SparkSession) -> None:
+    """Ends the driver's JVM too, and waits until it has left its archive."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(120)
 
 
 def findings(spark: SparkSession, place: Place, folder: Path, scratch: Path) -> dict[str, object]:
@@ -191,7 +201,7 @@ def main(action: str, folder: Path) -> int:
         spark = session(place, master)
         told("session")
         found = findings(spark, place, STREAM.generate(folder), scratch)
-        spark.stop()
+        end(spark)
         told("stopped")
         print(json.dumps(found), flush=True)
     good = found["differences"] == [] and found["rows"] == found["expected"] and found["rows"] and found["agents"] == 2
