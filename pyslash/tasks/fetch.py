@@ -41,11 +41,19 @@ class Fetch:
     """Reads of one merge; transports are chosen once."""
 
     def __init__(
-        self, blocks: list[tuple[AgentDescriptor, bytes]], panes: tuple[int, int], mode: str, query: bytes, token: bytes
+        self,
+        blocks: list[tuple[AgentDescriptor, bytes]],
+        panes: tuple[int, int],
+        mode: str,
+        credentials: tuple[bytes, bytes],
+        timeout_seconds: float,
     ) -> None:
-        """`blocks` are (agent, head) each, `panes` is [first, end) in microseconds, `mode` a conf's transport."""
+        """`blocks` are (agent, head) each, `panes` is [first, end) in microseconds, `mode` a conf's transport.
+
+        `credentials` are the query's id and token; `timeout_seconds` bounds each read, connecting included.
+        """
         self._blocks = [(agent, raw, Head(raw)) for agent, raw in blocks]
-        self._panes, self._mode, self._query, self._token = panes, mode, query, token
+        self._panes, self._mode, self._credentials, self._timeout = panes, mode, credentials, timeout_seconds
         self._chosen: dict[tuple[AgentDescriptor, bool], Transport] = {}
 
     def parts(self, prefixes: Prefixes) -> Iterator[Part]:
@@ -95,7 +103,7 @@ class Fetch:
         spilled = head.arena_offset >= agent.arena_bytes
         if (agent, spilled) not in self._chosen:
             mode = "tcp" if spilled else self._mode
-            self._chosen[agent, spilled] = choose_transport(agent, mode, self._query, self._token)
+            self._chosen[agent, spilled] = choose_transport(agent, mode, *self._credentials, self._timeout)
         return self._chosen[agent, spilled]
 
 

@@ -23,7 +23,7 @@ class MergeRequest:
     """What to merge.
 
     `windows` are the starts (microseconds) of the windows to emit; `blocks` are (agent, raw head) of every block that
-    holds one of their panes; `schema` is the Arrow schema that Spark expects.
+    holds one of their panes; `schema` is the Arrow schema that Spark expects; `timeout_seconds` bounds each read.
     """
 
     plan: str
@@ -34,6 +34,7 @@ class MergeRequest:
     token: bytes
     transport: str
     schema: pa.Schema
+    timeout_seconds: float
 
 
 def merge(
@@ -48,7 +49,8 @@ def merge(
         count: told (transport, bytes) for each read.
     """
     plan = Plan(request.plan)
-    fetch = Fetch(request.blocks, request.panes, request.transport, request.query_id, request.token)
+    credentials = (request.query_id, request.token)
+    fetch = Fetch(request.blocks, request.panes, request.transport, credentials, request.timeout_seconds)
 
     def rows_of(part: Part) -> Iterator[pa.RecordBatch]:
         merger = Merger(plan, request.windows, *part.prefixes)
