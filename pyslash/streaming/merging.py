@@ -65,6 +65,7 @@ class Merging:
             transport=self._conf.transport,
             schema=self._schema,
             spilled=any(block.head.arena_offset >= block.agent.arena_bytes for block in holding),
+            timeout_seconds=self._conf.agent_call_timeout,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each window that it is part of.
