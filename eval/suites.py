@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from eval.engines import ENGINES, STREAMING
 from eval.machine import memory_bytes
 from eval.session import Comparison
-from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Ysb
+from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
 
 BASELINE = "spark-rocksdb"
 STORES = (BASELINE, "spark-hdfs")
 BOUNDS = ("duckdb", "polars")
+SLOW = (*STORES, "flink", "flink-rocksdb")
 PACE = 100_000  # rows a second of event time: more rows are a longer stream, with the same groups in a window
 
 TUMBLING = "10 s tumbling"
@@ -147,12 +147,8 @@ def memory(rows: int) -> list[Comparison]:
     return [Comparison(PEAK, many, ("slash", "spark-hdfs"), repeats=1, memory=heap, cold=True), *pinned]
 
 
-def _first(workload: Aggregate | Ysb | CategoryLoad | JobLoad | HighestBid, micro_batches: int) -> Mapping[str, int]:
-    """The slow engines' share: all that stream and are not pyslash."""
-    slow = (
-        engine.name for engine in ENGINES.values() if engine.kind == STREAMING and not engine.name.startswith("slash")
-    )
-    return dict.fromkeys(slow, min(micro_batches, workload.batches))
+def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
+    return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
 
 # In the order of what matters most, as a session may run out of time.

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
+
+from eval.workloads.newton import Newton
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +42,7 @@ class Computed:
 
     name: str
     column: str
-    function: Callable[[np.ndarray], np.ndarray]
+    function: Newton
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ class ReadOnly(Workload):
     event_time: ClassVar[str] = "ts"
 
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
-        """Columns ts (timestamp), key (bigint), value (bigint)."""
+        """Columns ts (timestamp), key (bigint), amount (bigint)."""
         size = len(event_time)
         key = generator.integers(0, 100_000, size)
-        value = generator.integers(-1_000_000, 1_000_000, size)
-        return pa.table({"ts": timestamps(event_time), "key": key, "value": value})
+        amount = generator.integers(-1_000_000, 1_000_000, size)
+        return pa.table({"ts": timestamps(event_time), "key": key, "amount": amount})
 
     @property
     def statement(self) -> Query:
-        """`SELECT ts, key, value * 2 WHERE value >= 0`."""
-        return Query(time="ts", where="value >= 0", select=("ts", "key", "value * 2 AS doubled"))
+        """`SELECT ts, key, amount * 2 WHERE amount >= 0`."""
+        return Query(time="ts", where="amount >= 0", select=("ts", "key", "amount * 2 AS doubled"))

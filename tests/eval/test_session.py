@@ -1,0 +1,122 @@
+"""A session over an engine that needs no JVM: what is written down, in which order, and what a failure leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from eval import session as module
+from eval.engines import BATCH, CannotRunError, Engine, Runner
+from eval.session import Comparison, Session
+from eval.workloads import Workload
+from tests.eval import tiny
+
+WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
+
+
+class FakeRunner:
+    """Does as its engine's name says."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
+        """Figures, or the failure that the name asks for."""
+        if self._name == "refuses":
+            raise CannotRunError("has no windows")
+        if self._name == "breaks":
+            raise RuntimeError("broke\nat length")
+        if self._name == "dies":
+            raise SystemExit(1)
+        return {"rows": workload.rows, "seconds": 1.0, "rows_per_second": float(workload.rows)}
+
+    def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
+        """Wrong if the name says so."""
+        return self._name != "wrong", 7
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Fake(Engine):
+    """In a process of its own like any other."""
+
+    kind: ClassVar[str] = BATCH
+
+    def open(self, settings: dict[str, str]) -> Runner:
+        """One that does as the name says."""
+        return FakeRunner(self.name)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """With fake engines; the oracle, which needs Spark, is there already."""
+    names = ("good", "wrong", "refuses", "breaks", "dies")
+    monkeypatch.setattr(module, "ENGINES", {name: Fake(name) for name in names})
+    for workload in (WORKLOAD, WORKLOAD.sample()):
+        (workload.generate(tmp_path) / "oracle").mkdir()
+    return Session(tmp_path, tmp_path / "results.jsonl", repeats=2)
+
+
+def compare(session: Session, *engines: str, **more: Any) -> list[dict[str, Any]]:
+    """The records of one comparison."""
+    with session:
+        session.compare(Comparison("title", WORKLOAD, engines, **more), "suite")
+    written = [json.loads(line) for line in session.results.read_text().splitlines()]
+    assert written == session.records
+    return written
+
+
+def test_a_record_says_all_about_a_run(session: Session) -> None:
+    first, second = compare(session, "good")
+    assert (first["repeat"], second["repeat"]) == (0, 1)
+    assert first["workload"] == WORKLOAD.describe()
+    assert (first["suite"], first["title"], first["engine"], first["kind"]) == ("suite", "title", "good", BATCH)
+    assert first["correct"] is True
+    assert first["rows"] == WORKLOAD.rows
+    assert first["peak_bytes"] > 0
+    assert first["cpu_seconds"] >= 0
+    assert {"versions", "conf", "machine", "session"} <= first.keys()
+    assert "first_batches" not in first
+
+
+def test_a_slow_engine_runs_once_on_the_first_micro_batches(session: Session) -> None:
+    good, slow, again = compare(session, "good", "wrong", first={"wrong": 1})
+    assert (good["engine"], slow["engine"], again["engine"]) == ("good", "wrong", "good")
+    assert (slow["rows"], slow["first_batches"]) == (WORKLOAD.rows / 4, 1)
+    assert slow["workload"] == good["workload"]
+    assert slow["correct"] is False
+
+
+@pytest.mark.parametrize(
+    ("engine", "field", "text"),
+    [
+        ("refuses", "cannot", "has no windows"),
+        ("breaks", "error", "breaks: RuntimeError: broke; log: "),
+        ("dies", "error", "dies: its process is gone"),
+    ],
+)
+def test_a_failure_is_a_record_and_the_others_go_on(session: Session, engine: str, field: str, text: str) -> None:
+    *good, failed = compare(session, engine, "good")
+    assert [record["engine"] for record in good] == ["good", "good"]
+    assert failed["engine"] == engine
+    assert failed[field].startswith(text)
+    assert "rows_per_second" not in failed
+
+
+def test_a_cold_run_is_neither_checked_nor_warmed(session: Session) -> None:
+    (record,) = compare(session, "wrong", cold=True, repeats=1)
+    assert record["correct"] is None
+
+
+def test_engines_stay_up_for_the_next_comparison_that_has_them(session: Session) -> None:
+    with session:
+        for engines in (("good", "wrong"), ("good",)):
+            session.compare(Comparison("title", WORKLOAD, engines, repeats=1))
+            assert sorted(name for name, _ in session._up) == sorted(engines)
+    assert not session._up
