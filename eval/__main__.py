@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +33,7 @@ def main() -> int:
     suite = commands.add_parser("suite", help="sets of comparisons, and the bars that they decide")
     suite.add_argument("names", nargs="*", metavar="NAME", help=f"all, or of {', '.join(SUITES)}", default=["all"])
     suite.add_argument("--rows", type=int, default=20_000_000, help="of the headline; others follow")
+    suite.add_argument("--engines", help="these alone (default: all that a suite has)")
     suite.add_argument("--minutes", type=float, default=24 * 60.0, help="after these no other comparison begins")
     suite.add_argument("--kernels", type=Path, help="google-benchmark's JSON of `make bench-native`, for its bars")
     for command in (run, suite):
@@ -74,9 +75,13 @@ def _measure(args: argparse.Namespace) -> int:
 def _suites(session: Session, args: argparse.Namespace) -> None:
     """The comparisons in order, as long as there is time; those without are named, never passed over in silence."""
     names = list(SUITES) if "all" in args.names else args.names
+    wanted = set(args.engines.split(",")) if args.engines else set(ENGINES)
     deadline = time.monotonic() + args.minutes * 60
     for name in names:
-        for comparison in SUITES[name](args.rows):
+        for whole in SUITES[name](args.rows):
+            comparison = replace(whole, engines=tuple(engine for engine in whole.engines if engine in wanted))
+            if not comparison.engines:
+                continue
             if time.monotonic() < deadline:
                 session.compare(comparison, name)
             else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.engines.base import CORES, Engine, Runner
+from eval.engines.base import CORES, CannotRunError, Engine, Runner
 from eval.workloads import Workload
 
 if TYPE_CHECKING:
@@ -53,7 +53,16 @@ class SparkEngine(Engine):
         }
 
     def open(self, settings: dict[str, str]) -> Runner:
-        """A session in this process."""
+        """A session in this process.
+
+        Raises:
+            CannotRunError: this pyslash lacks a key that makes the engine what its name says.
+        """
+        if self.slash:
+            from pyslash.conf import KEYS, PREFIX
+
+            if unknown := [key for key in settings if key.startswith(PREFIX) and key not in KEYS]:
+                raise CannotRunError(f"this pyslash has no {', '.join(unknown)}")
         return SparkRunner(self, settings)
 
     def result(self, workload: Workload, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
