@@ -63,7 +63,7 @@ def _measure(args: argparse.Namespace) -> int:
             session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(","))))
         else:
             _suites(session, args)
-        print(table(session.records, getattr(args, "baseline", BASELINE)))
+        print(table([each for each in session.records if "engine" in each], getattr(args, "baseline", BASELINE)))
         if args.command == "suite":
             bars = verdicts(session.records, args.kernels)
             for bar in bars:

@@ -76,8 +76,8 @@ class Session:
     full_check: bool = False
     conf: dict[str, str] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    records: list[dict[str, Any]] = field(default_factory=list)
-    _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list, init=False)
+    _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict, init=False)
 
     def compare(self, comparison: Comparison, suite: str = "") -> list[Outcome]:
         """Check and warm-up first, then `repeats` rounds in turns; an engine whose run is long runs once.

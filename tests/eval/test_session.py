@@ -3,61 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from eval import session as module
-from eval.engines import BATCH, CannotRunError, Engine, Runner
+from eval.engines import BATCH
 from eval.session import Comparison, Session
-from eval.workloads import Workload
-from tests.eval import tiny
+from tests.eval import fake, tiny
 
 WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
-
-
-class FakeRunner:
-    """Does as its engine's name says."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        """Figures, or the failure that the name asks for."""
-        if self._name == "refuses":
-            raise CannotRunError("has no windows")
-        if self._name == "breaks":
-            raise RuntimeError("broke\nat length")
-        if self._name == "dies":
-            raise SystemExit(1)
-        return {"rows": workload.rows, "seconds": 1.0, "rows_per_second": float(workload.rows)}
-
-    def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
-        """Wrong if the name says so."""
-        return self._name != "wrong", 7
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-@dataclass(frozen=True)
-class Fake(Engine):
-    """In a process of its own like any other."""
-
-    kind: ClassVar[str] = BATCH
-
-    def open(self, settings: dict[str, str]) -> Runner:
-        """One that does as the name says."""
-        return FakeRunner(self.name)
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """With fake engines; the oracle, which needs Spark, is there already."""
-    names = ("good", "wrong", "refuses", "breaks", "dies")
-    monkeypatch.setattr(module, "ENGINES", {name: Fake(name) for name in names})
+    monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
     for workload in (WORKLOAD, WORKLOAD.sample()):
         (workload.generate(tmp_path) / "oracle").mkdir()
     return Session(tmp_path, tmp_path / "results.jsonl", repeats=2)
