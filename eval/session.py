@@ -19,6 +19,7 @@ from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
 LONG_SECONDS = 30  # a run of this length varies little: it is not repeated
+SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle")
 
 
@@ -88,8 +89,7 @@ class Session:
         workload = comparison.workload
         say(f"{comparison.title}: {workload.rows:,} rows, engines {', '.join(comparison.engines)}")
         outcomes = [Outcome(name) for name in comparison.engines]
-        at_once = 1 if comparison.cold else self._engines_at_once(comparison)
-        for group in (outcomes[begin : begin + at_once] for begin in range(0, len(outcomes), at_once)):
+        for group in self._groups(comparison, outcomes):
             self._close(set(self._up) - {self._key(comparison, outcome) for outcome in group if not comparison.cold})
             for outcome in () if comparison.cold else group:
                 self._prepare(comparison, outcome)
@@ -136,8 +136,18 @@ class Session:
                         + (f", first {batches} of {comparison.workload.batches} micro-batches" if part else "")
                     )
 
-    def _engines_at_once(self, comparison: Comparison) -> int:
-        return max(1, memory_bytes() * 7 // 10 // ((comparison.memory or self.memory) << 30))
+    def _groups(self, comparison: Comparison, outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
+        """Engines that are up at the same time: as many as their heaps leave room for."""
+        groups: list[list[Outcome]] = []
+        left = 0
+        for outcome in outcomes:
+            heaps = ENGINES[outcome.engine].heaps_gib(comparison.memory or self.memory)
+            if not groups or comparison.cold or heaps > left:
+                groups.append([])
+                left = int(memory_bytes() * SHARE_OF_MEMORY) >> 30
+            groups[-1].append(outcome)
+            left -= heaps
+        return groups
 
     def _key(self, comparison: Comparison, outcome: Outcome) -> tuple[str, int]:
         return outcome.engine, comparison.memory or self.memory

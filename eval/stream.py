@@ -77,7 +77,7 @@ def _result(spark: SparkSession, engine: SparkEngine, workload: Workload, folder
 
 def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:
     if engine.slash:
-        # Without `require` a query that is not covered would be measured as pyslash while plain Spark ran it.
+        # A query without state is nobody's but Spark's, which `require` would refuse.
         spark.conf.set("spark.slash.mode", "require" if workload.statement.windowed else "auto")
     if not engine.real_time:
         return writer.trigger(availableNow=True).start()

@@ -55,6 +55,10 @@ class Engine(ABC):
         """The whole conf of a process of this engine: a heap of `memory` GiB, Spark's keys as the user gave them."""
         return {**self.conf, "cores": str(CORES), "memory_gib": str(memory)}
 
+    def heaps_gib(self, memory: int) -> int:
+        """What all its heaps may grow to; 0 without a JVM."""
+        return 0
+
     def versions(self) -> dict[str, str]:
         """Versions beyond those of the machine's description."""
         return {}

@@ -39,6 +39,10 @@ class Flink(Engine):
             **self.conf,
         }
 
+    def heaps_gib(self, memory: int) -> int:
+        """One, and the managed memory."""
+        return memory + 1
+
     def versions(self) -> dict[str, str]:
         """Flink's."""
         return {"flink": VERSION}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
+CLUSTER_GIB = 6  # two executors of two, and the driver
 COMMON = {
     "spark.ui.enabled": "false",
     "spark.log.level": "WARN",
@@ -51,6 +52,10 @@ class SparkEngine(Engine):
             **self.conf,
             **given,
         }
+
+    def heaps_gib(self, memory: int) -> int:
+        """The driver's, which in local mode is the executor's; else those of two executors, too."""
+        return CLUSTER_GIB if "spark.master" in self.conf else memory
 
     def open(self, settings: dict[str, str]) -> Runner:
         """A session in this process.
@@ -127,13 +132,19 @@ def _drop(batches: Any) -> Any:
 
 def _slash(name: str, **conf: str) -> SparkEngine:
     own = {f"spark.slash.{key}": value for key, value in conf.items()}
-    # Figures of every epoch, also of the longest stream.
-    return SparkEngine(name, {"spark.slash.progress.retained": "10000", **own}, slash=True)
+    # Without `require` a query that is not covered would be measured as pyslash while plain Spark ran it. Figures are
+    # kept of every epoch, also of the longest stream.
+    always = {"spark.slash.mode": "require", "spark.slash.progress.retained": "10000"}
+    return SparkEngine(name, {**always, **own}, slash=True)
 
 
 def _on_two_executors(engine: SparkEngine) -> SparkEngine:
     """The same with two processes of one core each, so that what moves between executors moves."""
-    cluster = {"spark.master": "local-cluster[2,1,2048]", "spark.executor.memory": "2g"}
+    cluster = {
+        "spark.master": "local-cluster[2,1,2048]",
+        "spark.executor.memory": "2g",
+        "spark.driver.memory": f"{CLUSTER_GIB - 4}g",
+    }
     return SparkEngine(f"{engine.name}-2x", {**engine.conf, **cluster}, slash=engine.slash)
 
 

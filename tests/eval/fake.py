@@ -40,9 +40,13 @@ class Fake(Engine):
 
     kind: ClassVar[str] = BATCH
 
+    def heaps_gib(self, memory: int) -> int:
+        """A heap if the name says so."""
+        return memory if self.name == "heavy" else 0
+
     def open(self, settings: dict[str, str]) -> Runner:
         """One that does as the name says."""
         return FakeRunner(self.name)
 
 
-ENGINES: dict[str, Engine] = {name: Fake(name) for name in ("good", "wrong", "refuses", "breaks", "dies")}
+ENGINES: dict[str, Engine] = {name: Fake(name) for name in ("good", "wrong", "refuses", "breaks", "dies", "heavy")}

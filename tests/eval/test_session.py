@@ -11,7 +11,7 @@ import pytest
 
 from eval import session as module
 from eval.engines import BATCH
-from eval.session import Comparison, Session
+from eval.session import Comparison, Outcome, Session
 from tests.eval import fake, tiny
 
 WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
@@ -21,6 +21,7 @@ WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """With fake engines; the oracle, which needs Spark, is there already."""
     monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
+    monkeypatch.setattr(module, "memory_bytes", lambda: 24 << 30)
     for workload in (WORKLOAD, WORKLOAD.sample()):
         (workload.generate(tmp_path) / "oracle").mkdir()
     return Session(tmp_path, tmp_path / "results.jsonl", repeats=2)
@@ -75,6 +76,18 @@ def test_a_failure_is_a_record_and_the_others_go_on(session: Session, engine: st
 def test_a_cold_run_is_neither_checked_nor_warmed(session: Session) -> None:
     (record,) = compare(session, "wrong", cold=True, repeats=1)
     assert record["correct"] is None
+
+
+def test_engines_take_turns_if_their_heaps_are_too_much_for_the_machine(session: Session) -> None:
+    small, large = (Comparison("title", WORKLOAD, ("heavy", "good", "heavy", "wrong"), memory=gib) for gib in (4, 12))
+    sizes = {
+        comparison.memory: [
+            [outcome.engine for outcome in group]
+            for group in session._groups(comparison, [Outcome(name) for name in comparison.engines])
+        ]
+        for comparison in (small, large)
+    }
+    assert sizes == {4: [["heavy", "good", "heavy", "wrong"]], 12: [["heavy", "good"], ["heavy", "wrong"]]}
 
 
 def test_engines_stay_up_for_the_next_comparison_that_has_them(session: Session) -> None:
