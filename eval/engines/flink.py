@@ -13,8 +13,9 @@ from typing import Any
 from eval import oracle
 from eval.engines.base import CORES, Engine, Runner
 from eval.engines.flink_environment import ENVIRONMENT, ROOT, VERSION, class_path, make_environment
-from eval.engines.flink_sql import select, tables
+from eval.engines.flink_sql import columns, select, views
 from eval.workloads import Workload
+from eval.workloads.base import WATERMARK_MS
 
 MODULE = "eval.engines.flink_job"
 
@@ -106,7 +107,11 @@ class FlinkRunner:
         """Seconds of a job that writes the query's rows to a sink."""
         query = workload.statement
         order = {
-            "tables": tables(query, folder),
+            "files": sorted(str(path) for path in (folder / "rows").glob("*.parquet")),
+            "columns": columns(query, folder),
+            "time": query.time,
+            "watermark": f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND",
+            "views": views(query, folder),
             "select": select(query),
             "connector": connector,
             "options": options,

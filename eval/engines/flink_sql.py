@@ -1,13 +1,13 @@
-"""A query as Flink SQL: tables over its files, views between, the aggregation over windows."""
+"""A query as Flink SQL: the columns of its stream, views on it, the aggregation over windows."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eval.workloads.base import WATERMARK_MS
 from eval.workloads.query import Query
 
 _TYPES = {
@@ -20,25 +20,30 @@ _TYPES = {
 }
 
 
-def tables(query: Query, folder: Path) -> list[str]:
-    """Statements that make the view `input`, on which the aggregation stands."""
-    time = f"`{query.time}`"
-    watermark = f"WATERMARK FOR {time} AS {time} - INTERVAL '{WATERMARK_MS // 1000}' SECOND"
-    made = [_table("events", folder / "rows", watermark)]
+def columns(query: Query, folder: Path) -> dict[str, str]:
+    """Those of the files that the query reads, with Flink's types."""
+    schema = pq.read_schema(next((folder / "rows").glob("*.parquet")))
+    computed = [query.computed.column] if query.computed else []
+    on = [query.join.on] if query.join else []
+    read = re.findall(r"\w+", " ".join([*query.inputs, *query.select, query.where or "", *computed, *on]))
+    return {field.name: type_of(field.type) for field in schema if field.name in read}
+
+
+def views(query: Query, folder: Path) -> list[str]:
+    """Statements that make the view `input`, on which the aggregation stands, from the view `events`."""
+    made = []
     where = f" WHERE {query.where}" if query.where else ""
-    source = f"(SELECT * FROM events{where})"
+    source = f"events{where}"
     if query.join:
         # A join that keeps the stream's time is one with the version of a table as of that time: here the only one.
-        version = "since AS TO_TIMESTAMP('1970-01-01 00:00:00'), WATERMARK FOR since AS since"
         on = f"`{query.join.on}`"
-        path = folder / f"{query.join.table}.parquet"
-        made.append(_table("other", path, f"{version}, PRIMARY KEY ({on}) NOT ENFORCED"))
+        made.append(_versioned("other", folder / f"{query.join.table}.parquet", on))
         made.append(f"CREATE TEMPORARY VIEW wanted AS SELECT * FROM events{where}")
-        source = f"wanted JOIN other FOR SYSTEM_TIME AS OF wanted.{time} ON wanted.{on} = other.{on}"
-    columns = ", ".join(f"`{name}`" for name in query.inputs if not query.computed or name != query.computed.name)
+        source = f"wanted JOIN other FOR SYSTEM_TIME AS OF wanted.`{query.time}` ON wanted.{on} = other.{on}"
+    selected = ", ".join(f"`{name}`" for name in query.inputs if not query.computed or name != query.computed.name)
     if query.computed:
-        columns += f", compute(`{query.computed.column}`) AS `{query.computed.name}`"
-    made.append(f"CREATE TEMPORARY VIEW input AS SELECT {columns if query.windowed else '*'} FROM {source}")
+        selected += f", compute(`{query.computed.column}`) AS `{query.computed.name}`"
+    made.append(f"CREATE TEMPORARY VIEW input AS SELECT {selected if query.windowed else '*'} FROM {source}")
     return made
 
 
@@ -58,17 +63,19 @@ def select(query: Query) -> str:
     return f"SELECT {keys}, {named} FROM TABLE({lengths})) GROUP BY {keys}"
 
 
-def _table(name: str, path: Path, more: str) -> str:
-    """A table over Parquet files."""
-    schema = pq.read_schema(next(path.glob("*.parquet")) if path.is_dir() else path)
-    columns = ", ".join(f"`{field.name}` {_type(field.type)}" for field in schema)
+def _versioned(name: str, path: Path, key: str) -> str:
+    """A table with one version of each row, since 1970."""
+    schema = pq.read_schema(path)
+    declared = ", ".join(f"`{field.name}` {type_of(field.type)}" for field in schema)
+    since = "since AS TO_TIMESTAMP('1970-01-01 00:00:00'), WATERMARK FOR since AS since"
     return (
-        f"CREATE TEMPORARY TABLE {name} ({columns}, {more}) WITH ('connector' = 'filesystem', "
-        f"'path' = 'file://{path}', 'format' = 'parquet', 'parquet.utc-timezone' = 'true')"
+        f"CREATE TEMPORARY TABLE {name} ({declared}, {since}, PRIMARY KEY ({key}) NOT ENFORCED) "
+        f"WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'parquet')"
     )
 
 
-def _type(kind: pa.DataType) -> str:
+def type_of(kind: pa.DataType) -> str:
+    """Flink's name of an Arrow type."""
     if pa.types.is_timestamp(kind):
-        return "TIMESTAMP(6)"
-    return _type(kind.value_type) if pa.types.is_dictionary(kind) else _TYPES[kind]
+        return "TIMESTAMP"
+    return type_of(kind.value_type) if pa.types.is_dictionary(kind) else _TYPES[kind]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from eval import oracle
 from eval.engines import ENGINES, Runner
 from eval.engines.flink_environment import ENVIRONMENT
-from eval.engines.flink_sql import select, tables
+from eval.engines.flink_sql import columns, select, views
 from eval.workloads import Workload
 from tests.eval import tiny
 
@@ -41,10 +41,10 @@ def test_a_run_has_figures(runner: Runner, tmp_path: Path) -> None:
     assert figures["rows_per_second"] == pytest.approx(tiny.TUMBLING.rows / figures["seconds"])
 
 
-def test_sliding_windows_hop_over_a_stream_with_the_workloads_watermark(tmp_path: Path) -> None:
+def test_sliding_windows_hop_over_a_view_of_what_the_query_reads(tmp_path: Path) -> None:
     query = tiny.SLIDING.statement
-    made = tables(query, tiny.SLIDING.generate(tmp_path))
-    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '2' SECOND" in made[0]
-    assert "`ts` TIMESTAMP(6), `key` BIGINT, `value` BIGINT" in made[0]
+    folder = tiny.SLIDING.generate(tmp_path)
+    assert columns(query, folder) == {"ts": "TIMESTAMP", "key": "BIGINT", "value": "BIGINT"}
+    assert views(query, folder) == ["CREATE TEMPORARY VIEW input AS SELECT `ts`, `key`, `value` FROM events"]
     assert "HOP(TABLE input, DESCRIPTOR(`ts`), INTERVAL '5' SECOND, INTERVAL '10' SECOND)" in select(query)
     assert select(query).endswith("GROUP BY window_start, window_end, `key`")
