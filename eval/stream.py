@@ -83,9 +83,7 @@ def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, w
         return writer.trigger(availableNow=True).start()
     try:
         return writer.outputMode("update").trigger(realTime="5 seconds").start()
-    except (TypeError, ValueError, AttributeError) as error:  # PySpark before 4.1 has no such trigger
-        raise CannotRunError(str(error)) from None
-    except Exception as error:
+    except Exception as error:  # Spark's refusal, or a PySpark before 4.1, which has no such trigger
         raise CannotRunError(str(error).splitlines()[0]) from None
 
 
