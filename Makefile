@@ -50,7 +50,8 @@ lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream
 	@scripts/rxe_lab/lab run --hosts 2 --memory 4096 --seconds 2400 -- python -m tests.cluster.over_rdma run build/lab-spark
 
 bench: setup ## a quick comparison with plain Spark (2 M rows)
-	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)
+	@python -m eval suite windows latency --rows 2000000 --repeats 1 \
+	  --engines slash,slash-rows,slash-arrow,spark-rocksdb,noop $(ARGS)
 
 bench-native: setup ## cycles a record of each native kernel, on one core
 	@scripts/bench_native.sh $(ARGS)
@@ -65,8 +66,12 @@ bench-recovery: setup ## seconds from a killed executor or driver to the next re
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
-	@python -m eval bars $(ARGS)
+eval: setup ## the full comparison with Spark, Flink, DuckDB and Polars (20 M rows, half an hour): JSON lines, table, bars
+	@pip install --quiet --group eval
+	@mkdir -p build/eval
+	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
+	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
+	@python -m eval suite all --minutes 26 --kernels build/eval/kernels.json $(ARGS)
 
 wheel: setup ## build a wheel into dist/
 	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist
