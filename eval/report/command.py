@@ -12,7 +12,9 @@ from eval.report.table import table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("results", type=Path, nargs="+", help="JSON lines; or google-benchmark's JSON (make bench-native)")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="JSON lines; or google-benchmark's JSON (make bench-native)"
+    )
     parser.add_argument("--out", type=Path, help="write the report here, as one HTML file")
     parser.add_argument("--baseline", default=BASELINE, help="the engine that ratios are to")
     parser.add_argument("--title", default="pyslash, measured")

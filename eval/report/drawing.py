@@ -83,7 +83,7 @@ def _svg(figure: Figure) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
-    text = text[text.index("<svg") :].replace(_INK, "currentColor")
+    text = text[text.index("<svg") :].replace(_INK, "currentColor").replace("xlink:href", "href")
     text = re.sub(r"font: [^;\"]*;?", _font, text)
     # Groups are numbered anew in every figure, and a page may have an id only once; nothing refers to them.
     text = re.sub(r'<g id="[^"]*"', "<g", text)

@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 Plot = tuple[str, str]
 
 SLASH_CYCLES = 53  # cycles a record that Slash's authors give for their prototype (SIGMOD 2022)
-_LEAST_BATCHES = 20  # fewer make no distribution
+_LEAST_BATCHES = 20  # in one run: fewer make no distribution
 _ROW_INCHES = 0.27
 
 
 def throughput(results: Results, baseline: str) -> Iterator[Plot]:
-    """A bar an engine for each comparison, with the spread of its runs and its ratio to the baseline beside them."""
+    """A bar an engine for each comparison, with the spread of its runs and its ratio to the baseline beside them.
+
+    What is a point of a curve is left to the curve.
+    """
+    swept = sweeps.swept(results.comparisons)
     for comparison in results.comparisons:
         measured = comparison.measured
-        if len(measured) < 2 or "nodes" in comparison.first:
+        if len(measured) < 2 or "nodes" in comparison.first or id(comparison) in swept:
             continue
         paint = partial(_throughput, comparison, measured, baseline)
         yield comparison.title, draw(0.7 + _ROW_INCHES * len(measured), paint)
@@ -74,8 +78,9 @@ def cycles(results: Results) -> Iterator[Plot]:
     ]
     if rows:
         label = f"CPU cycles a row, all processes (line: {SLASH_CYCLES}, Slash's own figure for its update)"
-        yield "Cycles a row, end to end", draw(
-            1.0 + 0.3 * len(rows), partial(_dots, rows, lambda _, runs: runs.cycles, label, SLASH_CYCLES)
+        yield (
+            "Cycles a row, end to end",
+            draw(1.0 + 0.3 * len(rows), partial(_dots, rows, lambda _, runs: runs.cycles, label, SLASH_CYCLES)),
         )
 
 
@@ -112,7 +117,7 @@ def _dots(
 def latency(results: Results) -> Iterator[Plot]:
     """The distribution of micro-batches' durations, where there are enough of them."""
     for comparison in results.comparisons:
-        measured = [runs for runs in comparison.measured if len(runs.batches) >= _LEAST_BATCHES]
+        measured = [runs for runs in comparison.measured if runs.most_batches >= _LEAST_BATCHES]
         if measured and "nodes" not in comparison.first:
             yield comparison.title, draw(2.9, partial(_distribution, measured))
 
@@ -133,26 +138,26 @@ def _distribution(measured: list[Runs], axes: Axes) -> None:
 def skew(results: Results) -> Iterator[Plot]:
     """Throughput by skew, and the same over that of uniform keys."""
     for sweep in sweeps.sweeps(results.comparisons, sweeps.SKEW):
-        absolute = partial(_curve, sweep, "Zipf exponent of the keys", "M rows/s", _rate, False)
-        relative = partial(_curve, sweep, "Zipf exponent of the keys", "of the first point's rate", _of_first, False)
+        absolute = partial(_curve, sweep, "Zipf exponent of the keys", "M rows/s", _rate, False, False)
+        relative = partial(_curve, sweep, "Zipf exponent of the keys", "times the first point", _of_first, False, True)
         yield sweep.title, draw_all(2.9, [absolute, relative])
 
 
 def over(results: Results, parameter: Parameter, label: str) -> Iterator[Plot]:
     """Throughput by a parameter, both axes logarithmic."""
     for sweep in sweeps.sweeps(results.comparisons, parameter):
-        yield sweep.title, draw(2.9, partial(_curve, sweep, label, "M rows/s", _rate, True))
+        yield sweep.title, draw(2.9, partial(_curve, sweep, label, "M rows/s", _rate, True, True))
 
 
 def scaling(results: Results) -> Iterator[Plot]:
     """Throughput by nodes, and as a multiple of one node's; the grey line is proportional."""
     for sweep in sweeps.scaling(results.comparisons):
-        absolute = partial(_curve, sweep, "nodes", "M rows/s", _rate, True)
+        absolute = partial(_curve, sweep, "nodes", "M rows/s", _rate, True, False)
         yield sweep.title, draw_all(2.9, [absolute, partial(_speedup, sweep)])
 
 
 def _speedup(sweep: Sweep, axes: Axes) -> None:
-    _curve(sweep, "nodes", "times the first point", _of_first, True, axes)
+    _curve(sweep, "nodes", "times the first point", _of_first, True, True, axes)
     values = sweep.values
     axes.plot(values, [value / values[0] for value in values], color="#808080", linestyle="--", linewidth=1)
 
@@ -172,6 +177,7 @@ def _curve(
     y_label: str,
     figure: Callable[[list[sweeps.Point]], list[float]],
     logarithmic: bool,
+    legend: bool,
     axes: Axes,
 ) -> None:
     for engine, points in sweep.curves.items():
@@ -180,13 +186,14 @@ def _curve(
         axes.set_xscale("log")
         axes.set_yscale("log")
         _plain(axes, "xy")
-        axes.set_xticks(sweep.values, [f"{value:,.6g}" for value in sweep.values])
+        axes.set_xticks(sweep.values, [_number(value) for value in sweep.values])
         axes.minorticks_off()
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
-    _legend(axes)
+    if legend:
+        _legend(axes)
 
 
 def _plain(axes: Axes, which: str) -> None:
@@ -195,8 +202,12 @@ def _plain(axes: Axes, which: str) -> None:
     for name in which:
         axis = axes.xaxis if name == "x" else axes.yaxis
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
         axis.set_minor_formatter(NullFormatter())
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _legend(axes: Axes) -> None:

@@ -43,9 +43,7 @@ def _parts(results: Results, baseline: str) -> Iterable[tuple[str, str]]:
 
 
 def _plots(plots: Iterable[figures.Plot]) -> str:
-    return "\n".join(
-        f"<figure><figcaption>{html.escape(caption)}</figcaption>{svg}</figure>" for caption, svg in plots
-    )
+    return "\n".join(f"<figure><figcaption>{html.escape(caption)}</figcaption>{svg}</figure>" for caption, svg in plots)
 
 
 def _anchor(name: str) -> str:

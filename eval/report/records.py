@@ -45,6 +45,11 @@ class Runs:
         return [ms for record in self.records for ms in record.get("batch_ms") or []]
 
     @property
+    def most_batches(self) -> int:
+        """Micro-batches of the run that had most."""
+        return max((len(record.get("batch_ms") or []) for record in self.records), default=0)
+
+    @property
     def cycles(self) -> float | None:
         """Median CPU cycles a row, of all processes of the engine; None where they were not taken."""
         figures = [cycles for record in self.records if (cycles := cycles_a_row(record)) is not None]

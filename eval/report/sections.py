@@ -45,7 +45,17 @@ def bars(results: Results) -> str:
 def runs(results: Results, baseline: str) -> str:
     """Every comparison with every engine: medians, spread, ratio, latency, cycles, memory, correctness."""
     text = []
-    heads = ["engine", "M rows/s", "min .. max", "runs", f"vs {baseline}", "batch ms", "p99 ms", "cycles/row", "peak GB"]
+    heads = [
+        "engine",
+        "M rows/s",
+        "min .. max",
+        "runs",
+        f"vs {baseline}",
+        "batch ms",
+        "p99 ms",
+        "cycles/row",
+        "peak GB",
+    ]
     for comparison in results.comparisons:
         rows = [_run(comparison, each, baseline) for each in comparison.engines.values()]
         text.append(f"<h3>{html.escape(comparison.title)}</h3>")
@@ -100,7 +110,11 @@ def reads(results: Results) -> str:
         return ""
     names = ("perftest_mib_s", "pipeline_mib_s", "perftest_us", "pipeline_us", "read_us", "shm_us", "tcp_us")
     rows = [
-        [html.escape(str(record.get("port", ""))), f"{record['bytes']:,}", *(_figure(record.get(name)) for name in names)]
+        [
+            html.escape(str(record.get("port", ""))),
+            f"{record['bytes']:,}",
+            *(_figure(record.get(name)) for name in names),
+        ]
         for record in results.reads
     ]
     heads = ["port", "bytes", "perftest MiB/s", "ours MiB/s", "perftest us", "ours us", "read us", "shm us", "tcp us"]
@@ -144,12 +158,13 @@ def _figure(value: float | None) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: set[int]) -> str:
     """Cells are HTML already; `numbers` are the columns that align right. A short row's last cell spans the rest."""
+    styles = [' class="n"' if at in numbers else "" for at in range(len(heads))]
 
     def cell(at: int, value: str, row: Sequence[str]) -> str:
         if len(row) < len(heads) and at == len(row) - 1:
             return f'<td colspan="{len(heads) - at}">{value}</td>'
-        return f'<td class="n">{value}</td>' if at in numbers else f"<td>{value}</td>"
+        return f"<td{styles[at]}>{value}</td>"
 
-    head = "".join(f'<th class="n">{name}</th>' if at in numbers else f"<th>{name}</th>" for at, name in enumerate(heads))
+    head = "".join(f"<th{style}>{name}</th>" for style, name in zip(styles, heads, strict=True))
     body = "".join("<tr>" + "".join(cell(at, value, row) for at, value in enumerate(row)) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

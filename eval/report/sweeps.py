@@ -30,8 +30,6 @@ class Parameter:
     """A parameter of a workload by any of its names, or what `read` finds in a comparison."""
 
     names: tuple[str, ...]
-    # These follow from it, so they may differ too.
-    follow: tuple[str, ...] = ()
     read: Callable[[Comparison], float | None] | None = None
 
     def value(self, comparison: Comparison) -> float | None:
@@ -43,15 +41,14 @@ class Parameter:
 
     def rest(self, comparison: Comparison) -> dict[str, object]:
         """The parameters that stay."""
-        moving = {*self.names, *self.follow}
-        return {name: value for name, value in comparison.workload.items() if name not in moving}
+        return {name: value for name, value in comparison.workload.items() if name not in self.names}
 
 
 SKEW = Parameter(("skew",))
 CARDINALITY = Parameter(("keys", "campaigns"))
 SLIDE = Parameter(("slide_s",))
 BATCH_ROWS = Parameter(
-    ("batches", "rows", "span_s"),
+    ("batches",),
     read=lambda comparison: (
         comparison.workload["rows"] / comparison.workload["batches"]
         if comparison.workload.get("rows") and comparison.workload.get("batches")
@@ -73,6 +70,21 @@ def sweeps(comparisons: Iterable[Comparison], parameter: Parameter) -> list[Swee
         )
         _add(sweep, value, comparison)
     return _curves(found.values())
+
+
+def swept(comparisons: list[Comparison], least: int = 3) -> set[int]:
+    """Which of the comparisons (by `id`) are points of a curve of `least` values or more."""
+    found: set[int] = set()
+    for parameter in (SKEW, CARDINALITY, SLIDE, BATCH_ROWS):
+        for sweep in sweeps(comparisons, parameter):
+            if len(sweep.values) >= least:
+                points = {id(runs) for curve in sweep.curves.values() for _, runs in curve}
+                found |= {
+                    id(comparison)
+                    for comparison in comparisons
+                    if any(id(runs) in points for runs in comparison.engines.values())
+                }
+    return found
 
 
 def scaling(comparisons: Iterable[Comparison]) -> list[Sweep]:
