@@ -24,9 +24,9 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from eval.cluster.standalone import wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
-from tests.cluster.standalone import wait_for_workers
 from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
