@@ -51,7 +51,7 @@ class Ssh:
     options: tuple[str, ...] = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15")
 
     def wrap(self, host: Host, command: Sequence[str]) -> list[str]:
-        """ssh hands the remote shell one line, so the command is quoted here."""
+        """Ssh hands the remote shell one line, so the command is quoted here."""
         return ["ssh", *self.options, host.name, shlex.join(command)]
 
 
@@ -115,5 +115,5 @@ class Daemon:
 
 
 def _with(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
-    """ssh carries no environment, so `env` sets it on the other side."""
+    """Ssh carries no environment, so `env` sets it on the other side."""
     return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]

@@ -1,8 +1,8 @@
 """Weak and strong scaling: the same workload on 1, 2, 4, ... hosts, every figure into one results file.
 
-Weak: each node brings its own rows, so the rows grow with the nodes. Strong: all steps have the same rows. Keys, windows
-and the span of event time stay in both. Engines have the cluster to themselves, one after the other, each as one
-application with its own warm-up and check against Spark batch.
+Weak: each node brings its own rows, so the rows grow with the nodes. Strong: all steps have the same rows. Keys,
+windows and the span of event time stay in both. Engines have the cluster to themselves, one after the other, each as
+one application with its own warm-up and check against Spark batch.
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,13 +47,26 @@ def draw(height: float, paint: Callable[[Axes], None]) -> str:
 
 
 def draw_all(height: float, paints: Iterable[Callable[[Axes], None]]) -> str:
-    """SVG of plots side by side."""
+    """SVG of plots side by side, to stand in a page."""
+    with _figure(height, list(paints), _INK) as figure:
+        return _svg(figure)
+
+
+def save_all(path: Path, height: float, paints: Iterable[Callable[[Axes], None]], columns: int) -> None:
+    """A file of plots, `columns` in a row, black on white: to be shown anywhere."""
+    with _figure(height, list(paints), "#222222", columns) as figure:
+        figure.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else None)
+
+
+@contextmanager
+def _figure(
+    height: float, paints: list[Callable[[Axes], None]], ink: str, columns: int | None = None
+) -> Iterator[Figure]:
     import matplotlib as mpl
 
     mpl.use("svg")
     from matplotlib import pyplot as plt
 
-    paints = list(paints)
     style: dict[str, Any] = {
         "svg.fonttype": "none",
         # Ids within the SVGs of one page must not meet.
@@ -67,16 +82,18 @@ def draw_all(height: float, paints: Iterable[Callable[[Axes], None]]) -> str:
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
         **dict.fromkeys(
-            ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), _INK
+            ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), ink
         ),
     }
+    columns = columns or len(paints)
     with mpl.rc_context(style):
-        figure, axes = plt.subplots(1, len(paints), figsize=(_WIDTH, height), squeeze=False, layout="constrained")
-        for paint, each in zip(paints, axes[0], strict=True):
+        figure, axes = plt.subplots(
+            -(-len(paints) // columns), columns, figsize=(_WIDTH, height), squeeze=False, layout="constrained"
+        )
+        for paint, each in zip(paints, axes.flat, strict=True):
             paint(each)
-        text = _svg(figure)
+        yield figure
         plt.close(figure)
-    return text
 
 
 def _svg(figure: Figure) -> str:
