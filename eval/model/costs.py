@@ -79,7 +79,7 @@ def late_merge(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     return Epoch(
         update=update,
         exchange=_exchange(link, into, queue_pairs, tasks * rates.read_s, tasks),
-        merge=rates.seconds(rates.merge) * blocks * read,
+        merge=blocks * _merge(rates, read, useful),
         heads=tasks * rates.head_s,
         driver=_driver(rates, nodes, 2 * tasks, tasks),
         queue_pairs=queue_pairs,
@@ -200,7 +200,7 @@ def _one_block_a_node(
     return Epoch(
         update=update,
         exchange=_exchange(link, into, queue_pairs, blocks * rates.read_s, blocks),
-        merge=before + rates.seconds(rates.merge) * blocks * read * a_core,
+        merge=before + blocks * a_core * _merge(rates, read, useful),
         heads=blocks * rates.head_s,
         driver=_driver(rates, nodes, nodes.count * nodes.cores + tasks, nodes.count),
         queue_pairs=queue_pairs,
@@ -223,6 +223,11 @@ def _groups_read(groups: float, tasks: int, segments: float | None = None) -> tu
     segments = _segments(groups) if segments is None else segments
     wanted, read = groups / tasks, groups / min(tasks, segments)
     return read, wanted / read
+
+
+def _merge(rates: Rates, read: float, useful: float) -> float:
+    """Seconds for a task's part of one block."""
+    return rates.seconds(read * (useful * rates.merge + (1 - useful) * rates.skip))
 
 
 def _segments(groups: float) -> float:

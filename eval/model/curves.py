@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from eval.model.compare import PUBLISHED_NODES, PUBLISHED_RATIOS
 from eval.model.costs import WAYS, limits
 from eval.model.inputs import Link, Load, Nodes, Rates
+from eval.report.drawing import plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,6 +99,7 @@ def _axes(axes: Axes, title: str, label: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(COUNTS[::2], [f"{count:,}" for count in COUNTS[::2]])
+    plain_ticks(axes, "y")
     axes.minorticks_off()
     axes.set_xlabel("nodes")
     axes.set_ylabel(label)

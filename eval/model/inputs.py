@@ -20,17 +20,18 @@ class InputError(Exception):
 class Rates:
     """What this code costs. Cycles are of one core at its nominal clock, seconds are of one core or of the driver.
 
-    Cycles: `update` a row into the accumulator, `seal` a group into a block, `merge` a group of a block, `partition` a
-    row into an owner's bucket, `own` a row at its owner, aggregated and emitted. Bytes: of a group and of a row in a
-    block. Seconds: `ingest_s` a row before it reaches native code, `epoch_s` an epoch with next to no rows, `task_s` a
-    task at the driver, `head_s` for a reader to parse one block's head and find its ranges, `read_s` a call of
-    `Transport.read`, its network time aside.
+    Cycles: `update` a row into the accumulator, `seal` a group into a block, `merge` a group of a block, `skip` a group
+    that is read and not wanted, `partition` a row into an owner's bucket, `own` a row at its owner, aggregated and
+    emitted. Bytes: of a group and of a row in a block. Seconds: `ingest_s` a row before it reaches native code,
+    `epoch_s` an epoch with next to no rows, `task_s` a task at the driver, `head_s` for a reader to parse one block's
+    head and find its ranges, `read_s` a call of `Transport.read`, its network time aside.
     """
 
     hz: float
     update: float
     seal: float
     merge: float
+    skip: float
     partition: float
     own: float
     group_bytes: float
@@ -47,7 +48,7 @@ class Rates:
 
     def in_memory(self) -> Rates:
         """Rows lie in native memory already, and no Spark is around: what Slash's authors measure."""
-        return replace(self, ingest_s=0.0, epoch_s=0.0, task_s=0.0, head_s=0.0)
+        return replace(self, ingest_s=0.0, epoch_s=0.0, task_s=0.0, head_s=0.0, read_s=0.0)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,26 @@ def colour(engine: str) -> str:
     return COLOURS.get(engine) or _OTHERS[sum(engine.encode()) % len(_OTHERS)]
 
 
+def plain_ticks(axes: Axes, which: str) -> None:
+    """Logarithmic axes (of `x` and `y`) with ticks at 1, 2 and 5, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for name in which:
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def number(value: float) -> str:
+    """Of an axis.
+
+    >>> number(0.25), number(1000000)
+    ('0.25', '1,000,000')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def draw(height: float, paint: Callable[[Axes], None]) -> str:
     """SVG of one plot: `paint` is given its axes. `height` is in inches, the page scales it to its width."""
     return draw_all(height, [paint])

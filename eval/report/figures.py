@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eval.report import sweeps
-from eval.report.drawing import colour, draw, draw_all
+from eval.report.drawing import colour, draw, draw_all, number, plain_ticks
 from eval.report.records import Comparison, Results, Runs
 from eval.report.sweeps import Parameter, Sweep
 
@@ -107,7 +107,7 @@ def _dots(
             named.add(runs.engine)
     axes.axvline(line, color="#808080", linewidth=1, linestyle="--")
     axes.set_xscale("log")
-    _plain(axes, "x")
+    plain_ticks(axes, "x")
     axes.set_yticks(range(len(rows)), [_short(comparison.title) for comparison, _ in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(label)
@@ -128,7 +128,7 @@ def _distribution(measured: list[Runs], axes: Axes) -> None:
         share = [(at + 1) / len(durations) for at in range(len(durations))]
         axes.step(durations, share, where="post", color=colour(runs.engine), linewidth=1.8, label=runs.engine)
     axes.set_xscale("log")
-    _plain(axes, "x")
+    plain_ticks(axes, "x")
     axes.set_ylim(0, 1)
     axes.set_ylabel("share of micro-batches")
     axes.set_xlabel("milliseconds of a micro-batch, at most")
@@ -185,8 +185,8 @@ def _curve(
     if logarithmic:
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _plain(axes, "xy")
-        axes.set_xticks(sweep.values, [_number(value) for value in sweep.values])
+        plain_ticks(axes, "xy")
+        axes.set_xticks(sweep.values, [number(value) for value in sweep.values])
         axes.minorticks_off()
     else:
         axes.set_ylim(bottom=0)
@@ -194,20 +194,6 @@ def _curve(
     axes.set_ylabel(y_label)
     if legend:
         _legend(axes)
-
-
-def _plain(axes: Axes, which: str) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    for name in which:
-        axis = axes.xaxis if name == "x" else axes.yaxis
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
-        axis.set_minor_formatter(NullFormatter())
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _legend(axes: Axes) -> None:
