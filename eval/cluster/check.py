@@ -49,7 +49,9 @@ def check_hosts(launcher: Launcher, hosts: Sequence[Host], python: str, data: Pa
         verdicts = list(pool.map(lambda host: _check(launcher, host, python, marker), hosts))
     marker.unlink()
     for check in _ALIKE:
-        found = {verdict.host.name: verdict.findings[check]["found"] for verdict in verdicts if verdict.findings}
+        found = {
+            verdict.host.name: verdict.findings[check]["found"] for verdict in verdicts if check in verdict.findings
+        }
         expected = next(iter(found.values()), None)
         for verdict in verdicts:
             if verdict.host.name in found and found[verdict.host.name] != expected:
