@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--rates", type=Path, default=inputs.MEASURED, help="default: measured.json beside the model")
     parser.add_argument("--kernels", type=Path, help="google-benchmark's JSON of make bench-native: rates, and a check")
-    parser.add_argument("--results", type=Path, nargs="+", default=[], help="of python -m eval cluster: a check")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", default=[], help="runs on one machine: rates; of a cluster: a check"
+    )
     parser.add_argument("--probe", action="store_true", help="measure here what a block and a task cost")
     parser.add_argument("--save", type=Path, help="write the rates that come out of these")
     parser.add_argument("--plot", type=Path, help="an SVG file")
@@ -44,6 +46,7 @@ def main(args: argparse.Namespace) -> int:
         rates = _rates(args, benchmarks)
         checks = compare.kernels(rates, benchmarks) if benchmarks else []
         results = Results.load(args.results)
+        rates = compare.of_runs(rates, results)
     except (InputError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -16,6 +16,7 @@ from eval.report.records import Comparison, Results, Runs
 PUBLISHED_NODES = (2, 4, 8, 16)
 PUBLISHED_RATIOS = (6.8, 12.3)
 PUBLISHED_CYCLES = 53
+_FEW_ROWS, _MANY_ROWS = 2_000, 1_000_000  # of a micro-batch
 _WAYS = {"slash": late_merge, "slash-uppar": repartition}
 
 
@@ -62,6 +63,27 @@ def kernels(rates: Rates, benchmarks: list[Mapping[str, Any]]) -> list[Check]:
             what = f"{way}, {int(keys):,} keys, {executors} executors on one core"
             checks.append(Check(what, "cycles/row", float(bench["cycles/record"]), predicted, given))
     return checks
+
+
+def of_runs(rates: Rates, results: Results, engine: str = "slash") -> Rates:
+    """With `epoch_s` and `ingest_s` of this engine's runs on one machine, as far as there are any.
+
+    `epoch_s` is a micro-batch of the fewest rows (if they are few), `ingest_s` what one of the most takes beyond that.
+    """
+    found = [
+        (comparison.workload["rows"] / comparison.workload["batches"], comparison, comparison.engines[engine])
+        for comparison in results.comparisons
+        if "nodes" not in comparison.first and engine in comparison.engines and comparison.engines[engine].batches
+    ]
+    found.sort(key=lambda one: one[0])
+    if found and found[0][0] <= _FEW_ROWS:
+        rates = replace(rates, epoch_s=statistics.median(found[0][2].batches) / 1e3)
+    if found and found[-1][0] >= _MANY_ROWS:
+        rows, comparison, runs = found[-1]
+        cores = comparison.first["machine"]["cores"]
+        seconds = statistics.median(runs.batches) / 1e3 - rates.epoch_s
+        rates = replace(rates, ingest_s=max(0.0, seconds * cores / rows - rates.seconds(rates.update)))
+    return rates
 
 
 def clusters(rates: Rates, results: Results, link: Link = SHARED_MEMORY) -> list[Check]:

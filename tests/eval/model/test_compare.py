@@ -42,6 +42,16 @@ def test_a_cluster_is_fitted_to_its_first_step_and_predicted_from_there() -> Non
     assert "2 nodes" in str(two)
 
 
+def test_runs_on_one_machine_give_rates() -> None:
+    few = run("slash", 1e4, title="few", batch_ms=[150] * 9, workload={"rows": 9_000, "batches": 9})
+    many = run("slash", 2e6, title="many", batch_ms=[1150] * 4, workload={"rows": 8_000_000, "batches": 4})
+    rates = compare.of_runs(RATES, Results([few, many, cluster(1, 1.0)], []))
+    assert rates.epoch_s == pytest.approx(0.15)
+    # A second of two cores for two million rows, of which the accumulator takes 50 cycles of 1 ns each.
+    assert rates.ingest_s == pytest.approx(1e-6 - 50e-9)
+    assert compare.of_runs(RATES, Results([run("spark-hdfs", 1e6)], [])) == RATES
+
+
 def test_engines_that_the_model_does_not_know_are_left_out() -> None:
     assert compare.clusters(RATES, Results([cluster(1, 400.0, "spark-rocksdb"), run("slash", 1e6)], [])) == []
 
