@@ -31,6 +31,7 @@ COLOURS = {
     "noop": "#8a8f98",
 }
 _OTHERS = ("#c0504d", "#5f9ea0", "#b07aa1", "#9c755f", "#76b7b2", "#e15759")
+_FONT = "var(--font, sans-serif)"
 _WIDTH = 8.6
 
 _numbers = count()
@@ -102,7 +103,16 @@ def _figure(
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
         **dict.fromkeys(
-            ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), ink
+            (
+                "text.color",
+                "hatch.color",
+                "axes.edgecolor",
+                "axes.labelcolor",
+                "xtick.color",
+                "ytick.color",
+                "grid.color",
+            ),
+            ink,
         ),
     }
     columns = columns or len(paints)
@@ -121,13 +131,10 @@ def _svg(figure: Figure) -> str:
     figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor").replace("xlink:href", "href")
-    text = re.sub(r"font: [^;\"]*;?", _font, text)
+    # The page's own font; matplotlib before 3.11 writes size and family in one.
+    text = re.sub(r"font-family: [^;\"]*", f"font-family: {_FONT}", text)
+    text = re.sub(r"font: ([\d.]+px)[^;\"]*", rf"font: \1 {_FONT}", text)
     # Groups are numbered anew in every figure, and a page may have an id only once; nothing refers to them.
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text, count=1)
-
-
-def _font(match: re.Match[str]) -> str:
-    size = re.search(r"([\d.]+)px", match[0])
-    return f"font: {size[1] if size else 9}px var(--font, sans-serif);"
