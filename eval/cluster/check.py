@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,7 +43,8 @@ def check_hosts(launcher: Launcher, hosts: Sequence[Host], python: str, data: Pa
         python: of the environment with pyslash, the same path on all hosts.
         data: a folder that is to be the same on all hosts.
     """
-    marker = data / ".seen-by-all-hosts"
+    # A new name each time: a network file system may remember that there was no such file.
+    marker = data / f".seen-by-all-hosts-{secrets.token_hex(4)}"
     data.mkdir(parents=True, exist_ok=True)
     marker.touch()
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
