@@ -115,7 +115,7 @@ def tree(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
 
 
 def repartition(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
-    """UpPar: rows are blocks by owner, read one-sidedly, aggregated there. No state is left to merge."""
+    """UpPar: tasks scatter rows by owner, owners read and aggregate them, merge tasks emit what owners hold."""
     tasks = nodes.count * nodes.cores
     rows = load.rows / nodes.cores
     queue_pairs = 2 * nodes.cores * (nodes.count - 1)
@@ -125,7 +125,7 @@ def repartition(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
         exchange=_exchange(link, into, queue_pairs, tasks * rates.read_s, tasks),
         merge=rows * rates.seconds(rates.own),
         heads=tasks * rates.head_s,
-        driver=_driver(rates, nodes, 2 * tasks, tasks),
+        driver=_driver(rates, nodes, 3 * tasks, 2 * tasks),
         queue_pairs=queue_pairs,
         reads=tasks,
         bytes=into,
