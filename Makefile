@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .PHONY: help setup demo test test-native test-python chaos soak lint format lab lab-spark bench bench-native bench-rdma
-.PHONY: bench-recovery bench-durability eval wheel clean
+.PHONY: bench-recovery bench-durability eval eval-cluster model wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ eval: setup ## the full comparison with Spark, Flink, DuckDB and Polars (20 M ro
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
 	@python -m eval suite all --minutes 26 --kernels build/eval/kernels.json $(ARGS)
+
+eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cluster-eval.md): HOSTS=FILE
+	@python -m eval cluster --hosts $(HOSTS) $(ARGS)
+
+model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scaling.md)
+	@python -m eval model $(ARGS)
 
 wheel: setup ## build a wheel into dist/
 	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist

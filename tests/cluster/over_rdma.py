@@ -28,9 +28,9 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from eval.cluster.standalone import free_port, wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
-from tests.cluster.standalone import free_port, wait_for_workers
 from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +69,7 @@ def cluster(place: Place, folder: Path) -> Iterator[str]:
     """A master and a worker on the first host, a worker on the second."""
     home = Path(pyspark.__file__).parent
     first, second = place.hosts
-    port, web = free_port(), free_port()
+    port, web = free_port(first), free_port(first)
     url = f"spark://{first}:{port}"
 
     def daemon(host: str, kind: str, arguments: str) -> list[str]:
