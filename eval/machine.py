@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
@@ -52,3 +53,14 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+def gib(text: str) -> int:
+    """An argument such as 4g.
+
+    >>> gib("4g")
+    4
+    """
+    if not text.endswith("g") or not text[:-1].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of gibibytes, such as 4g")
+    return int(text[:-1])
