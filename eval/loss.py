@@ -205,7 +205,10 @@ def one_batch(feed: Feed, query: Any) -> dict[str, Any]:
 
 
 def lose_executors(answers: Connection, setting: Setting, repeats: int) -> None:
-    """Build the state up, lose an executor again and again, and die: what each batch took, windows and files so far."""
+    """Build the state up, lose an executor again and again, and die.
+
+    Sends (title, figures) of each batch as it comes, and at the end its feed's windows and files.
+    """
     feed = Feed(setting.folder / "rows", setting.groups // OPEN_WINDOWS)
     for _ in range(OPEN_WINDOWS // PRELOADED_A_BATCH):
         feed.add(PRELOADED_A_BATCH)
@@ -213,22 +216,25 @@ def lose_executors(answers: Connection, setting: Setting, repeats: int) -> None:
     query = query_of(spark, feed, setting)
     with told_when_stuck(spark):
         feed.wait(query)
-        steady = [one_batch(feed, query) for _ in range(STEADY_BATCHES)]
-        losses = []
+        for _ in range(STEADY_BATCHES):
+            answers.send(("nothing lost", one_batch(feed, query)))
         for _ in range(repeats):
             replacement = Replacement(spark)
             replacement.start()
             kill_an_executor(spark)
             loss = one_batch(feed, query)
             replacement.join()
-            losses.append({**loss, "replaced_seconds": replacement.seconds})
+            answers.send(("executor lost", {**loss, "replaced_seconds": replacement.seconds}))
             one_batch(feed, query)  # the new executor has its agent, and replicas, from now on
-    answers.send((steady, losses, feed.windows, feed.files))
+    answers.send(("fed", (feed.windows, feed.files)))
     die(spark)
 
 
 def restart(answers: Connection, setting: Setting, windows: int, files: int) -> None:
-    """Another application on the same checkpoint: what its first batch took, and the start of Spark before it."""
+    """Another application on the same checkpoint: what its first batch took, and the start of Spark before it.
+
+    Sends as `lose_executors` does.
+    """
     import pyslash
 
     feed = Feed(setting.folder / "rows", setting.groups // OPEN_WINDOWS, windows, files)
@@ -243,8 +249,9 @@ def restart(answers: Connection, setting: Setting, windows: int, files: int) -> 
         query.processAllAvailable()
     first = pyslash.progress(query)[0]
     parts = {name: first[f"{name}_ms"] / 1000 for name in PARTS}
-    loss = {"seconds": seconds, "parts": parts, "restored_files": first["restored_files"]}
-    answers.send(({**loss, "session_seconds": started - began}, feed.windows, feed.files))
+    figures = {"seconds": seconds, "parts": parts, "restored_files": first["restored_files"]}
+    answers.send(("driver started again", {**figures, "session_seconds": started - began}))
+    answers.send(("fed", (feed.windows, feed.files)))
     die(spark)
 
 

@@ -15,6 +15,8 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,33 +39,38 @@ RESTARTS = 3
 Figures = list[dict[str, Any]]
 
 
-def in_process(target: Any, *arguments: Any) -> Any:
-    """What `target` sends from a process of its own."""
+def sent_by(target: Any, *arguments: Any) -> Iterator[Any]:
+    """What `target` sends from a process of its own, as it comes; it ends with that process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, *arguments))
     process.start()
     theirs.close()
     try:
-        return ours.recv()
+        with suppress(EOFError):
+            while True:
+                yield ours.recv()
     finally:
         process.join()
 
 
-def measure(kind: str, groups: int, repeats: int, conf: dict[str, str]) -> dict[str, Figures]:
-    """What was measured, by title."""
+def measure(kind: str, groups: int, repeats: int, conf: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(title, figures) of each batch that was measured."""
     with tempfile.TemporaryDirectory(prefix="recovery-") as text:
         setting = Setting(Path(text), groups, {**KINDS[kind], **conf}, stateless=kind == "spark")
         (setting.folder / "rows").mkdir()
-        steady, losses, windows, files = in_process(lose_executors, setting, repeats)
-        found = {f"{kind}: nothing lost": steady, f"{kind}: executor lost": losses}
-        if kind == "checkpoint":
-            restarts = []
-            for _ in range(min(repeats, RESTARTS)):
-                figures, windows, files = in_process(restart, setting, windows, files)
-                restarts.append(figures)
-            found["checkpoint: driver started again"] = restarts
-        return found
+        fed = None
+        restarts = min(repeats, RESTARTS) if kind == "checkpoint" else 0
+        for turn in range(1 + restarts):
+            sent = sent_by(restart, setting, *fed) if fed else sent_by(lose_executors, setting, repeats)
+            fed = None
+            for what, figures in sent:
+                if what == "fed":
+                    fed = figures
+                else:
+                    yield f"{kind}: {what}", figures
+            if fed is None:
+                raise RuntimeError(f"application {turn + 1} of {kind} ended before its time; its log is above")
 
 
 def median(figures: Figures, name: str) -> float | None:
@@ -104,11 +111,8 @@ def bars(found: dict[str, Figures]) -> list[Bar]:
 
 
 def _at_most(what: str, seconds: float | None, most: float) -> Bar:
-    return (
-        Bar(what, f"{seconds:.2f} s", f"<= {most:g} s", seconds <= most)
-        if seconds is not None
-        else Bar(what, "-", f"<= {most:g} s", None)
-    )
+    figure, met = ("-", None) if seconds is None else (f"{seconds:.2f} s", seconds <= most)
+    return Bar(what, figure, f"<= {most:g} s", met)
 
 
 def main() -> None:
@@ -127,14 +131,14 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found: dict[str, Figures] = {}
     for kind in given.only.split(","):
-        measured = measure(kind, given.groups, given.repeats, conf)
-        found |= measured
-        with out.open("a") as file:
-            for title, figures in measured.items():
-                for one in figures:
-                    record = {"title": title, "groups": given.groups, **one, "conf": conf}
-                    file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
-    print(f"{given.groups:,} groups of state in {OPEN_WINDOWS} open windows, two executors on one machine; {out}\n")
+        for title, figures in measure(kind, given.groups, given.repeats, conf):
+            load = os.getloadavg()[0]
+            print(f"{title:34} {figures['seconds']:8.2f} s, load {load:.1f}", flush=True)
+            found.setdefault(title, []).append(figures)
+            record = {"title": title, "groups": given.groups, **figures, "conf": conf, "load": load}
+            with out.open("a") as file:
+                file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
+    print(f"\n{given.groups:,} groups of state in {OPEN_WINDOWS} open windows, two executors on one machine; {out}\n")
     print(table(found))
     print("replaced: from the kill until Spark has two executors again; session: Spark's start before the query's")
     print("\nbars", *bars(found), sep="\n")
