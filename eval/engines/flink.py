@@ -110,7 +110,7 @@ class FlinkRunner:
             "files": sorted(str(path) for path in (folder / "rows").glob("*.parquet")),
             "columns": columns(query, folder),
             "time": query.time,
-            "watermark": f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND",
+            "watermark": f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND" if query.windowed else None,
             "views": views(query, folder),
             "select": select(query),
             "connector": connector,

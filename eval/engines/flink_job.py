@@ -1,7 +1,7 @@
 """Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
 
 An order is a line of JSON: the stream (`files` in the order of event time, `columns` with types, `time`, `watermark` in
-SQL), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function `compute` if the
+SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function `compute` if the
 query has one. An answer is a line too: `seconds`, or `error`.
 """
 
@@ -30,7 +30,8 @@ _TYPES = {
     "BOOLEAN": DataTypes.BOOLEAN(),
     "STRING": DataTypes.STRING(),
     "BYTES": DataTypes.BYTES(),
-    "TIMESTAMP": DataTypes.TIMESTAMP(6),
+    "TIMESTAMP(3)": DataTypes.TIMESTAMP(3),
+    "TIMESTAMP(6)": DataTypes.TIMESTAMP(6),
 }
 ROWS_A_BATCH = 2048
 
@@ -84,7 +85,9 @@ def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, enviro
     schema = Schema.new_builder()
     for name, kind in columns.items():
         schema = schema.column(name, _TYPES[kind])
-    return environment.from_data_stream(stream, schema.watermark(order["time"], order["watermark"]).build())
+    if order["watermark"]:
+        schema = schema.watermark(order["time"], order["watermark"])
+    return environment.from_data_stream(stream, schema.build())
 
 
 def _function(newton: Newton) -> Any:
@@ -97,8 +100,8 @@ def _function(newton: Newton) -> Any:
 def _reason(error: Exception) -> str:
     """The innermost cause that Java names, else the first line."""
     lines = str(error).splitlines() or [type(error).__name__]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines[:1])[-1].removeprefix("Caused by: ")
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    return (causes or lines[:1])[-1].removeprefix("Caused by").removeprefix(": ")
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ _TYPES = {
 
 
 def columns(query: Query, folder: Path) -> dict[str, str]:
-    """Those of the files that the query reads, with Flink's types."""
+    """Those of the files that the query reads, with Flink's types. Event time has milliseconds there, never less."""
     schema = pq.read_schema(next((folder / "rows").glob("*.parquet")))
     computed = [query.computed.column] if query.computed else []
     on = [query.join.on] if query.join else []
     read = re.findall(r"\w+", " ".join([*query.inputs, *query.select, query.where or "", *computed, *on]))
-    return {field.name: type_of(field.type) for field in schema if field.name in read}
+    types = {field.name: type_of(field.type) for field in schema if field.name in read}
+    return types | ({query.time: "TIMESTAMP(3)"} if query.windowed else {})
 
 
 def views(query: Query, folder: Path) -> list[str]:
@@ -77,5 +78,5 @@ def _versioned(name: str, path: Path, key: str) -> str:
 def type_of(kind: pa.DataType) -> str:
     """Flink's name of an Arrow type."""
     if pa.types.is_timestamp(kind):
-        return "TIMESTAMP"
+        return "TIMESTAMP(6)"
     return type_of(kind.value_type) if pa.types.is_dictionary(kind) else _TYPES[kind]

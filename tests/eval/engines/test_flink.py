@@ -44,7 +44,7 @@ def test_a_run_has_figures(runner: Runner, tmp_path: Path) -> None:
 def test_sliding_windows_hop_over_a_view_of_what_the_query_reads(tmp_path: Path) -> None:
     query = tiny.SLIDING.statement
     folder = tiny.SLIDING.generate(tmp_path)
-    assert columns(query, folder) == {"ts": "TIMESTAMP", "key": "BIGINT", "value": "BIGINT"}
+    assert columns(query, folder) == {"ts": "TIMESTAMP(3)", "key": "BIGINT", "value": "BIGINT"}
     assert views(query, folder) == ["CREATE TEMPORARY VIEW input AS SELECT `ts`, `key`, `value` FROM events"]
     assert "HOP(TABLE input, DESCRIPTOR(`ts`), INTERVAL '5' SECOND, INTERVAL '10' SECOND)" in select(query)
     assert select(query).endswith("GROUP BY window_start, window_end, `key`")
