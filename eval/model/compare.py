@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.model.costs import groups_read, late_merge, occupied, repartition
+from eval.model.costs import folded, groups_read, late_merge, occupied, repartition, tree
 from eval.model.inputs import BENCHMARK_ROWS, SHARED_MEMORY, Link, Load, Nodes, Rates, medians, of_kernels
 from eval.report.records import Comparison, Results, Runs
 
@@ -133,16 +133,21 @@ def fit(rates: Rates, link: Link, nodes: int, comparison: Comparison, runs: Runs
 def published(rates: Rates, link: Link, cores: int) -> list[str]:
     """Our ratio on as many nodes as Slash's authors had, rows in memory, beside theirs."""
     load = Load(rows=10_000_000, keys=10_000)
-    ours = []
-    for count in PUBLISHED_NODES:
-        late, early = (way(rates.in_memory(), link, Nodes(count, cores), load) for way in (late_merge, repartition))
-        ours.append(f"{count} nodes {early.seconds / late.seconds:.1f}x")
+    bare = rates.in_memory()
+    lines = []
+    for name, way in (("late merge as it is", late_merge), ("folded", folded), ("tree", tree)):
+        ours = []
+        for count in PUBLISHED_NODES:
+            nodes = Nodes(count, cores)
+            ours.append(f"{repartition(bare, link, nodes, load).seconds / way(bare, link, nodes, load).seconds:.1f}x")
+        lines.append(f"{name} over repartitioning on {', '.join(map(str, PUBLISHED_NODES))} nodes: {', '.join(ours)}")
     least, most = PUBLISHED_RATIOS
     implied = f"{least * PUBLISHED_CYCLES:.0f} to {most * PUBLISHED_CYCLES:.0f}"
     spent = rates.partition + rates.own
     wire = link.bytes_per_s / rates.row_bytes
     return [
-        f"late merge over repartitioning, YSB, rows in memory, {cores} cores a node: {', '.join(ours)}",
+        f"YSB, rows in native memory, {cores} cores a node:",
+        *lines,
         f"published, 2 to 16 nodes: {least} to {most}x, at {PUBLISHED_CYCLES} cycles a record",
         f"those ratios ask for {implied} cycles a record of their repartitioning, waiting included; ours spends "
         f"{spent:.0f}, and {rates.update:.0f} in late merge's update",
