@@ -14,7 +14,7 @@ from pathlib import Path
 from eval.cluster.hosts import Host
 from eval.cluster.launcher import Daemon, Launcher, Local
 
-START_SECONDS = 120
+START_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
 
 

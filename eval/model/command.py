@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
         print(*checks, sep="\n")
     print("", *compare.published(rates, link, args.cores), sep="\n")
     if args.save:
-        inputs.save(args.save, rates, _sources(args))
+        inputs.save(args.save, rates, _sources(results))
     if args.plot:
         from eval.report.drawing import save_all
 
@@ -78,9 +78,10 @@ def _rates(args: argparse.Namespace, benchmarks: list[dict[str, Any]]) -> Rates:
     return probe.tasks(probe.blocks(rates)) if args.probe else rates
 
 
-def _sources(args: argparse.Namespace) -> dict[str, Any]:
+def _sources(results: Results) -> dict[str, Any]:
     return {
         "measured": datetime.now(UTC).date().isoformat(),
         "machine": machine.describe(),
-        "command": shlex.join(["python", "-m", "eval", *sys.argv[1:]]),
+        "sessions": sorted(results.sessions()),
+        "command": shlex.join(["python", "-m", "eval", *(Path(word).name for word in sys.argv[1:])]),
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.model.costs import late_merge, occupied, repartition
-from eval.model.inputs import BENCHMARK_ROWS, SHARED_MEMORY, Link, Load, Nodes, Rates, of_kernels
+from eval.model.costs import folded, groups_read, late_merge, occupied, repartition, tree
+from eval.model.inputs import BENCHMARK_ROWS, SHARED_MEMORY, Link, Load, Nodes, Rates, medians, of_kernels
 from eval.report.records import Comparison, Results, Runs
 
 # Slash over RDMA repartitioning on YSB, the least and the most of its authors' runs on 2 to 16 nodes; its cycles a
@@ -47,22 +47,36 @@ def kernels(rates: Rates, benchmarks: list[Mapping[str, Any]]) -> list[Check]:
         InputError: the strategies' parts are not among the benchmarks.
     """
     checks = []
+    measured = medians(benchmarks)
     for plan in ("ysb", "sums"):
-        named = [bench for bench in benchmarks if str(bench["name"]).startswith(f"strategy/{plan}_")]
+        named = {name: counters for name, counters in measured.items() if name.startswith(f"strategy/{plan}_")}
         if not named:
             continue
-        parts = of_kernels(rates, benchmarks, plan)
-        for bench in named:
-            _, way, keys, executors = str(bench["name"]).split("/")[:4]
-            if way.endswith("_merge"):
-                groups = occupied(int(keys), BENCHMARK_ROWS / int(executors)) * int(executors)
-                predicted = parts.update + groups * (parts.seal + parts.merge) / BENCHMARK_ROWS
-                given = False
-            else:
-                predicted, given = parts.partition + parts.own, _is_source(str(bench["name"]), named)
+        sources = [next(name for name in named if f"_{way}/" in name) for way in ("merge", "repartition")]
+        for name, counters in named.items():
+            _, way, keys, executors = name.split("/")[:4]
+            parts = of_kernels(rates, benchmarks, plan, int(keys))
+            cycles, read = (_late if way.endswith("_merge") else _early)(parts, int(keys), int(executors))
             what = f"{way}, {int(keys):,} keys, {executors} executors on one core"
-            checks.append(Check(what, "cycles/row", float(bench["cycles/record"]), predicted, given))
+            is_source = name in sources
+            fitted = is_source and way.endswith("_repartition")
+            checks.append(Check(what, "cycles/row", counters["cycles/record"], cycles, fitted))
+            checks.append(Check(what, "bytes/row", counters["bytes/record"], read, is_source))
     return checks
+
+
+def _late(parts: Rates, keys: int, executors: int) -> tuple[float, float]:
+    """Cycles a row of update, seal and merge by as many owners as executors, and bytes a row that owners read."""
+    groups = occupied(keys, BENCHMARK_ROWS / executors)
+    read, useful = groups_read(groups, executors)
+    all_read = read * executors * executors / BENCHMARK_ROWS
+    merged = useful * parts.merge + (1 - useful) * parts.skip
+    sealed = groups * executors / BENCHMARK_ROWS
+    return parts.update + sealed * parts.seal + all_read * merged, all_read * parts.group_bytes
+
+
+def _early(parts: Rates, keys: int, executors: int) -> tuple[float, float]:
+    return parts.partition + parts.own, parts.row_bytes
 
 
 def of_runs(rates: Rates, results: Results, engine: str = "slash") -> Rates:
@@ -119,16 +133,21 @@ def fit(rates: Rates, link: Link, nodes: int, comparison: Comparison, runs: Runs
 def published(rates: Rates, link: Link, cores: int) -> list[str]:
     """Our ratio on as many nodes as Slash's authors had, rows in memory, beside theirs."""
     load = Load(rows=10_000_000, keys=10_000)
-    ours = []
-    for count in PUBLISHED_NODES:
-        late, early = (way(rates.in_memory(), link, Nodes(count, cores), load) for way in (late_merge, repartition))
-        ours.append(f"{count} nodes {early.seconds / late.seconds:.1f}x")
+    bare = rates.in_memory()
+    lines = []
+    for name, way in (("late merge as it is", late_merge), ("folded", folded), ("tree", tree)):
+        ours = []
+        for count in PUBLISHED_NODES:
+            nodes = Nodes(count, cores)
+            ours.append(f"{repartition(bare, link, nodes, load).seconds / way(bare, link, nodes, load).seconds:.1f}x")
+        lines.append(f"{name} over repartitioning on {', '.join(map(str, PUBLISHED_NODES))} nodes: {', '.join(ours)}")
     least, most = PUBLISHED_RATIOS
     implied = f"{least * PUBLISHED_CYCLES:.0f} to {most * PUBLISHED_CYCLES:.0f}"
     spent = rates.partition + rates.own
     wire = link.bytes_per_s / rates.row_bytes
     return [
-        f"late merge over repartitioning, YSB, rows in memory, {cores} cores a node: {', '.join(ours)}",
+        f"YSB, rows in native memory, {cores} cores a node:",
+        *lines,
         f"published, 2 to 16 nodes: {least} to {most}x, at {PUBLISHED_CYCLES} cycles a record",
         f"those ratios ask for {implied} cycles a record of their repartitioning, waiting included; ours spends "
         f"{spent:.0f}, and {rates.update:.0f} in late merge's update",
@@ -145,7 +164,3 @@ def _shape(nodes: int, comparison: Comparison, runs: Runs) -> tuple[Nodes, Load]
     keys = workload.get("keys") or workload.get("campaigns") or 1
     cores = int(conf.get("spark.executor.cores", 1))
     return Nodes(nodes, cores), Load(workload["rows"] / batches / nodes, keys, windows)
-
-
-def _is_source(name: str, named: Iterable[Mapping[str, Any]]) -> bool:
-    return name == next(str(bench["name"]) for bench in named if "_repartition/" in str(bench["name"]))

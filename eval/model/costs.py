@@ -71,9 +71,9 @@ def late_merge(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     """As pyslash does it: merge tasks on every core, each with a connection to every agent."""
     tasks = nodes.count * nodes.cores
     update, groups = _update(rates, nodes, load)
-    read, useful = _groups_read(groups, tasks)
+    read, useful = groups_read(groups, tasks)
     blocks = tasks * load.windows
-    segments = _segments(groups)
+    segments = segments_of(groups)
     queue_pairs = 2 * nodes.cores * (nodes.count - 1)
     into = nodes.cores * blocks * read * rates.group_bytes * _remote(nodes.count)
     return Epoch(
@@ -192,10 +192,10 @@ def _one_block_a_node(
 ) -> Epoch:
     """The last merge, of one block from each of `blocks` places, by as many tasks as there are segments to take."""
     windows = max(1.0, load.windows)
-    tasks = max(1, min(nodes.count * nodes.cores, math.ceil(_segments(groups) * windows)))
+    tasks = max(1, min(nodes.count * nodes.cores, math.ceil(segments_of(groups) * windows)))
     a_core = -(-tasks // (nodes.count * nodes.cores))
     busiest = -(-tasks // nodes.count)
-    read, useful = _groups_read(groups * load.windows, tasks, _segments(groups) * windows)
+    read, useful = groups_read(groups * load.windows, tasks, segments_of(groups) * windows)
     into = busiest * blocks * read * rates.group_bytes * _remote(nodes.count)
     return Epoch(
         update=update,
@@ -206,7 +206,7 @@ def _one_block_a_node(
         queue_pairs=queue_pairs,
         reads=blocks,
         bytes=into,
-        closure_bytes=blocks * (_HEAD_BYTES + _ENTRY_BYTES * _segments(groups) * windows),
+        closure_bytes=blocks * (_HEAD_BYTES + _ENTRY_BYTES * segments_of(groups) * windows),
         useful=useful,
     )
 
@@ -218,10 +218,9 @@ def _exchange(link: Link, into: float, queue_pairs: int, calls_s: float, reads: 
     return into / rate + reads * link.latency_s + calls_s
 
 
-def _groups_read(groups: float, tasks: int, segments: float | None = None) -> tuple[float, float]:
-    """Groups of a block that one task reads, and which share of them are its own."""
-    segments = _segments(groups) if segments is None else segments
-    wanted, read = groups / tasks, groups / min(tasks, segments)
+def groups_read(groups: float, tasks: int, segments: float | None = None) -> tuple[float, float]:
+    """Groups of a block that one task reads, and which share of them are its own: it reads whole segments."""
+    wanted, read = groups / tasks, groups / min(tasks, segments or segments_of(groups))
     return read, wanted / read
 
 
@@ -230,7 +229,7 @@ def _merge(rates: Rates, read: float, useful: float) -> float:
     return rates.seconds(read * (useful * rates.merge + (1 - useful) * rates.skip))
 
 
-def _segments(groups: float) -> float:
+def segments_of(groups: float) -> float:
     """Of a window in a block: a power of two, at most 12 bits."""
     return float(1 << min(12, max(0, math.ceil(math.log2(max(groups, 1) / SEGMENT_GROUPS)))))
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 MEASURED = Path(__file__).with_name("measured.json")
+_UPDATES = {"ysb": "ysb_count", "sums": "sum_count_max"}
+_KEYS = {"ysb": 10_000, "sums": 100_000}
 BENCHMARK_ROWS = 1 << 21  # of native/benchmarks, in all executors
 
 
@@ -102,37 +106,54 @@ def save(path: Path, rates: Rates, sources: Mapping[str, Any]) -> None:
     path.write_text(json.dumps({"sources": sources, "rates": asdict(rates)}, indent=2) + "\n")
 
 
-def of_kernels(rates: Rates, benchmarks: Iterable[Mapping[str, Any]], plan: str = "ysb") -> Rates:
+def of_kernels(rates: Rates, benchmarks: Iterable[Mapping[str, Any]], plan: str = "ysb", keys: int = 0) -> Rates:
     """Rates with those of google-benchmark's counters (make bench-native) in place.
 
-    `plan` is `ysb` or `sums`: whose strategies are taken.
+    `plan` is `ysb` or `sums`: whose strategies are taken. With `keys` the update is that of the nearest number of keys.
 
     Raises:
         InputError: a benchmark is missing.
     """
-    found = {str(bench["name"]): bench for bench in benchmarks}
+    found = medians(benchmarks)
 
     def counter(name: str, counted: str) -> float:
-        matching = [bench for key, bench in found.items() if key.startswith(name)]
+        matching = [counters for key, counters in found.items() if key.startswith(name)]
         if not matching or counted not in matching[0]:
             raise InputError(f"no {counted!r} of a benchmark {name}*: make bench-native ARGS=--benchmark_format=json")
-        return float(matching[0][counted])
+        return matching[0][counted]
 
-    names = {"ysb": ("ysb_count", "ysb"), "sums": ("sum_count_max/100000", "sums")}[plan]
-    late, repartition = f"strategy/{names[1]}_merge/", f"strategy/{names[1]}_repartition/"
+    updates = [name for name in found if name.startswith(f"update_columns/{_UPDATES[plan]}/")]
+    wanted = math.log(keys or _KEYS[plan])
+    update = min(updates, key=lambda name: abs(math.log(int(name.split("/")[2])) - wanted), default=_UPDATES[plan])
+    late, repartition = f"strategy/{plan}_merge/", f"strategy/{plan}_repartition/"
     # The first of them: every executor has every group, so what owners read gives a group's bytes.
     read = counter(late, "bytes/record") * BENCHMARK_ROWS
-    keys, executors = (int(word) for word in next(key for key in found if key.startswith(late)).split("/")[2:4])
+    of_first, executors = (int(word) for word in next(key for key in found if key.startswith(late)).split("/")[2:4])
     return replace(
         rates,
-        update=counter(f"update_columns/{names[0]}", "cycles/record"),
+        update=counter(update, "cycles/record"),
         seal=counter("seal_groups/", "cycles/record"),
         merge=counter("merge_blocks/", "cycles/record"),
         partition=counter(repartition, "until sealed"),
         own=counter(repartition, "to result"),
         row_bytes=counter(repartition, "bytes/record"),
-        group_bytes=read / (keys * executors),
+        group_bytes=read / (of_first * executors),
     )
+
+
+def medians(benchmarks: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Counters by benchmark, over its repetitions if it had any."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for bench in benchmarks:
+        if bench.get("run_type", "iteration") == "iteration":
+            counters = found.setdefault(str(bench["name"]), {})
+            for name, value in bench.items():
+                if isinstance(value, (int, float)):
+                    counters.setdefault(name, []).append(value)
+    return {
+        name: {counter: statistics.median(values) for counter, values in counters.items()}
+        for name, counters in found.items()
+    }
 
 
 def _rates(values: Mapping[str, Any], where: str) -> Rates:

@@ -97,6 +97,7 @@ def kernels(results: Results) -> str:
                 f"{bench['bytes_per_second'] / 1e9:.1f}" if "bytes_per_second" in bench else "-",
             ]
             for bench in whole["benchmarks"]
+            if bench.get("aggregate_name", "median") == "median"
         ]
         where = html.escape(f"{context.get('date', '')}, {context.get('mhz_per_cpu', '?')} MHz nominal")
         text.append(f"<h3>Native kernels, one core</h3><p class='soft'>{where}</p>")

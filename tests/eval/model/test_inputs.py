@@ -38,6 +38,13 @@ def test_kernels_take_the_place_of_rates() -> None:
     assert rates.ingest_s == RATES.ingest_s
 
 
+def test_repetitions_count_by_their_median() -> None:
+    name = {"name": "seal_groups/100000"}
+    three = [{**name, "run_type": "iteration", "cycles/record": value} for value in (9.0, 1.0, 2.0)]
+    spread = {"name": "seal_groups/100000_cv", "run_type": "aggregate", "cycles/record": 0.1}
+    assert inputs.medians([*three, spread]) == {"seal_groups/100000": {"cycles/record": 2.0}}
+
+
 def test_a_missing_benchmark_is_named() -> None:
     with pytest.raises(InputError, match="merge_blocks"):
         inputs.of_kernels(RATES, [bench for bench in BENCHMARKS if "merge_blocks" not in str(bench["name"])])
