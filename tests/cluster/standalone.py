@@ -25,7 +25,7 @@ DEADLINE_SECONDS = 60
 def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
-    port, web = free_port(), free_port()
+    port, web = _free_port(), _free_port()
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -100,8 +100,7 @@ def wait_for_workers(url: str, workers: int, seconds: float) -> None:
     raise TimeoutError(f"the standalone cluster had not {workers} workers within {seconds} s")
 
 
-def free_port() -> int:
-    """A TCP port that nobody listens on."""
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
