@@ -47,7 +47,8 @@ lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." run
 
 lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream merged by verbs (some minutes)
 	@python -m tests.cluster.over_rdma prepare build/lab-spark
-	@scripts/rxe_lab/lab run --hosts 2 --memory 4096 --seconds 2400 -- python -m tests.cluster.over_rdma run build/lab-spark
+	@scripts/rxe_lab/lab run --hosts 2 --cpus 2 --memory 4096 --seconds 2400 --results build/lab-spark/results -- \
+	  python -m tests.cluster.over_rdma run build/lab-spark
 
 bench: setup ## a quick comparison with plain Spark (2 M rows)
 	@python -m eval suite windows latency --rows 2000000 --repeats 1 \

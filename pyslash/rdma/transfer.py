@@ -17,9 +17,9 @@ MESSAGE_BYTES = 1 << 20
 
 # One completion for so many requests: each costs some time to take.
 _SIGNAL_EVERY = 8
-# After the last completion: so many polls in a row, then for so long with the interpreter offered to other threads in
-# between, then with pauses.
-_POLLS_IN_A_ROW = 16
+# After the last completion: so many polls in a row (10 us, which is longer than a small READ takes), then for so long
+# with the interpreter offered to other threads in between, then with pauses.
+_POLLS_IN_A_ROW = 64
 _SPIN_SECONDS = 5e-3
 _PAUSE_SECONDS = 200e-6
 

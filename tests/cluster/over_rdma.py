@@ -6,8 +6,8 @@
 Master, driver and an executor on host 1, an executor on host 2. Merges are done by tasks, so each executor READs what
 the other one's agent holds. The last line is JSON; the exit status is 0 if rows and counters are what they have to be.
 
-`prepare` writes the events where both hosts see them, and runs the whole once on this machine, where each kind of JVM
-leaves an archive of the classes that it has loaded (CDS): to load them anew is most of what an emulated host would do.
+`prepare` writes the events where both hosts see them, and runs the same stream in one JVM of this machine, which leaves
+an archive of the classes that it has loaded (CDS): to load them anew is most of what JVMs on emulated hosts would do.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from eval.cluster.standalone import free_port, wait_for_workers
+from eval.cluster.standalone import wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
 from tests.streaming.stream import differences, run
@@ -38,61 +38,31 @@ ON = ROOT / "scripts" / "rxe_lab" / "on"
 STREAM = Ysb(rows=18_000, batches=6, span_s=45.0, campaigns=200)
 FILES_A_BATCH = 2  # a task each, so that both executors have some
 START_SECONDS = 480
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the cluster runs: addresses of its two hosts, what starts a command on the second one, flags of JVMs."""
-
-    hosts: tuple[str, str]
-    on_second: tuple[str, ...]
-    transport: str
-    archives: str
-
-    def java(self, kind: str) -> str:
-        """Emulated hosts: compile less."""
-        return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto {self.archives}/{kind}.jsa"
-
-
-def machine(folder: Path) -> Place:
-    """This machine, which looks like two hosts."""
-    return Place(("127.0.0.1", "127.0.0.2"), (), "auto", f"-XX:ArchiveClassesAtExit={folder}")
-
-
-def lab(folder: Path) -> Place:
-    """The lab."""
-    return Place(("10.77.0.1", "10.77.0.2"), (str(ON), "host2"), "verbs", f"-XX:SharedArchiveFile={folder}")
+FIRST = "10.77.0.1"
+# Emulated hosts: compile less.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 @contextmanager
-def cluster(place: Place, folder: Path) -> Iterator[str]:
-    """A master and a worker on the first host, a worker on the second."""
+def cluster(java: str, folder: Path) -> Iterator[str]:
+    """A master and a worker here, a worker on the other host."""
     home = Path(pyspark.__file__).parent
-    first, second = place.hosts
-    port, web = free_port(first), free_port(first)
-    url = f"spark://{first}:{port}"
-
-    def daemon(host: str, kind: str, arguments: str) -> list[str]:
-        settings = f'SPARK_LOCAL_IP={host} SPARK_HOME="{home}" SPARK_DAEMON_MEMORY=256m '
-        settings += f'SPARK_DAEMON_JAVA_OPTS="{place.java(kind)}" SPARK_LAUNCHER_OPTS="-XX:TieredStopAtLevel=1"'
-        name = kind.rstrip("12")
-        main = f"org.apache.spark.deploy.{name}.{name.capitalize()}"
-        return ["bash", "-c", f'{settings} exec "{home}/bin/spark-class" {main} --host {host} {arguments}']
-
-    def worker(host: str, kind: str) -> list[str]:
-        return daemon(host, kind, f'--cores 1 --memory 1g --work-dir "$(mktemp -d)" {url}')
-
+    daemon = {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": java, "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {**os.environ, **daemon, "SPARK_LOCAL_IP": FIRST, "SPARK_LAUNCHER_OPTS": JAVA}
+    url, spark_class = f"spark://{FIRST}:7077", home / "bin" / "spark-class"
+    worker = f'SPARK_LOCAL_IP=$PYSLASH_LAB_ADDRESS exec "{spark_class}" org.apache.spark.deploy.worker.Worker '
+    worker += f"--host $PYSLASH_LAB_ADDRESS --cores 1 --memory 1g --work-dir /tmp/spark-work {url}"
     commands = {
-        "master": daemon(first, "master", f"--port {port} --webui-port {web}"),
-        "worker1": worker(first, "worker1"),
-        "worker2": [*place.on_second, *worker(second, "worker2")],
+        "master": [spark_class, "org.apache.spark.deploy.master.Master", "--host", FIRST, "--port", "7077"],
+        "worker-1": ["bash", "-c", worker],
+        "worker-2": [ON, "host2", "bash", "-c", worker],
     }
     processes = []
     try:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
-                processes.append(subprocess.Popen(command, stdout=log, stderr=log))
-        wait_for_workers(f"http://{first}:{web}/json/", 2, START_SECONDS)
+                processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+        wait_for_workers(f"http://{FIRST}:8080/json/", 2, START_SECONDS)
         yield url
     finally:
         for process in processes:
@@ -101,17 +71,20 @@ def cluster(place: Place, folder: Path) -> Iterator[str]:
             process.wait(60)
 
 
-def session(place: Place, master: str) -> SparkSession:
+def session(master: str, host: str, java: str) -> SparkSession:
     """Patient with slow hosts."""
+    os.environ["SPARK_LOCAL_IP"] = host
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 700m --driver-java-options "{java}" pyspark-shell'
     settings = {
-        "spark.driver.host": place.hosts[0],
-        "spark.driver.bindAddress": place.hosts[0],
+        "spark.driver.host": host,
+        "spark.driver.bindAddress": host,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": place.java("executor{{EXECUTOR_ID}}"),
+        "spark.executor.extraJavaOptions": java,
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "480s",
@@ -142,14 +115,12 @@ def end(spark: SparkSession) -> None:
     gateway.proc.wait(120)
 
 
-def findings(spark: SparkSession, place: Place, folder: Path, scratch: Path) -> dict[str, object]:
+def findings(spark: SparkSession, folder: Path, scratch: Path, **conf: str) -> dict[str, Any]:
     """The stream's rows against those of Spark batch, and what moved them."""
     rows = str(folder / "rows")
     batch = spark.read.parquet(rows)
     source = spark.readStream.schema(batch.schema).option("maxFilesPerTrigger", FILES_A_BATCH).parquet(rows)
-    # Nothing is shared between the hosts that a checkpoint could be written to: each agent is the other's standby.
-    conf = {"transport": place.transport, "merge.driverBytes": "0", "durability": "replica"}
-    outcome = run(STREAM.query(spark, source, folder), scratch, **conf)
+    outcome = run(STREAM.query(spark, source, folder), scratch, **{"merge.driverBytes": "0", **conf})
     told("stream")
     latest = batch.where("event_type = 'view'").agg(F.max("event_time")).collect()[0][0].astimezone(UTC)
     closed_us = int(latest.timestamp() * 1000) * 1000 - WATERMARK_MS * 1000
@@ -171,44 +142,45 @@ def findings(spark: SparkSession, place: Place, folder: Path, scratch: Path) -> 
     }
 
 
-@contextmanager
-def scratch_folder(action: str) -> Iterator[Path]:
-    """For logs and the driver's checkpoint. /lab is seen, and kept, outside of the host."""
-    if action == "run":
-        yield Path(tempfile.mkdtemp(dir="/lab"))
-    else:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            os.environ["TMPDIR"] = folder
-            yield Path(folder)
-
-
 def told(what: str) -> None:
     """When it was done."""
     print(f"{what}: {time.monotonic() - STARTED:.0f} s", flush=True)
 
 
-def main(action: str, folder: Path) -> int:
-    """0 if the rows are equal and, in the lab, all bytes moved by verbs."""
-    archives = folder / "classes"
-    archives.mkdir(parents=True, exist_ok=True)
-    place = {"prepare": machine, "run": lab}[action](archives)
-    os.environ["SPARK_LOCAL_IP"] = place.hosts[0]
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    java = place.java("driver")
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 700m --driver-java-options "{java}" pyspark-shell'
-    with scratch_folder(action) as scratch, cluster(place, scratch) as master:
+def prepare(folder: Path) -> int:
+    """0 if the rows are equal."""
+    archive = folder / "classes.jsa"
+    spark = session("local[2]", "127.0.0.1", f"{JAVA} -Xlog:cds=off -XX:ArchiveClassesAtExit={archive}")
+    with tempfile.TemporaryDirectory() as scratch:
+        found = findings(spark, STREAM.generate(folder), Path(scratch), durability="off")
+        end(spark)
+    told(f"{archive.stat().st_size >> 20} MiB of classes")
+    return 0 if equal(found) else 1
+
+
+def run_in_lab(folder: Path) -> int:
+    """0 if the rows are equal and all bytes moved by verbs."""
+    java = f"{JAVA} -XX:SharedArchiveFile={folder / 'classes.jsa'}"
+    # /lab is seen, and kept, outside of the host.
+    scratch = Path(tempfile.mkdtemp(dir="/lab"))
+    with cluster(java, scratch) as master:
         told("cluster")
-        spark = session(place, master)
+        spark = session(master, FIRST, java)
         told("session")
-        found = findings(spark, place, STREAM.generate(folder), scratch)
+        # Nothing is shared between the hosts that a checkpoint could be in: each agent is the other one's standby.
+        found = findings(spark, STREAM.generate(folder), scratch, transport="verbs", durability="replica")
         end(spark)
         told("stopped")
-        print(json.dumps(found), flush=True)
-    good = found["differences"] == [] and found["rows"] == found["expected"] and found["rows"] and found["agents"] == 2
-    return 0 if good and (action == "prepare" or set(found["bytes_read"]) == {"verbs"}) else 1
+    print(json.dumps(found), flush=True)
+    return 0 if equal(found) and found["agents"] == 2 and set(found["bytes_read"]) == {"verbs"} else 1
+
+
+def equal(found: dict[str, Any]) -> bool:
+    """Whether there are rows, those of Spark batch."""
+    return found["differences"] == [] and found["rows"] == found["expected"] > 0
 
 
 STARTED = time.monotonic()
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))
+    sys.exit({"prepare": prepare, "run": run_in_lab}[sys.argv[1]](Path(sys.argv[2]).resolve()))
