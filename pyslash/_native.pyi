@@ -109,7 +109,7 @@ class Accumulator:
         """Add a record batch or struct array: the event time, then the plan's columns. InvalidInputError."""
 
     def add_block(self, head: Head, offset: int, buffer: Buffer) -> None:
-        """Add the rows of the segments of a block of rows that `buffer`, which starts `offset` bytes into it, holds whole.
+        """Add the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.
 
         CorruptBlockError if one fails its checks, InvalidPlanError if they are not rows of this plan.
         """

@@ -41,6 +41,7 @@ from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, Manife
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
+from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sinks import Sink
 from pyslash.streaming.standbys import Repair
 from pyslash.streaming.windows import closed_windows, first_live_pane
@@ -198,7 +199,7 @@ class EpochRunner:
             with progress.timed("restore"):
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
-        self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret, run)
+        self._ingest = ingest_of(session, self.plan, self._conf, query_id.bytes, self._secret, run, coordinator.meet)
         self._merging = Merging(self.plan, self._conf, coordinator)
         self._state = _State(coordinator, manifests, last, durable, epoch)
         return self._state
@@ -296,7 +297,7 @@ class EpochRunner:
             receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         watermark_us = execution.next_watermark_us(emitted_us)
-        progress.ingest = self._ingest.path
+        progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
         agents = {agent.incarnation: agent for agent in coordinator.agents}
@@ -359,11 +360,10 @@ class EpochRunner:
         assert self.progress is not None
         blocks = state.coordinator.live_blocks()
         windows = closed_windows(self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
-        progress.rows, progress.late_rows = manifest.rows, manifest.late_rows
+        progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
-        progress.pinned_bytes = state.coordinator.used_bytes
-        progress.spilled_bytes = state.coordinator.spilled_bytes
+        progress.pinned_bytes, progress.spilled_bytes = state.coordinator.used_bytes, state.coordinator.spilled_bytes
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
             merged = self._merging.merge(batch.sparkSession, blocks, windows, progress)

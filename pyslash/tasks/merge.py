@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from pyslash._native import Head, Merger, Plan
+from pyslash._native import Merger, Plan
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.transport import choose_transport
+from pyslash.tasks.fetch import fetch
 
 PREFIXES = 1 << 32
 
@@ -48,17 +48,10 @@ def merge(
         count: told (transport, bytes) for each read.
     """
     merger = Merger(Plan(request.plan), request.windows, prefix_lo, prefix_hi)
-    for agent, raw in request.blocks:
-        head = Head(raw)
-        ranges = head.ranges(*request.panes, prefix_lo, prefix_hi)
-        if not ranges:
-            continue
-        # A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
-        mode = "tcp" if head.arena_offset >= agent.arena_bytes else request.transport
-        transport = choose_transport(agent, mode, request.query_id, request.token)
-        for (offset, length), buffer in zip(ranges, transport.read(agent, head.arena_offset, ranges), strict=True):
-            merger.add(raw, offset, buffer)
-            count(transport.name, length)
+    prefixes = (prefix_lo, prefix_hi)
+    pieces = fetch(request.blocks, request.panes, prefixes, request.transport, request.query_id, request.token, count)
+    for piece in pieces:
+        merger.add(piece.raw, piece.offset, piece.buffer)
     while (rows := merger.next()) is not None:
         yield with_schema(pa.record_batch(rows), request.schema)
 

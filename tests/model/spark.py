@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
 from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming import coordinator, durable, epoch, merging
-from pyslash.tasks import merge
+from pyslash.tasks import fetch
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.files import BlockFiles, ControlFiles
@@ -183,7 +183,7 @@ class Query:
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
     def ingest(self, *_: Any) -> Ingest:
-        """`Ingest`."""
+        """`ingest_of`."""
         return Ingest(self)
 
     def next_attempt(self) -> int:
@@ -217,6 +217,7 @@ class Ingest:
     """The update job: one task a partition, with the attempts that the schedule gives it."""
 
     path = "model"
+    shuffled: ClassVar[dict[str, int]] = {}
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -262,10 +263,10 @@ def installed(query: Query) -> Iterator[None]:
         (epoch, "BatchExecution", query.execution),
         (epoch, "checkpoint_files", query.files),
         (epoch, "find_agents", query.found_agents),
-        (epoch, "Ingest", query.ingest),
+        (epoch, "ingest_of", query.ingest),
         (epoch, "DataFrame", lambda finished, session: finished),
         (merging, "_local", lambda session, rows, plan: Frame(rows)),
-        (merge, "choose_transport", lambda *_: MemoryBus(world)),
+        (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),

@@ -87,7 +87,7 @@ JNIEXPORT void JNICALL Java_io_pyslash_Native_add(JNIEnv* env, jclass, jlong han
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
     guarded->update.add_rows(reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes),
-                                  static_cast<size_t>(rows));
+                             static_cast<size_t>(rows));
   });
 }
 

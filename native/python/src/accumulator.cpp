@@ -56,7 +56,7 @@ void bind_accumulator(nb::module_& m) {
       .def(nb::init<const PlanFace&, int64_t>(), nb::arg("plan"), nb::arg("watermark_us"))
       .def("add", add, nb::arg("rows"), "Adds a record batch or struct array: the event time, then the plan's columns.")
       .def("add_block", add_block, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
-           "Adds the rows of the segments of a block of rows that `buffer`, which starts `offset` bytes into it, holds.")
+           "Adds the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.")
       .def("seal", seal_into, nb::arg("arena"), nb::arg("query"), nb::arg("epoch"), nb::arg("attempt"),
            "Writes the groups into the arena as a published block and returns its head, which is the receipt.")
       .def_prop_ro("rows", read<&Update::rows>)

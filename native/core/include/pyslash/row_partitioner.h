@@ -1,4 +1,5 @@
-// Rows in, the same rows out in buckets of hash prefixes: what repartitioning does where an Accumulator would aggregate.
+// Rows in, the same rows out in buckets of hash prefixes: what repartitioning does where an Accumulator would
+// aggregate.
 #pragma once
 
 #include <cstdint>
