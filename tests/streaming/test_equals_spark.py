@@ -71,6 +71,7 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", ["merge", "repartition"])
 @pytest.mark.parametrize("ingest", ["files", "rows", "arrow"])
 @settings(
     max_examples=5,
@@ -79,7 +80,7 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_random_streams(spark: SparkSession, ingest: str, data: st.DataObject) -> None:
+def test_random_streams(spark: SparkSession, ingest: str, strategy: str, data: st.DataObject) -> None:
     rng = random.Random(data.draw(st.integers(0, 2**32), label="seed"))
     nulls = data.draw(st.sampled_from([0.0, 0.2, 0.9]), label="share of nulls")
     keys = data.draw(st.lists(st.sampled_from([*POOLS]), max_size=3, unique=True), label="keys")
@@ -94,7 +95,8 @@ def test_random_streams(spark: SparkSession, ingest: str, data: st.DataObject) -
         stream.add(table(rng, 1, 100_000, 0.0))  # moves the watermark past every window before it
         grouping = [F.col(f"k_{name}") for name in keys]
         calls_as_columns = [F.expr(call) for call in calls]
-        outcome = run(stream.read().groupBy(window, *grouping).agg(*calls_as_columns), Path(folder), ingest=ingest)
+        query = stream.read().groupBy(window, *grouping).agg(*calls_as_columns)
+        outcome = run(query, Path(folder), ingest=ingest, strategy=strategy)
         expected = stream.oracle(window, grouping, calls_as_columns).collect()
     assert list(differences(outcome.rows, expected, len(keys))) == []
     assert [figures["ingest"] for figures in outcome.progress] == [ingest] * len(stream.batches)
