@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from eval.report import BASELINE, batch_ms
 from eval.session import Outcome, Session
@@ -11,6 +12,12 @@ from eval.workloads import Aggregate, Ysb
 
 THROUGHPUT_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
 LATENCY_ENGINES = ("slash", "spark-rocksdb", "noop")
+STRATEGIES = ("slash", "slash-uppar")
+TWO_EXECUTORS = {
+    "spark.master": "local-cluster[2,1,1024]",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+}
 LATENCY_ROWS = 1_000
 LATENCY_BATCHES = 100
 WINDOW_S = 10
@@ -75,6 +82,20 @@ def latency(session: Session, _: int) -> list[Bar]:
     return bars
 
 
+def strategies(session: Session, rows: int) -> list[Bar]:
+    """Merging late against repartitioning: YSB on two executors of one core each, over each transport of one host."""
+    ysb, bars = Ysb(rows=rows, span_s=rows / 100_000), []
+    for transport in ("shm", "tcp"):
+        conf = {**session.conf, **TWO_EXECUTORS, "spark.slash.transport": transport}
+        title = f"YSB, two executors, {transport}"
+        outcomes = {one.engine: one for one in replace(session, conf=conf).compare(title, ysb, STRATEGIES)}
+        bars += _same_rows(title, outcomes)
+        merging, owning = (outcomes[name].rate for name in STRATEGIES)
+        figure = f"{merging / owning:.2f}x" if merging and owning else "-"
+        bars.append(Bar(f"{title}: slash / slash-uppar", figure, "(reported)", True if merging and owning else None))
+    return bars
+
+
 def memory(session: Session, rows: int) -> list[Bar]:
     """Ten times the rows with the same groups: pinned bytes follow the groups."""
     # Few keys, so that the fewer rows already meet every key in every window.
@@ -96,6 +117,7 @@ def memory(session: Session, rows: int) -> list[Bar]:
 BARS: dict[str, Callable[[Session, int], list[Bar]]] = {
     "throughput": throughput,
     "latency": latency,
+    "strategies": strategies,
     "memory": memory,
 }
 

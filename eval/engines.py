@@ -26,9 +26,10 @@ class Engine:
     aggregates: bool = True
 
 
-def _slash(name: str, ingest: str) -> Engine:
+def _slash(name: str, ingest: str, **more: str) -> Engine:
     # Without `require` a query that is not covered would be measured as pyslash while plain Spark ran it.
-    return Engine(name, {"spark.slash.mode": "require", "spark.slash.ingest": ingest}, slash=True)
+    conf = {"mode": "require", "ingest": ingest, **more}
+    return Engine(name, {f"spark.slash.{key}": value for key, value in conf.items()}, slash=True)
 
 
 ENGINES = {
@@ -38,6 +39,8 @@ ENGINES = {
         _slash("slash-files", "files"),
         _slash("slash-rows", "rows"),
         _slash("slash-arrow", "arrow"),
+        # Rows go to their owners before they are aggregated: all else is the same.
+        _slash("slash-uppar", "auto", strategy="repartition"),
         Engine(
             "spark-rocksdb",
             {

@@ -112,5 +112,6 @@ def _slash_figures(query: StreamingQuery) -> dict[str, Any]:
     return {
         "pinned_bytes": max((epoch["pinned_bytes"] for epoch in epochs), default=0),
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
+        **{name: sum(sum(epoch[name].values()) for epoch in epochs) for name in ("bytes_read", "bytes_shuffled")},
         **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms")},
     }
