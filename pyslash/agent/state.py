@@ -35,7 +35,7 @@ from pyslash.agent.request import (
 from pyslash.agent.reserved import check_reserved, write_all
 from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.agent.uncommitted import published
+from pyslash.agent.uncommitted import rows_on_their_way
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.block_file import StoredBlock, decode, encode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
@@ -319,18 +319,18 @@ class AgentState:
             return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
-        """Views of the ranges of a block of the query; `unpin` its offset when they have been used.
+        """Views of the ranges of a committed block of the query, or of one of rows; `unpin` its offset when they have been used.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
-            InvalidRequestError: no block of the query lies there, or a range leaves it.
+            InvalidRequestError: no such block of the query lies there, or a range leaves it.
         """
         self.check_incarnation(request.incarnation)
         with self.lock:
             state = self.queries.get(query)
             block = None if state is None else state.own.live.get(request.offset)
-            if (block := block or published(self.arena, query, request.offset)) is None:
-                raise InvalidRequestError(f"no block of this query lies at {request.offset}")
+            if (block := block or rows_on_their_way(self.arena, query, request.offset)) is None:
+                raise InvalidRequestError(f"no block to read lies at {request.offset}")
             for offset, length in request.ranges:
                 if offset + length > block.length:
                     raise InvalidRequestError(

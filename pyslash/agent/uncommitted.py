@@ -1,4 +1,4 @@
-"""Blocks that owners read before their epoch is committed: rows on their way (`pyslash.streaming.repartition`)."""
+"""What is read before its epoch is committed: blocks of rows, on their way to their owners (docs/design/015)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pyslash.agent.share import LiveBlock
 _PUBLISHED = 2  # a block's state in the arena
 
 
-def published(arena: Any, query: bytes, wanted: int) -> LiveBlock | None:
-    """The query's block at an offset of the arena that a task has published and no commit has taken or freed yet."""
+def rows_on_their_way(arena: Any, query: bytes, wanted: int) -> LiveBlock | None:
+    """The query's block of rows at an offset of the arena, if a task has published it and no commit has freed it."""
     for offset, length, state, _, owner, _ in arena.blocks():
         if offset == wanted and owner == query and state == _PUBLISHED:
             head = _native.Head(arena.view(offset, length))
-            return LiveBlock.of(arena.view(offset, head.head_length))
+            if "\nrows " in head.plan_text:
+                return LiveBlock.of(arena.view(offset, head.head_length))
     return None
