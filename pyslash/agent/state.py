@@ -319,7 +319,7 @@ class AgentState:
             return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
-        """Views of the ranges of a committed block of the query, or of one of rows; `unpin` its offset when they have been used.
+        """Views of ranges of a committed block, or of one of rows; `unpin` its offset when they have been used.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.

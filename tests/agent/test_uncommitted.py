@@ -1,4 +1,4 @@
-"""What an agent serves of an epoch that is not committed: blocks of rows that tasks have published, and nothing else."""
+"""What an agent serves of an epoch that is not committed: published blocks of rows, and nothing else."""
 
 from __future__ import annotations
 
