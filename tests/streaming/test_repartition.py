@@ -75,8 +75,8 @@ def test_every_row_crosses_and_none_stays(stream: Stream, tmp_path: Path) -> Non
     for epoch in owned.progress[:BATCHES]:
         assert epoch["bytes_shuffled"].keys() == {"shm"}
         assert epoch["bytes_shuffled"]["shm"] > ROWS * 3 * 8
-    # Each group is in one block an epoch instead of in one a task.
-    assert 0 < sum(epoch["groups"] for epoch in owned.progress) < sum(epoch["groups"] for epoch in merged.progress)
+    # A group is in one block an epoch, not in one a task.
+    assert 0 < sum(epoch["groups"] for epoch in owned.progress) <= sum(epoch["groups"] for epoch in merged.progress)
     assert max(epoch["pinned_bytes"] for epoch in owned.progress[:BATCHES]) <= max(
         epoch["pinned_bytes"] for epoch in merged.progress[:BATCHES]
     )
