@@ -11,7 +11,6 @@ from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
-from eval import machine
 from eval.bars import verdicts
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
@@ -48,7 +47,7 @@ def main() -> int:
     suite.add_argument("--kernels", type=Path, help="google-benchmark's JSON of `make bench-native`, for its bars")
     for command in (run, suite):
         command.add_argument("--repeats", type=int, default=3)
-        command.add_argument("--driver-memory", type=machine.gib, default=4, metavar="Ng", help="heap of each JVM")
+        command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
         command.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
         command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
@@ -99,6 +98,12 @@ def _suites(session: Session, args: argparse.Namespace) -> None:
             else:
                 say(f"{comparison.title}: NOT MEASURED, the {args.minutes:g} minutes are over")
                 session.write({"suite": name, "title": comparison.title, "not_measured": "out of time"})
+
+
+def _gib(text: str) -> int:
+    if not text.endswith("g") or not text[:-1].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of gibibytes, such as 4g")
+    return int(text[:-1])
 
 
 def _parameters() -> list[tuple[str, type, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
@@ -53,14 +52,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-def gib(text: str) -> int:
-    """An argument such as 4g.
-
-    >>> gib("4g")
-    4
-    """
-    if not text.endswith("g") or not text[:-1].isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of gibibytes, such as 4g")
-    return int(text[:-1])

@@ -94,6 +94,14 @@ _KEYS = (
         "transport that cannot be had is an error.",
     ),
     Key(
+        "strategy",
+        "merge",
+        _choice("merge", "repartition"),
+        "`merge`: tasks aggregate the rows that they read, and partial state is merged when windows close; "
+        "`repartition`: rows go to the owner of their key first, over the same transport, and are aggregated there, "
+        "the baseline that `merge` is measured against. Same results; a query may change it when it is started again.",
+    ),
+    Key(
         "arena.size",
         "2g",
         parse_bytes,
@@ -196,6 +204,7 @@ class Conf:
     ingest: str
     ingest_files_min_bytes: int
     transport: str
+    strategy: str
     arena_bytes: int
     spill_directory: str
     spill_bytes: int

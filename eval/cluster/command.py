@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyspark
 
-from eval import machine
 from eval.cluster.check import check_hosts
 from eval.cluster.hosts import Host, HostFileError, read_hosts
 from eval.cluster.launcher import LAUNCHERS, ClusterError
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engines", default="slash,spark-rocksdb", help="of those that run on Spark")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
-    parser.add_argument("--driver-memory", type=machine.gib, default=4, metavar="Ng", help="heap of the driver")
+    parser.add_argument("--driver-memory", default="4g")
     parser.add_argument("--executor-memory", default="8g")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
     parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")

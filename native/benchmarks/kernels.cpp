@@ -2,15 +2,10 @@
 //
 // Cycles are CPU seconds times the processor's nominal frequency, as google-benchmark reads it.
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <memory>
-#include <random>
-#include <string>
 #include <vector>
 
 #include "pyslash/accumulator.h"
@@ -19,53 +14,10 @@
 #include "pyslash/merge.h"
 #include "pyslash/plan.h"
 #include "pyslash/seal.h"
+#include "rows.h"
 
 namespace pyslash {
 namespace {
-
-constexpr size_t kBatch = 1 << 16;  // rows of a batch as Parquet readers give them
-constexpr size_t kBatches = 32;
-constexpr int64_t kSecond = 1'000'000;
-constexpr size_t kArena = size_t{1} << 30;
-
-std::shared_ptr<const Plan> ysb_plan() {
-  return std::make_shared<const Plan>(
-      Plan::parse("pyslash-plan 1\nwindow 10000000 10000000 0\ncolumn int64 1\nkey 1\naggregate count - 0\n"));
-}
-
-std::shared_ptr<const Plan> sums_plan() {
-  return std::make_shared<const Plan>(
-      Plan::parse("pyslash-plan 1\nwindow 10000000 10000000 0\ncolumn int64 1\ncolumn int64 1\nkey 1\n"
-                  "aggregate sum 2 1\naggregate count - 0\naggregate max 2 0\n"));
-}
-
-// Event times that advance by ten seconds in all, uniform keys, values of 20 bits.
-struct Rows {
-  std::vector<int64_t> times, keys, values;
-
-  explicit Rows(int64_t distinct) {
-    std::mt19937_64 random(1);
-    const size_t rows = kBatch * kBatches;
-    for (size_t row = 0; row < rows; ++row) {
-      times.push_back(static_cast<int64_t>(row) * 10 * kSecond / static_cast<int64_t>(rows));
-      keys.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(distinct)));
-      values.push_back(static_cast<int64_t>(random() >> 44));
-    }
-  }
-
-  void add_columns_to(Accumulator& accumulator) const {
-    const Plan& plan = accumulator.plan();
-    const std::vector<int64_t>* all[] = {&times, &keys, &values};
-    for (size_t batch = 0; batch < kBatches; ++batch) {
-      std::vector<ColumnView> columns(plan.columns().size());
-      for (size_t i = 0; i < columns.size(); ++i) {
-        columns[i].type = plan.columns()[i].type;
-        columns[i].values = reinterpret_cast<const uint8_t*>(all[i]->data() + batch * kBatch);
-      }
-      accumulator.add_columns(columns, kBatch);
-    }
-  }
-};
 
 // The same rows as Spark's UnsafeRows of `fields` columns of eight bytes: null bits, then the values.
 std::vector<int64_t> page_of(const Rows& rows, size_t fields) {
@@ -78,37 +30,6 @@ std::vector<int64_t> page_of(const Rows& rows, size_t fields) {
   }
   return page;
 }
-
-Arena new_arena() {
-  const int handle = memfd_create("benchmark", MFD_CLOEXEC);
-  Arena arena = Arena::create(handle, kArena, Id128{});
-  close(handle);
-  return arena;
-}
-
-// CPU time of this process from here on; the counters of a benchmark at its end.
-class Measured {
- public:
-  explicit Measured(benchmark::State& state) : state_(state), began_(cpu_seconds()) {}
-
-  // `records` an iteration.
-  void done(size_t records) const {
-    const double seconds = (cpu_seconds() - began_) / static_cast<double>(state_.iterations());
-    const auto count = static_cast<double>(records);
-    state_.counters["cycles/record"] = seconds * benchmark::CPUInfo::Get().cycles_per_second / count;
-    state_.counters["M records/s"] = count / seconds / 1e6;
-  }
-
- private:
-  static double cpu_seconds() {
-    timespec now{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-  }
-
-  benchmark::State& state_;
-  double began_;
-};
 
 void update_columns(benchmark::State& state, const std::shared_ptr<const Plan>& plan) {
   const Rows rows(state.range(0));

@@ -177,7 +177,7 @@ class AgentClient:
         return str(self.act("logs", Logs(last_bytes))["text"])
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
-        """Ranges (offset in the block, length) of a committed block, each in 64-byte aligned memory of its own."""
+        """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
         ticket = Read(offset, [list(one) for one in ranges], self.descriptor.incarnation)
         with self._named(f"read of {sum(length for _, length in ranges)} bytes"):
             pieces = (

@@ -11,7 +11,7 @@ from pyslash.agent.share import LiveBlock
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
 
-_PUBLISHED = 2  # a block's state in the arena
+PUBLISHED = 2  # a block's state in the arena
 
 
 def reported(arena: Any, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate) -> list[LiveBlock]:
@@ -26,9 +26,7 @@ def reported(arena: Any, query: bytes, state: QueryState, request: Commit | Chec
 def _published_lengths(arena: Any, query: bytes) -> dict[int, int]:
     # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
     return {
-        offset: length
-        for offset, length, state, _, owner, _ in arena.blocks()
-        if owner == query and state == _PUBLISHED
+        offset: length for offset, length, state, _, owner, _ in arena.blocks() if owner == query and state == PUBLISHED
     }
 
 

@@ -32,6 +32,7 @@ from pyslash.agent.request import (
 from pyslash.agent.reserved import check_reserved, write_all
 from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
+from pyslash.agent.uncommitted import rows_on_their_way
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 
 _LAST_EPOCH = BEYOND_EPOCHS - 1
@@ -259,18 +260,18 @@ class AgentState:
             return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
-        """Views of the ranges of a committed block of the query; `unpin` its offset when they have been used.
+        """Views of ranges of a committed block, or of one of rows; `unpin` its offset when they have been used.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
-            InvalidRequestError: no committed block of the query lies there, or a range leaves it.
+            InvalidRequestError: no such block of the query lies there, or a range leaves it.
         """
         self.check_incarnation(request.incarnation)
         with self.lock:
             state = self.queries.get(query)
             block = None if state is None else state.own.live.get(request.offset)
-            if block is None:
-                raise InvalidRequestError(f"no committed block of this query lies at {request.offset}")
+            if (block := block or rows_on_their_way(self.arena, query, request.offset)) is None:
+                raise InvalidRequestError(f"no block to read lies at {request.offset}")
             for offset, length in request.ranges:
                 if offset + length > block.length:
                     raise InvalidRequestError(

@@ -35,6 +35,7 @@ from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.recovery import Recovery, RunState
+from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sinks import Sink
 from pyslash.streaming.windows import closed_windows, first_live_pane
 from pyslash.tasks.receipt import Receipt
@@ -144,9 +145,8 @@ class EpochRunner:
         query_id = execution.query_id
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
         state = self._recovery.begin(execution, epoch, progress)
-        self._ingest = Ingest(
-            execution.session, self.plan, self._conf, query_id.bytes, self._secret, state.manifests.run
-        )
+        run, meet = state.manifests.run, state.coordinator.meet
+        self._ingest = ingest_of(execution.session, self.plan, self._conf, query_id.bytes, self._secret, run, meet)
         self._merging = Merging(self.plan, self._conf, state.coordinator)
         self._state = state
         return state
@@ -167,7 +167,7 @@ class EpochRunner:
             receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         watermark_us = execution.next_watermark_us(emitted_us)
-        progress.ingest = self._ingest.path
+        progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
         agents = {agent.incarnation: agent for agent in coordinator.agents}
@@ -230,7 +230,7 @@ class EpochRunner:
         assert self.progress is not None
         blocks = state.coordinator.live_blocks()
         windows = closed_windows(self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
-        progress.rows, progress.late_rows = manifest.rows, manifest.late_rows
+        progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
         progress.pinned_bytes = state.coordinator.used_bytes

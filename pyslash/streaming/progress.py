@@ -20,6 +20,9 @@ class EpochProgress:
     """Figures of one epoch. Times are milliseconds of wall clock; bytes are counted where they were read.
 
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
+    `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
+    rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
+    owners through it, where rows are repartitioned.
     `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
@@ -33,6 +36,7 @@ class EpochProgress:
     rows: int = 0
     late_rows: int = 0
     groups: int = 0
+    groups_per_row: float = 0.0
     blocks: int = 0
     windows: int = 0
     watermark_us: int = 0
@@ -57,6 +61,7 @@ class EpochProgress:
     merge_ms: float = 0.0
     sink_ms: float = 0.0
     bytes_read: dict[str, int] = field(default_factory=dict)
+    bytes_shuffled: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -67,6 +72,11 @@ class EpochProgress:
         finally:
             elapsed = (time.perf_counter() - begin) * 1000
             setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + elapsed, 3))
+
+    def count_rows(self, rows: int, late_rows: int) -> None:
+        """Record what came in; `groups` is known by then."""
+        self.rows, self.late_rows = rows, late_rows
+        self.groups_per_row = round(self.groups / (rows - late_rows), 6) if rows > late_rows else 0.0
 
     def count(self, transport: str, size: int) -> None:
         """Record a read."""

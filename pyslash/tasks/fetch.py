@@ -1,4 +1,4 @@
-"""What a merge reads: its range of hash prefixes in parts, each read from all blocks while the one before is merged."""
+"""What a task reads: its range of hash prefixes in parts, each read from all blocks while the one before is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Prefixes = tuple[int, int]
 
 @dataclass
 class Part:
-    """All blocks' groups whose hash prefixes lie in [lo, hi): (head, offset in the block, bytes) each."""
+    """What all blocks hold of the hash prefixes in [lo, hi): (head, offset in the block, bytes) each."""
 
     prefixes: Prefixes
     pieces: list[tuple[bytes, int, Any]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Part:
 
 
 class Fetch:
-    """Reads of one merge; transports are chosen once."""
+    """Reads of one task; transports are chosen once."""
 
     def __init__(
         self,
@@ -56,17 +56,19 @@ class Fetch:
         self._panes, self._mode, self._credentials, self._timeout = panes, mode, credentials, timeout_seconds
         self._chosen: dict[tuple[AgentDescriptor, bool], Transport] = {}
 
-    def parts(self, prefixes: Prefixes) -> Iterator[Part]:
+    def parts(self, prefixes: Prefixes, step: int = 1) -> Iterator[Part]:
         """The parts of a range of prefixes, in order; one that is read over a network is read ahead.
+
+        The range is cut at whole steps only: no segment of `step` prefixes is then read for two parts.
 
         Raises:
             SlashError: a read failed; a subclass says how.
         """
-        cuts = self._cuts(prefixes)
+        cuts = self._cuts(prefixes, step)
         parts = map(self._read, cuts)
         return parts if len(cuts) == 1 else look_ahead(parts, lambda part: part.size, PART_BYTES)
 
-    def _cuts(self, prefixes: Prefixes) -> list[Prefixes]:
+    def _cuts(self, prefixes: Prefixes, step: int) -> list[Prefixes]:
         # Shared memory is not copied, so there is nothing to wait for.
         remote = [
             (agent, head)
@@ -80,8 +82,9 @@ class Fetch:
         whole = size(prefixes)
         # A power of two, as the prefixes of a segment are: fewer segments then reach into two parts.
         count = min(_MOST_PARTS, 1 << (max(0, whole - 1) // PART_BYTES).bit_length())
+        count = min(count, (prefixes[1] - prefixes[0]) // step)
         while count > 1:
-            cuts = equal_cuts(prefixes, count)
+            cuts = equal_cuts(prefixes, count, step)
             if sum(map(size, cuts)) <= _MOST_REPEATED * whole:
                 return cuts
             count //= 2
@@ -107,11 +110,14 @@ class Fetch:
         return self._chosen[agent, spilled]
 
 
-def equal_cuts(prefixes: Prefixes, count: int) -> list[Prefixes]:
-    """The range in equal parts. Keys are hashed, so parts are equal in bytes too; a hot key is one entry.
+def equal_cuts(prefixes: Prefixes, count: int, step: int = 1) -> list[Prefixes]:
+    """The range in equal parts of whole steps. Keys are hashed, so bytes are equal too; a hot key is one entry.
 
     >>> equal_cuts((0, 1 << 32), 2)
     [(0, 2147483648), (2147483648, 4294967296)]
+    >>> equal_cuts((20, 50), 2, step=10)
+    [(20, 30), (30, 50)]
     """
     lo, hi = prefixes
-    return list(pairwise(lo + (hi - lo) * index // count for index in range(count + 1)))
+    steps = (hi - lo) // step
+    return list(pairwise(lo + steps * index // count * step for index in range(count + 1)))

@@ -136,7 +136,7 @@ def test_a_query_s_blocks_are_its_own(agent: AgentDescriptor, client: AgentClien
     client.commit(0, [head.arena_offset], PLAN)
     with AgentClient(agent, OTHER_QUERY, query_token(secret, OTHER_QUERY)) as other:
         assert other.describe().blocks == []
-        with pytest.raises(InvalidRequestError, match="no committed block"):
+        with pytest.raises(InvalidRequestError, match="no block to read"):
             other.read(head.arena_offset, [(0, 64)])
 
 

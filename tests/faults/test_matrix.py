@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.application import BATCHES, FIRST_STRUCK
 from tests.faults.conftest import Applications
-from tests.faults.strike import DRIVER_POINTS, FAULTS, TASK_POINTS
+from tests.faults.strike import DRIVER_POINTS, FAULTS, OWNER_POINT, TASK_POINTS
 
 Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
 # Merges run in tasks, so that there are some to strike; a call to a stopped agent is given up before it goes on.
@@ -70,6 +70,26 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
         ),
     }
     strike(applications, rounds)
+
+
+@pytest.mark.timeout(400)
+def test_faults_while_rows_are_repartitioned_change_no_row(applications: Applications) -> None:
+    rounds: dict[str, tuple[str, Strikes]] = {
+        "owners try again": (
+            "batch",
+            [
+                ("exception", OWNER_POINT),
+                ("duplicate", "before update"),
+                ("kill worker", OWNER_POINT),
+                ("zombie", "before release"),
+            ],
+        ),
+        "owners die": (
+            "files",
+            [("kill agent", "after publish"), ("kill executor", OWNER_POINT), ("kill agent", OWNER_POINT)],
+        ),
+    }
+    strike(applications, rounds, conf={"strategy": "repartition"})
 
 
 @pytest.mark.chaos

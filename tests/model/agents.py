@@ -22,9 +22,10 @@ from pyslash.agent.request import Empty, Request
 from pyslash.agent.reserved import check_reserved
 from pyslash.agent.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
-from tests.model.rows import Row, batch_of
 from tests.model.schedule import CALL, Kind
 from tests.model.world import AgentDied, Violation, World, flipped
+
+Fill = Callable[[_native.Accumulator], None]
 
 _ARENA_BYTES = 4 << 20
 _COMMITTED = 3
@@ -108,18 +109,18 @@ class Agent:
         check_reserved(self.arena, os.getpid(), _QUERY_ID, offset, len(data))
         os.pwrite(self._fd, data, offset)
 
-    def publish(self, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
-        """An update task of this executor: its block's head."""
-        return _sealed(self.arena, plan, rows, watermark_us, query, epoch, attempt)
+    def publish(self, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
+        """A task of this executor that seals what `fill` adds: its block's head."""
+        return _sealed(self.arena, plan, fill, watermark_us, query, epoch, attempt)
 
     def publish_later(
-        self, world: World, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int
+        self, world: World, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int
     ) -> None:
         """An attempt that was thought dead: it has its room in the arena now, or takes it when it comes to itself."""
         scratch = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         arena = _native.Arena.create(scratch, _ARENA_BYTES, bytes(16))
         os.close(scratch)
-        head = _native.Head(_sealed(arena, plan, rows, watermark_us, query, epoch, attempt))
+        head = _native.Head(_sealed(arena, plan, fill, watermark_us, query, epoch, attempt))
         if head.length == 0:
             return
         block = bytes(arena.view(head.arena_offset, head.length))
@@ -139,9 +140,9 @@ class Agent:
         world.later(f"late attempt {attempt} of epoch {epoch} publishes on {self.descriptor}", publish)
 
 
-def _sealed(arena: Any, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
+def _sealed(arena: Any, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
     accumulator = _native.Accumulator(_native.Plan(plan), watermark_us)
-    accumulator.add(batch_of(rows))
+    fill(accumulator)
     return bytes(accumulator.seal(arena, query, epoch, attempt))
 
 

@@ -71,7 +71,16 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("ingest", "emit"), [("files", "columns"), ("rows", "arrow"), ("arrow", "")])
+@pytest.mark.parametrize(
+    ("ingest", "emit", "strategy"),
+    [
+        ("files", "columns", "merge"),
+        ("rows", "arrow", "merge"),
+        ("arrow", "", "merge"),
+        ("rows", "columns", "repartition"),
+        ("files", "", "repartition"),
+    ],
+)
 @settings(
     max_examples=5,
     deadline=None,
@@ -79,9 +88,9 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_random_streams(spark: SparkSession, ingest: str, emit: str, data: st.DataObject) -> None:
+def test_random_streams(spark: SparkSession, ingest: str, emit: str, strategy: str, data: st.DataObject) -> None:
     # No `emit`: what is as small as here is merged by the driver.
-    conf = {"ingest": ingest, **({"emit": emit, "merge.driverBytes": "0"} if emit else {})}
+    conf = {"ingest": ingest, "strategy": strategy, **({"emit": emit, "merge.driverBytes": "0"} if emit else {})}
     rng = random.Random(data.draw(st.integers(0, 2**32), label="seed"))
     nulls = data.draw(st.sampled_from([0.0, 0.2, 0.9]), label="share of nulls")
     keys = data.draw(st.lists(st.sampled_from([*POOLS]), max_size=3, unique=True), label="keys")

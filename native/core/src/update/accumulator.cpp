@@ -8,6 +8,7 @@
 #include "update/columns.h"
 #include "update/pane_finder.h"
 #include "update/pane_tables.h"
+#include "update/row_block.h"
 #include "update/rows.h"
 
 namespace pyslash {
@@ -21,6 +22,7 @@ class Accumulator::Impl {
         keys_(codec_),
         states_(*plan_),
         numbers_(plan_->window()) {
+    if (plan_->row_bits()) throw Error(Status::invalid_plan, "a plan of rows has nothing to aggregate");
     for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
   }
 
@@ -51,6 +53,7 @@ class Accumulator::Impl {
   StateSet states_;
   RowReader row_reader_;
   ColumnReader column_reader_;
+  RowBlockReader block_reader_;
 
  private:
   void check_time(int64_t time) const {
@@ -148,6 +151,10 @@ void Accumulator::add_rows(const uint8_t* page, size_t bytes, size_t rows) {
 
 void Accumulator::add_columns(std::span<const ColumnView> columns, size_t rows) {
   impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
+void Accumulator::add_block(const Head& head, uint64_t offset, Bytes bytes) {
+  impl_->block_reader_.read(*impl_->plan_, head, offset, bytes, [this](const Batch& batch) { impl_->add(batch); });
 }
 
 const Plan& Accumulator::plan() const { return *impl_->plan_; }
