@@ -1,8 +1,8 @@
 """Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
 
 An order is a line of JSON: the stream (`files` in the order of event time, `columns` with types, `time`, `watermark` in
-SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function `compute` if the
-query has one. An answer is a line too: `seconds`, or `error`.
+SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function
+`compute`, if the query has one. An answer is a line too: `seconds`, or `error`.
 """
 
 from __future__ import annotations
