@@ -1,8 +1,10 @@
-"""`python -m eval run|suite|report`."""
+"""`python -m eval run|suite|report|model|cluster`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import shlex
 import sys
 import time
 from dataclasses import fields, replace
@@ -12,12 +14,19 @@ from pathlib import Path
 from eval.bars import verdicts
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
-from eval.session import Comparison, Session, read, say
+from eval.report.records import note
+from eval.session import Comparison, Session, say
 from eval.suites import SUITES
 from eval.workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
+# Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
+TOOLS = {
+    "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
+    "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
+    "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
+}
 
 
 def main() -> int:
@@ -43,12 +52,13 @@ def main() -> int:
         command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
         command.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows and logs")
-    report = commands.add_parser("report", help="the table of a results file")
-    report.add_argument("results", type=Path)
+    for name, (module, text) in TOOLS.items():
+        tool = commands.add_parser(name, help=text)
+        if name in sys.argv[1:2]:
+            importlib.import_module(module).add_arguments(tool)
     args = parser.parse_args()
-    if args.command == "report":
-        print(table(read(args.results)))
-        return 0
+    if args.command in TOOLS:
+        return int(importlib.import_module(TOOLS[args.command][0]).main(args))
     return _measure(args)
 
 
@@ -58,6 +68,7 @@ def _measure(args: argparse.Namespace) -> int:
     conf = dict(setting.split("=", 1) for setting in args.conf)
     print(f"{CORES} cores, spark.sql.shuffle.partitions={CORES} for every engine; results: {out}\n")
     with Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", conf) as session:
+        note(out, session.started, command=shlex.join(["python", "-m", "eval", *sys.argv[1:]]))
         if args.command == "run":
             workload = _workload(args)
             session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(","))))

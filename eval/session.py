@@ -103,7 +103,7 @@ class Session:
         return outcomes
 
     def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
-        """Compare a sample's rows with the oracle's, and run the sample once more; both warm the engine."""
+        """Compare a sample's rows with the oracle's, and warm the engine."""
         workload = comparison.workload
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)
@@ -114,7 +114,8 @@ class Session:
                 outcome.correct, rows = engine.ask("check", checked, folder)
                 verdict = "agree with" if outcome.correct else "DIFFER from"
                 say(f"  {outcome.engine:16} emitted rows {verdict} the {rows:,} of Spark batch")
-            engine.ask("run", sample, sample.generate(self.cache))
+            warm_up = workload.warm_up()
+            engine.ask("run", warm_up, warm_up.generate(self.cache))
 
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):

@@ -111,12 +111,12 @@ def _shuffled_bytes(spark: SparkSession) -> int:
 
 
 def _slash_figures(query: StreamingQuery, moved: dict[str, int]) -> dict[str, Any]:
-    """Those of pyslash's own progress; what merges have read is added to `moved`, by transport."""
+    """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport."""
     import pyslash
 
     epochs = pyslash.progress(query)
     for epoch in epochs:
-        for transport, size in epoch["bytes_read"].items():
+        for transport, size in [*epoch["bytes_shuffled"].items(), *epoch["bytes_read"].items()]:
             moved[transport] = moved.get(transport, 0) + size
     return {
         "pinned_bytes": max((epoch["pinned_bytes"] for epoch in epochs), default=0),

@@ -96,7 +96,7 @@ python_packages() {
   if ! cmp -s pyproject.toml $venv/.dependencies; then
     say "installing Python packages"
     $venv/bin/pip install --quiet --upgrade 'pip>=25.1' # the first that knows dependency groups
-    $venv/bin/pip install --quiet --group build --group test --group lint
+    $venv/bin/pip install --quiet --group build --group test --group eval --group lint
     cp pyproject.toml $venv/.dependencies
   fi
 }

@@ -26,7 +26,8 @@ WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
 WATERMARK_MS = 2_000
 SAMPLE_ROWS = 1_000_000
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
-ROW_GROUP = 131_072  # small enough for Spark to cut one file into a task for each core
+WARM_BATCHES = 24
+LAYOUT = 2  # of the files; another number makes them anew
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class Workload(ABC):
         span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * self.statement.window_s)
         return replace(self, rows=rows, batches=batches, span_s=span_s)
 
+    def warm_up(self) -> Workload:
+        """The sample in many micro-batches: it is their number that has a JVM compile what plans them."""
+        sample = self.sample()
+        return replace(sample, batches=max(sample.batches, WARM_BATCHES))
+
     def first(self, batches: int) -> Workload:
         """The first micro-batches alone: for an engine whose rate is steady and low. The same rows, if they divide."""
         if batches >= self.batches:
@@ -89,7 +95,7 @@ class Workload(ABC):
 
     def generate(self, cache: Path) -> Path:
         """The folder with the rows below `cache`, made now unless it is there: `rows/*.parquet` and the extras."""
-        parameters = json.dumps(self.describe(), sort_keys=True)
+        parameters = json.dumps(self.describe() | {"layout": LAYOUT}, sort_keys=True)
         folder = cache / f"{self.name}-{hashlib.sha256(parameters.encode()).hexdigest()[:12]}"
         if folder.exists():
             return folder
@@ -112,7 +118,7 @@ class Workload(ABC):
         disorder = min(DISORDER_US, self.span_s * 1e6 / self.batches / 4)
         event_time = EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
         path = folder / f"rows-{number:06d}.parquet"
-        pq.write_table(self.rows_from(begin, generator, event_time), path, row_group_size=ROW_GROUP)
+        pq.write_table(self.rows_from(begin, generator, event_time), path)
         modified = 1_400_000_000 + number  # Spark streams files in the order of these times
         os.utime(path, (modified, modified))
 

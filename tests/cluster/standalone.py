@@ -5,18 +5,16 @@ Each worker has an address of its own, and so is a host of its own to Spark: spe
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
 import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+
+from eval.cluster.standalone import free_port, wait_for_workers
 
 DEADLINE_SECONDS = 60
 
@@ -25,7 +23,7 @@ DEADLINE_SECONDS = 60
 def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
-    port, web = _free_port(), _free_port()
+    port, web = free_port("127.0.0.1"), free_port("127.0.0.1")
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -84,23 +82,3 @@ def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: s
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-
-
-def wait_for_workers(url: str, workers: int, seconds: float) -> None:
-    """Return once the master, asked at `url` for its state as JSON, knows so many."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if json.load(answer)["aliveworkers"] == workers:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.2)  # polling another process's state, up to the deadline
-    raise TimeoutError(f"the standalone cluster had not {workers} workers within {seconds} s")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

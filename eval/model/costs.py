@@ -1,0 +1,244 @@
+"""The model: what an epoch costs on N nodes, by phase, for late merge as it is, its two remedies, and repartitioning.
+
+All phases follow one another. Keys are equally likely (skew makes fewer groups, so late merge does no worse), a node
+has one card, tasks are as many as cores, and nothing fails. c: cores of a node, N: nodes, K: keys.
+
+    late merge       update and seal at each task | every merge task reads its share of all N c blocks
+    folded           ... | a node folds its c blocks into one, and has one connection to each other node | N blocks
+    tree             ... | racks of about sqrt(N) nodes merge first, each node a share | then sqrt(N) racks
+    repartition      every row goes to the task that owns its key | which aggregates it
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eval.model.inputs import Link, Load, Nodes, Rates
+
+SEGMENT_GROUPS = 8192  # of a segment: a merge task reads whole ones (docs/block-format.md)
+AGENTS_AT_ONCE = 32  # calls of the driver to agents
+AGENT_CALL_S = 0.3e-3  # a Flight action
+_HEAD_BYTES = 192 + 128  # header and plan
+_ENTRY_BYTES = 48
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Seconds of each phase, and what limits are held against.
+
+    `queue_pairs`: of a card. `reads`: calls of one merging task. `bytes`: into a card. `closure_bytes`: heads that each
+    merging task is sent. `useful`: of the groups that merging tasks read, the share that they keep.
+    """
+
+    update: float
+    exchange: float
+    merge: float
+    heads: float
+    driver: float
+    queue_pairs: int
+    reads: float
+    bytes: float
+    closure_bytes: float
+    useful: float = 1.0
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by name."""
+        return {name: getattr(self, name) for name in ("update", "exchange", "merge", "heads", "driver")}
+
+    @property
+    def seconds(self) -> float:
+        """From the epoch's first row to its last result."""
+        return sum(self.phases.values())
+
+    @property
+    def largest(self) -> str:
+        """The phase that takes most."""
+        return max(self.phases, key=lambda name: self.phases[name])
+
+
+def occupied(keys: float, rows: float) -> float:
+    """Expected distinct keys among `rows` rows.
+
+    >>> round(occupied(100, 1000)), round(occupied(1000000, 10))
+    (100, 10)
+    """
+    return keys * -math.expm1(-rows / keys)
+
+
+def late_merge(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
+    """As pyslash does it: merge tasks on every core, each with a connection to every agent."""
+    tasks = nodes.count * nodes.cores
+    update, groups = _update(rates, nodes, load)
+    read, useful = groups_read(groups, tasks)
+    blocks = tasks * load.windows
+    segments = segments_of(groups)
+    queue_pairs = 2 * nodes.cores * (nodes.count - 1)
+    into = nodes.cores * blocks * read * rates.group_bytes * _remote(nodes.count)
+    return Epoch(
+        update=update,
+        exchange=_exchange(link, into, queue_pairs, tasks * rates.read_s, tasks),
+        merge=blocks * _merge(rates, read, useful),
+        heads=tasks * rates.head_s,
+        driver=_driver(rates, nodes, 2 * tasks, tasks),
+        queue_pairs=queue_pairs,
+        reads=tasks,
+        bytes=into,
+        closure_bytes=tasks * (_HEAD_BYTES + _ENTRY_BYTES * segments * max(1.0, load.windows)),
+        useful=useful,
+    )
+
+
+def folded(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
+    """A node's blocks become one before anybody reads them; no more merge tasks than segments; connections by node."""
+    update, groups = _update(rates, nodes, load)
+    fold, groups = _fold(rates, nodes.cores, nodes.cores, groups, load)
+    return _one_block_a_node(rates, link, nodes, load, update, fold, groups, nodes.count, 2 * (nodes.count - 1))
+
+
+def tree(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
+    """As `folded`, and each rack merges its own nodes' state, a share a node, before racks meet."""
+    rack = rack_of(nodes.count)
+    racks = -(-nodes.count // rack)
+    if racks == 1:
+        return folded(rates, link, nodes, load)
+    update, groups = _update(rates, nodes, load)
+    fold, groups = _fold(rates, nodes.cores, nodes.cores, groups, load)
+    queue_pairs = 2 * (rack - 1 + racks - 1)
+    # A node reads its share, 1 / rack of the keys, of each node of the rack.
+    into = groups * load.windows * rates.group_bytes * _remote(rack)
+    exchanged = _exchange(link, into, queue_pairs, rack * rates.read_s, rack)
+    merged, of_rack = _fold(rates, rack, nodes.cores, groups, load, share=rack)
+    first = fold + merged + exchanged + rates.task_s * nodes.count
+    return _one_block_a_node(rates, link, nodes, load, update, first, of_rack, racks, queue_pairs)
+
+
+def repartition(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
+    """UpPar: tasks scatter rows by owner, owners read and aggregate them, merge tasks emit what owners hold."""
+    tasks = nodes.count * nodes.cores
+    rows = load.rows / nodes.cores
+    queue_pairs = 2 * nodes.cores * (nodes.count - 1)
+    into = load.rows * rates.row_bytes * _remote(nodes.count)
+    return Epoch(
+        update=rows * (rates.ingest_s + rates.seconds(rates.partition)),
+        exchange=_exchange(link, into, queue_pairs, tasks * rates.read_s, tasks),
+        merge=rows * rates.seconds(rates.own),
+        heads=tasks * rates.head_s,
+        driver=_driver(rates, nodes, 3 * tasks, 2 * tasks),
+        queue_pairs=queue_pairs,
+        reads=tasks,
+        bytes=into,
+        closure_bytes=tasks * (_HEAD_BYTES + _ENTRY_BYTES * 4 * tasks),
+    )
+
+
+WAYS = {"late merge": late_merge, "folded": folded, "tree": tree, "repartition": repartition}
+
+
+def rack_of(count: int) -> int:
+    """Nodes of a rack: the power of two nearest above the root.
+
+    >>> [rack_of(count) for count in (1, 2, 16, 1024)]
+    [1, 2, 4, 32]
+    """
+    return 1 << math.ceil(math.log2(count) / 2) if count > 1 else 1
+
+
+def limits(epoch: Epoch, link: Link) -> list[str]:
+    """Which limits an epoch is past, and what happens then."""
+    found = []
+    if epoch.queue_pairs > link.queue_pairs:
+        found.append(f"{epoch.queue_pairs:,} queue pairs a card, the device makes {link.queue_pairs:,}: tcp")
+    elif epoch.queue_pairs > link.cached:
+        found.append(f"{epoch.queue_pairs:,} queue pairs a card, {link.cached:,} at full rate")
+    if epoch.useful < 0.5:
+        found.append(f"merge tasks keep {epoch.useful:.0%} of the groups that they read")
+    if epoch.driver > epoch.seconds / 2:
+        found.append("the driver takes more than half of the epoch")
+    if epoch.heads > epoch.seconds / 4:
+        found.append(f"each task parses {epoch.closure_bytes / 1e6:,.0f} MB of heads")
+    return found
+
+
+def _update(rates: Rates, nodes: Nodes, load: Load) -> tuple[float, float]:
+    """Seconds of an update task, and the groups of one window in its block."""
+    rows = load.rows / nodes.cores
+    # Of windows that stay open over several epochs, the blocks of the earlier ones are compacted: as if of one epoch.
+    groups = occupied(load.keys, rows / load.windows)
+    sealed = groups * max(1.0, load.windows)
+    return rows * (rates.ingest_s + rates.seconds(rates.update)) + sealed * rates.seconds(rates.seal), groups
+
+
+def _fold(rates: Rates, blocks: int, cores: int, groups: float, load: Load, share: int = 1) -> tuple[float, float]:
+    """Seconds for a node to fold a share of that many blocks on its cores, and the groups of the result."""
+    keys = load.keys
+    # Groups of a union of parts that each hold the same share of the keys, independently.
+    union = keys * -math.expm1(blocks * math.log1p(-min(groups / keys, 1 - 1e-12)))
+    work = blocks * groups * rates.merge + union * rates.seal
+    return rates.seconds(work) * load.windows / share / cores, union
+
+
+def _one_block_a_node(
+    rates: Rates,
+    link: Link,
+    nodes: Nodes,
+    load: Load,
+    update: float,
+    before: float,
+    groups: float,
+    blocks: int,
+    queue_pairs: int,
+) -> Epoch:
+    """The last merge, of one block from each of `blocks` places, by as many tasks as there are segments to take."""
+    windows = max(1.0, load.windows)
+    tasks = max(1, min(nodes.count * nodes.cores, math.ceil(segments_of(groups) * windows)))
+    a_core = -(-tasks // (nodes.count * nodes.cores))
+    busiest = -(-tasks // nodes.count)
+    read, useful = groups_read(groups * load.windows, tasks, segments_of(groups) * windows)
+    into = busiest * blocks * read * rates.group_bytes * _remote(nodes.count)
+    return Epoch(
+        update=update,
+        exchange=_exchange(link, into, queue_pairs, blocks * rates.read_s, blocks),
+        merge=before + blocks * a_core * _merge(rates, read, useful),
+        heads=blocks * rates.head_s,
+        driver=_driver(rates, nodes, nodes.count * nodes.cores + tasks, nodes.count),
+        queue_pairs=queue_pairs,
+        reads=blocks,
+        bytes=into,
+        closure_bytes=blocks * (_HEAD_BYTES + _ENTRY_BYTES * segments_of(groups) * windows),
+        useful=useful,
+    )
+
+
+def _exchange(link: Link, into: float, queue_pairs: int, calls_s: float, reads: float) -> float:
+    """READs of a task follow one another; tasks share the card's rate, which falls with connections past `cached`."""
+    at_full_rate = min(1.0, link.cached / queue_pairs) if queue_pairs else 1.0
+    rate = link.bytes_per_s * (at_full_rate + (1 - at_full_rate) * link.uncached)
+    return into / rate + reads * link.latency_s + calls_s
+
+
+def groups_read(groups: float, tasks: int, segments: float | None = None) -> tuple[float, float]:
+    """Groups of a block that one task reads, and which share of them are its own: it reads whole segments."""
+    wanted, read = groups / tasks, groups / min(tasks, segments or segments_of(groups))
+    return read, wanted / read
+
+
+def _merge(rates: Rates, read: float, useful: float) -> float:
+    """Seconds for a task's part of one block."""
+    return rates.seconds(read * (useful * rates.merge + (1 - useful) * rates.skip))
+
+
+def segments_of(groups: float) -> float:
+    """Of a window in a block: a power of two, at most 12 bits."""
+    return float(1 << min(12, max(0, math.ceil(math.log2(max(groups, 1) / SEGMENT_GROUPS)))))
+
+
+def _driver(rates: Rates, nodes: Nodes, tasks: int, receipts: int) -> float:
+    calls = 0.0 if rates.epoch_s == 0 else -(-nodes.count // AGENTS_AT_ONCE) * AGENT_CALL_S
+    return rates.epoch_s + tasks * rates.task_s + receipts * rates.head_s + calls
+
+
+def _remote(places: int) -> float:
+    """The share of evenly spread bytes that is not at home."""
+    return (places - 1) / places
