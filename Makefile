@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .PHONY: help setup demo test test-native test-python chaos soak lint format lab lab-spark bench bench-native bench-rdma
-.PHONY: bench-recovery eval eval-cluster model wheel clean
+.PHONY: bench-recovery bench-durability eval eval-cluster model wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,9 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-chaos: setup ## every fault at every point of an epoch, on a cluster of real processes; ARGS="-k agent" narrows it
+chaos: setup ## every fault at every point of an epoch, then 35,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)
+	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
 soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
@@ -46,10 +47,12 @@ lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." run
 
 lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream merged by verbs (some minutes)
 	@python -m tests.cluster.over_rdma prepare build/lab-spark
-	@scripts/rxe_lab/lab run --hosts 2 --memory 4096 --seconds 2400 -- python -m tests.cluster.over_rdma run build/lab-spark
+	@scripts/rxe_lab/lab run --hosts 2 --cpus 2 --memory 4096 --seconds 2400 --results build/lab-spark/results -- \
+	  python -m tests.cluster.over_rdma run build/lab-spark
 
 bench: setup ## a quick comparison with plain Spark (2 M rows)
-	@python -m eval bars --rows 2000000 --repeats 1 $(ARGS)
+	@python -m eval suite windows latency --rows 2000000 --repeats 1 \
+	  --engines slash,slash-rows,slash-arrow,spark-rocksdb,noop $(ARGS)
 
 bench-native: setup ## cycles a record of each native kernel, on one core
 	@scripts/bench_native.sh $(ARGS)
@@ -61,8 +64,15 @@ bench-rdma: setup ## our RDMA transport beside perftest, on this machine's devic
 bench-recovery: setup ## seconds from a killed executor or driver to the next result, with 1 M groups of state
 	@python -m eval.recovery $(ARGS)
 
-eval: setup ## the full comparison with plain Spark (20 M rows), as JSON lines and a table of ratios
-	@python -m eval bars $(ARGS)
+bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
+	@python -m eval.durability $(ARGS)
+
+eval: setup ## the full comparison with Spark, Flink, DuckDB and Polars (20 M rows, half an hour): JSON lines, table, bars
+	@pip install --quiet --group eval
+	@mkdir -p build/eval
+	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
+	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
+	@python -m eval suite all --minutes 26 --kernels build/eval/kernels.json $(ARGS)
 
 eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cluster-eval.md): HOSTS=FILE
 	@python -m eval cluster --hosts $(HOSTS) $(ARGS)

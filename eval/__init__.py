@@ -1,7 +1,7 @@
 """Measurements of pyslash against Spark's own stateful aggregation: workloads x engines -> JSON lines and a table.
 
-    python -m eval run --workload aggregate --slide 1 --engines slash-rows,spark-rocksdb
-    python -m eval bars --rows 2000000
+    python -m eval run --workload aggregate --slide-s 1 --engines slash-rows,spark-rocksdb
+    python -m eval suite windows latency --rows 2000000
 
 How a figure is made, so that it can be judged:
 
@@ -10,5 +10,9 @@ How a figure is made, so that it can be judged:
 - before anything is measured each process has run a sample of the same workload twice; once its output is compared with
   what a Spark batch query gives over the same rows;
 - engines take turns, so that a slow minute of the machine hits all of them;
-- a run's time goes from `start()` to the end of `awaitTermination()` of an availableNow stream with a noop sink.
+- a run's time goes from `start()` to the end of `awaitTermination()` of an availableNow stream with a noop sink;
+- a slow engine may be measured on the first micro-batches only: its record says on how many (`first_batches`, `rows`);
+- processor time and memory are of all processes of the engine, agents and Python workers included; memory is looked at
+  twice a second;
+- DuckDB and Polars run the same query over all files at once: bounds, with the windows still open included.
 """

@@ -1,4 +1,4 @@
-"""`python -m eval run|bars|report|model|cluster`."""
+"""`python -m eval run|suite|report|model|cluster`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import argparse
 import importlib
 import shlex
 import sys
-from dataclasses import fields
+import time
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
-from eval.bars import BARS, THROUGHPUT_ENGINES
+from eval.bars import verdicts
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
 from eval.report.records import note
-from eval.session import Session, read
+from eval.session import Comparison, Session, say
+from eval.suites import SUITES
 from eval.workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
+QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
 # Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
 TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
@@ -27,23 +30,26 @@ TOOLS = {
 
 
 def main() -> int:
-    """Measure, print the table; 1 if any engine's rows were wrong or no engine ran."""
+    """Measure, print the table; 1 if any engine's rows were wrong or an engine failed."""
     parser = argparse.ArgumentParser(prog="python -m eval", description="pyslash against Spark's own state stores")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="one workload on some engines")
     run.add_argument("--workload", choices=WORKLOADS, default="aggregate")
-    run.add_argument("--engines", default=",".join(THROUGHPUT_ENGINES), help=f"of {', '.join(ENGINES)}")
+    run.add_argument("--engines", default=",".join(QUICK_ENGINES), help=f"of {', '.join(ENGINES)}")
     run.add_argument("--baseline", choices=ENGINES, default=BASELINE)
     for name, kind, text in _parameters():
         run.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text)
-    bars = commands.add_parser("bars", help="everything that pyslash is held to")
-    bars.add_argument("--rows", type=int, default=20_000_000)
-    bars.add_argument("--only", default=",".join(BARS), help=f"of {', '.join(BARS)}")
-    for command in (run, bars):
+    suite = commands.add_parser("suite", help="sets of comparisons, and the bars that they decide")
+    suite.add_argument("names", nargs="*", metavar="NAME", help=f"all, or of {', '.join(SUITES)}", default=["all"])
+    suite.add_argument("--rows", type=int, default=20_000_000, help="of the headline; others follow")
+    suite.add_argument("--engines", help="these alone (default: all that a suite has)")
+    suite.add_argument("--minutes", type=float, default=24 * 60.0, help="after these no other comparison begins")
+    suite.add_argument("--kernels", type=Path, help="google-benchmark's JSON of `make bench-native`, for its bars")
+    for command in (run, suite):
         command.add_argument("--repeats", type=int, default=3)
-        command.add_argument("--driver-memory", default="4g")
+        command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
         command.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
-        command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
+        command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
         command.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows and logs")
     for name, (module, text) in TOOLS.items():
@@ -60,25 +66,44 @@ def _measure(args: argparse.Namespace) -> int:
     args.cache.mkdir(parents=True, exist_ok=True)
     out = args.out or ROOT / "eval" / "results" / f"{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     conf = dict(setting.split("=", 1) for setting in args.conf)
-    session = Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", conf)
-    note(out, session.started, command=shlex.join(["python", "-m", "eval", *sys.argv[1:]]))
     print(f"{CORES} cores, spark.sql.shuffle.partitions={CORES} for every engine; results: {out}\n")
-    if args.command == "run":
-        workload = _workload(args)
-        outcomes = session.compare(_title(workload), workload, args.engines.split(","))
-        good = all(outcome.correct is not False and not outcome.error for outcome in outcomes)
-        verdicts = []
-    else:
-        verdicts = [bar for name in args.only.split(",") for bar in BARS[name](session, args.rows)]
-        good = all(bar.met is not False for bar in verdicts if bar.wanted == "all")
-    if out.exists():
-        records = [record for record in read(out) if record["session"] == session.started]
-        print(table(records, getattr(args, "baseline", BASELINE)))
-    for bar in verdicts:
-        note(out, session.started, bar=bar.what, figure=bar.figure, wanted=bar.wanted, met=bar.met)
-    if verdicts:
-        print("\nbars", *verdicts, sep="\n")
-    return 0 if good else 1
+    with Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", conf) as session:
+        note(out, session.started, command=shlex.join(["python", "-m", "eval", *sys.argv[1:]]))
+        if args.command == "run":
+            workload = _workload(args)
+            session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(","))))
+        else:
+            _suites(session, args)
+        print(table([each for each in session.records if "engine" in each], getattr(args, "baseline", BASELINE)))
+        if args.command == "suite":
+            bars = verdicts(session.records, args.kernels)
+            for bar in bars:
+                session.write({"bar": bar.what, "figure": bar.figure, "wanted": bar.wanted, "met": bar.met})
+            print("\nbars", *bars, sep="\n")
+    return int(any(record.get("correct") is False or "error" in record for record in session.records))
+
+
+def _suites(session: Session, args: argparse.Namespace) -> None:
+    """The comparisons in order, as long as there is time; those without are named, never passed over in silence."""
+    names = list(SUITES) if "all" in args.names else args.names
+    wanted = set(args.engines.split(",")) if args.engines else set(ENGINES)
+    deadline = time.monotonic() + args.minutes * 60
+    for name in names:
+        for whole in SUITES[name](args.rows):
+            comparison = replace(whole, engines=tuple(engine for engine in whole.engines if engine in wanted))
+            if not comparison.engines:
+                continue
+            if time.monotonic() < deadline:
+                session.compare(comparison, name)
+            else:
+                say(f"{comparison.title}: NOT MEASURED, the {args.minutes:g} minutes are over")
+                session.write({"suite": name, "title": comparison.title, "not_measured": "out of time"})
+
+
+def _gib(text: str) -> int:
+    if not text.endswith("g") or not text[:-1].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of gibibytes, such as 4g")
+    return int(text[:-1])
 
 
 def _parameters() -> list[tuple[str, type, str]]:

@@ -1,19 +1,28 @@
-"""What pyslash is held to: throughput, latency and memory against Spark in the same session."""
+"""What pyslash is held to, judged by the records of one session: reached, not reached, or not measured.
+
+Every ratio is of medians of that session. `python -m eval.bars RESULTS` judges a results file again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import statistics
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from eval.report import BASELINE, batch_ms
-from eval.session import Outcome, Session
-from eval.workloads import Aggregate, Ysb
+from eval import suites
+from eval.report import batch_ms
 
-THROUGHPUT_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
-LATENCY_ENGINES = ("slash", "spark-rocksdb", "noop")
-LATENCY_ROWS = 1_000
-LATENCY_BATCHES = 100
-WINDOW_S = 10
+Record = dict[str, Any]
+NO_BAR = "(no bar)"
+PATHS = ("slash", "slash-files", "slash-rows", "slash-arrow")
+# Least ratios to Spark's RocksDB store: of the best path, of the row bridge, of the Arrow path.
+RATIOS = {suites.TUMBLING: (15.0, 6.0, 2.5), suites.SLIDING: (50.0, 25.0, 15.0)}
+# Most cycles a record on one core, by the name of the native benchmark.
+CYCLES = {"update_columns/ysb_count/10000": 53.0, "update_columns/sum_count_max/100000": 80.0}
 
 
 @dataclass(frozen=True)
@@ -27,80 +36,165 @@ class Bar:
 
     def __str__(self) -> str:
         verdict = {True: "met", False: "NOT MET", None: "not measured"}[self.met]
-        return f"  {self.what:52} {self.figure:>16}   wanted {self.wanted:22} {verdict}"
+        if self.wanted.startswith("("):
+            verdict = ""
+        return f"  {self.what:60} {self.figure:>16}   wanted {self.wanted:28} {verdict}".rstrip()
 
 
-def throughput(session: Session, rows: int) -> list[Bar]:
-    """100,000 keys, sum/count/max, tumbling and sliding windows, and YSB."""
-    # The span follows the rows, so that a shorter run has the same groups in a window as a long one.
-    span_s = rows / 100_000
-    tumbling = Aggregate(rows=rows, span_s=span_s)
-    bars = []
-    # Ratios wanted of the path that pyslash chooses by itself, of the row bridge, and of the Arrow path.
-    for title, workload, wanted in (
-        ("10 s tumbling", tumbling, (15.0, 6.0, 2.5)),
-        ("10 s sliding by 1 s", replace(tumbling, slide_s=1), (50.0, 25.0, 15.0)),
-        ("YSB", Ysb(rows=rows, span_s=span_s), (None, None, None)),
-    ):
-        outcomes = {outcome.engine: outcome for outcome in session.compare(title, workload, THROUGHPUT_ENGINES)}
-        bars += _same_rows(title, outcomes)
-        for engine, least in zip(THROUGHPUT_ENGINES[:-1], wanted, strict=True):
-            rate, base = outcomes[engine].rate, outcomes[BASELINE].rate
-            ratio = rate / base if rate and base else None
-            figure = f"{ratio:.2f}x" if ratio else "-"
-            met = None if ratio is None else least is None or ratio >= least
-            bars.append(Bar(f"{title}: {engine} / {BASELINE}", figure, f">= {least}x" if least else "(no bar)", met))
-    return bars
+class Measured:
+    """The runs of a session, by title and engine."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._runs: dict[tuple[str, str], list[Record]] = {}
+        for record in records:
+            if "engine" in record:
+                self._runs.setdefault((record["title"], record["engine"]), []).append(record)
+
+    def runs(self, title: str, engine: str) -> list[Record]:
+        """The runs that have figures."""
+        return [run for run in self._runs.get((title, engine), []) if "rows_per_second" in run]
+
+    def rate(self, title: str, engine: str) -> float | None:
+        """Median rows a second."""
+        rates = [run["rows_per_second"] for run in self.runs(title, engine)]
+        return statistics.median(rates) if rates else None
+
+    def best(self, title: str) -> float | None:
+        """The best path's rate."""
+        return max((rate for path in PATHS if (rate := self.rate(title, path))), default=None)
+
+    def most(self, title: str, engine: str, figure: str) -> float | None:
+        """The highest value of a figure."""
+        return max((run[figure] for run in self.runs(title, engine) if run.get(figure)), default=None)
+
+    def checked(self) -> dict[str, list[str]]:
+        """By title: engines whose rows were compared; those whose rows were wrong have a `!` before the name."""
+        found: dict[str, list[str]] = {}
+        for (title, engine), runs in self._runs.items():
+            verdicts = [run["correct"] for run in runs if run.get("correct") is not None]
+            if verdicts:
+                found.setdefault(title, []).append(engine if all(verdicts) else f"!{engine}")
+        return found
 
 
-def latency(session: Session, _: int) -> list[Bar]:
-    """Micro-batches of 1,000 rows, with a window closing in each of them and with none closing at all."""
-    rows = LATENCY_ROWS * LATENCY_BATCHES
-    closing = Aggregate(rows=rows, batches=LATENCY_BATCHES, span_s=float(WINDOW_S * LATENCY_BATCHES), keys=100)
-    staying = replace(closing, span_s=WINDOW_S * 0.9)
-    bars = []
-    for title, workload in (
-        ("1,000 rows a batch, windows closing", closing),
-        ("1,000 rows a batch, none closing", staying),
-    ):
-        outcomes = {outcome.engine: outcome for outcome in session.compare(title, workload, LATENCY_ENGINES)}
-        bars += _same_rows(title, outcomes)
-        median = {name: batch_ms(outcome.runs) for name, outcome in outcomes.items()}
-        both = bool(median["slash"] and median[BASELINE])
-        wanted = f"< {median[BASELINE]:.0f} ms ({BASELINE})"
-        bars.append(
-            Bar(title, f"{median['slash']:.0f} ms", wanted, median["slash"] < median[BASELINE] if both else None)
-        )
-        bars.append(Bar(f"{title}: no aggregation", f"{median['noop']:.0f} ms", "(no bar)", True if both else None))
-    return bars
-
-
-def memory(session: Session, rows: int) -> list[Bar]:
-    """Ten times the rows with the same groups: pinned bytes follow the groups."""
-    # Few keys, so that the fewer rows already meet every key in every window.
-    many = Aggregate(rows=rows, span_s=100.0, keys=max(1, rows // 2_000))
-    pinned = []
-    for title, workload in (("a tenth of the rows", replace(many, rows=rows // 10)), ("all rows", many)):
-        (outcome,) = session.compare(f"memory, {title}", workload, ("slash",))
-        pinned.append(max((run["pinned_bytes"] for run in outcome.runs), default=0))
-    few, all_rows = pinned
-    ratio = all_rows / few if few and all_rows else None
-    figure = f"{ratio:.2f}x" if ratio else "-"
+def verdicts(records: Iterable[Record], kernels: Path | None = None) -> list[Bar]:
+    """Every bar; `kernels` is google-benchmark's JSON of the native benchmarks."""
+    measured = Measured(records)
     return [
-        Bar(
-            "pinned bytes at 10 times the rows, same groups", figure, "<= 1.2x", None if ratio is None else ratio <= 1.2
-        )
+        *_correct(measured),
+        *_cycles(kernels),
+        *_throughput(measured),
+        *_latency(measured),
+        *_memory(measured),
+        *_skew(measured),
+        *_uppar(measured),
+        *_costs_nothing(measured),
     ]
 
 
-BARS: dict[str, Callable[[Session, int], list[Bar]]] = {
-    "throughput": throughput,
-    "latency": latency,
-    "memory": memory,
-}
+def _correct(measured: Measured) -> list[Bar]:
+    checked = measured.checked()
+    wrong = [f"{title}: {engine[1:]}" for title, engines in checked.items() for engine in engines if engine[0] == "!"]
+    count = sum(map(len, checked.values()))
+    figure = ", ".join(wrong) or f"{count} engines" if count else "-"
+    return [Bar("rows equal Spark batch, in every comparison", figure, "all", not wrong if count else None)]
 
 
-def _same_rows(title: str, outcomes: dict[str, Outcome]) -> list[Bar]:
-    checked = [outcome for outcome in outcomes.values() if outcome.correct is not None]
-    wrong = [outcome.engine for outcome in checked if not outcome.correct]
-    return [Bar(f"{title}: rows equal Spark batch", ", ".join(wrong) or f"{len(checked)} engines", "all", not wrong)]
+def _cycles(kernels: Path | None) -> list[Bar]:
+    found = {}
+    if kernels is not None and kernels.exists():
+        benchmarks = json.loads(kernels.read_text())["benchmarks"]
+        found = {each["name"]: each["cycles/record"] for each in benchmarks if "cycles/record" in each}
+    return [_at_most(f"cycles a record, {name}", found.get(name), most, "") for name, most in CYCLES.items()]
+
+
+def _throughput(measured: Measured) -> list[Bar]:
+    bars = []
+    base = suites.BASELINE
+    for title, (best, rows, arrow) in RATIOS.items():
+        bars.append(_ratio(f"{title}: best path / {base}", measured.best(title), measured.rate(title, base), best))
+        for path, least in (("slash-rows", rows), ("slash-arrow", arrow)):
+            ours, theirs = measured.rate(title, path), measured.rate(title, base)
+            bars.append(_ratio(f"{title}: {path} / {base}", ours, theirs, least))
+    title = suites.TUMBLING
+    many = suites.MANY_KEYS
+    ysb = suites.YSB
+    return [
+        *bars,
+        _ratio(f"{title}: best path / duckdb", measured.best(title), measured.rate(title, "duckdb"), 0.7),
+        _ratio(f"{many}: best path / spark-hdfs", measured.best(many), measured.rate(many, "spark-hdfs"), 15.0),
+        _ratio(f"{ysb}, a join below: slash / {base}", measured.rate(ysb, "slash"), measured.rate(ysb, base), 10.0),
+        _ratio("row bridge / bare copy of UnsafeRows", None, None, 0.7),
+        _ratio(
+            f"{title}: slash-arrow / bare mapInArrow",
+            measured.rate(title, "slash-arrow"),
+            measured.rate(title, "bare-arrow"),
+            0.8,
+        ),
+    ]
+
+
+def _latency(measured: Measured) -> list[Bar]:
+    bars = []
+    for title in (suites.CLOSING, suites.STAYING):
+        ours, base, floor = (batch_ms(measured.runs(title, engine)) for engine in ("slash", suites.BASELINE, "noop"))
+        bars.append(_at_most(f"{title}: slash, under {suites.BASELINE}", ours or None, base or None, " ms"))
+        aim = _at_most(f"{title}: slash / no aggregation", ours / floor if ours and floor else None, 1.5, "x")
+        bars.append(replace(aim, wanted=f"({aim.wanted}, an aim)"))
+    return bars
+
+
+def _memory(measured: Measured) -> list[Bar]:
+    few, all_rows = (measured.most(title, "slash", "pinned_bytes") for title in suites.PINNED)
+    ratio = all_rows / few if few and all_rows else None
+    ours, theirs = (measured.most(suites.PEAK, engine, "peak_bytes") for engine in ("slash", "spark-hdfs"))
+    return [
+        _at_most("pinned bytes at 10 times the rows, same groups", ratio, 1.2, "x"),
+        _at_most(
+            f"{suites.PEAK}: slash, under spark-hdfs",
+            ours / 1e9 if ours else None,
+            theirs / 1e9 if theirs else None,
+            " GB",
+        ),
+    ]
+
+
+def _skew(measured: Measured) -> list[Bar]:
+    even, skewed = (measured.rate(suites.skew_title(exponent), "slash") for exponent in (0.0, 1.5))
+    return [_ratio("slash at Zipf 1.5 / at even keys", skewed, even, 0.95)]
+
+
+def _uppar(measured: Measured) -> list[Bar]:
+    ours, theirs = (measured.rate(suites.YSB_TWO, engine) for engine in ("slash-2x", "slash-uppar-2x"))
+    return [_ratio(f"{suites.YSB_TWO}, end to end: slash / slash-uppar", ours, theirs, None)]
+
+
+def _costs_nothing(measured: Measured) -> list[Bar]:
+    ours, theirs = (measured.rate(suites.READ_ONLY, engine) for engine in ("slash", suites.BASELINE))
+    return [_ratio("no state: with pyslash / without", ours, theirs, None)]
+
+
+def _ratio(what: str, ours: float | None, theirs: float | None, least: float | None) -> Bar:
+    ratio = ours / theirs if ours and theirs else None
+    figure = f"{ratio:.2f}x" if ratio else "-"
+    met = None if ratio is None else least is None or ratio >= least
+    return Bar(what, figure, NO_BAR if least is None else f">= {least:g}x", met)
+
+
+def _at_most(what: str, ours: float | None, most: float | None, unit: str) -> Bar:
+    figure = f"{ours:.3g}{unit}" if ours else "-"
+    wanted = f"<= {most:.3g}{unit}" if most else "not measured either"
+    return Bar(what, figure, wanted, ours <= most if ours and most else None)
+
+
+def main() -> int:
+    """Judge a results file; 1 if a bar is not reached."""
+    from eval.session import read
+
+    found = verdicts(read(Path(sys.argv[1])), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    print(*found, sep="\n")
+    return int(any(bar.met is False for bar in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Where figures were measured: versions and machine, for every line of results."""
+"""Where figures were measured: machine and versions, for every line of results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,22 @@ def describe() -> dict[str, object]:
     return {
         "cpu": _first(Path("/proc/cpuinfo"), r"model name\s*: (.*)") or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(int(_first(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0) / 2**20, 1),
+        "memory_gib": round(memory_bytes() / 2**30, 1),
         "kernel": platform.release(),
-        "python": platform.python_version(),
-        "java": _java(),
-        **{name: _version(name) for name in ("pyslash", "pyspark", "pyarrow")},
+        **versions(),
     }
+
+
+def memory_bytes() -> int:
+    """Of the machine."""
+    return int(_first(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0) * 1024
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of what every engine of Spark's has in common."""
+    packages = {name: _version(name) for name in ("pyslash", "pyspark", "pyarrow")}
+    return {"python": platform.python_version(), "java": _java(), **packages}
 
 
 def _first(path: Path, pattern: str) -> str | None:

@@ -1,24 +1,23 @@
-"""An engine in a process and JVM of its own, asked to run streams one at a time."""
+"""An engine in a process of its own, with its own JVM if it has one, asked to run workloads one at a time."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-import sys
+import secrets
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from eval import stream
-from eval.engines import COMMON, CORES, Engine
+from eval.engines import CannotRunError, Engine
+from eval.meter import MARK, Meter
+from eval.stream import START_TO_END_SECONDS
 from eval.workloads import Workload
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-ANSWER_SECONDS = stream.START_TO_END_SECONDS + 300
+ANSWER_SECONDS = START_TO_END_SECONDS + 300
 
 
 class EngineError(Exception):
@@ -26,35 +25,53 @@ class EngineError(Exception):
 
 
 class EngineProcess:
-    """A live session of `engine`. Its Spark log goes to `log`."""
+    """A live `engine`. What it prints goes to `log`."""
 
-    def __init__(self, engine: Engine, driver_memory: str, log: Path, conf: dict[str, str]) -> None:
+    def __init__(self, engine: Engine, memory: int, log: Path, conf: dict[str, str]) -> None:
         self.engine = engine
         self.log = log
-        self.conf = {**COMMON, "spark.master": f"local[{CORES}]", "spark.driver.memory": driver_memory}
-        self.conf |= engine.conf | conf
+        self.conf = engine.settings(memory, conf)
+        self._mark = secrets.token_hex(8)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, engine, self.conf, log), name=engine.name)
-        self._process.start()
+        # Inherited by whatever the engine starts, so that the meter finds it.
+        os.environ[MARK] = self._mark
+        try:
+            self._process.start()
+        finally:
+            del os.environ[MARK]
         theirs.close()
 
     def ask(self, what: str, workload: Workload, folder: Path) -> Any:
-        """`run` or `check` of `eval.stream`.
+        """One of the `Runner`'s methods.
 
         Raises:
+            CannotRunError: the engine refuses.
             EngineError: it raised there, gave no answer in time, or the process is gone.
         """
         try:
             self._connection.send((what, workload, folder))
             if not self._connection.poll(ANSWER_SECONDS):
                 raise EngineError(f"{self.engine.name}: no answer to {what} in {ANSWER_SECONDS} s; log: {self.log}")
-            done, answer = self._connection.recv()
+            outcome, answer = self._connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise EngineError(f"{self.engine.name}: its process is gone; log: {self.log}") from None
-        if not done:
+        if outcome == "cannot":
+            raise CannotRunError(answer)
+        if outcome == "failed":
             raise EngineError(f"{self.engine.name}: {answer}; log: {self.log}")
         return answer
+
+    def measure(self, workload: Workload, folder: Path) -> dict[str, Any]:
+        """The figures of one `run`, with the processor time and the peak memory of all of the engine's processes.
+
+        Raises:
+            CannotRunError, EngineError: as `ask`.
+        """
+        with Meter(self._mark) as meter:
+            figures: dict[str, Any] = self.ask("run", workload, folder)
+        return figures | {"cpu_seconds": meter.cpu_seconds, "peak_bytes": meter.peak_bytes}
 
     def __enter__(self) -> EngineProcess:
         return self
@@ -69,49 +86,35 @@ class EngineProcess:
             self._process.join()
 
 
-def _serve(connection: Connection, engine: Engine, conf: dict[str, str], log: Path) -> None:
-    """The process: one session, one request after the other."""
+def _serve(connection: Connection, engine: Engine, settings: dict[str, str], log: Path) -> None:
+    """The process: one engine, one request after the other."""
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Driver memory cannot be set once the JVM runs, so it goes to the command that starts it.
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {conf['spark.driver.memory']} pyspark-shell"
     try:
-        spark = _session(engine, conf)
+        runner = engine.open(settings)
     except Exception as error:
         traceback.print_exc()
-        connection.recv()  # whoever asks first hears why there will be no answers
-        connection.send((False, _first_line(error)))
+        with contextlib.suppress(EOFError):
+            connection.recv()  # whoever asks first hears why there will be no answers
+            connection.send(_failure(error))
         return
     try:
         while True:
             what, workload, folder = connection.recv()
             try:
-                connection.send((True, getattr(stream, what)(spark, engine, workload, folder)))
+                connection.send(("done", getattr(runner, what)(workload, folder)))
             except Exception as error:  # a failed run is an answer: the other engines go on
                 traceback.print_exc()
-                connection.send((False, _first_line(error)))
+                connection.send(_failure(error))
     except EOFError:
         pass
     finally:
-        spark.stop()
+        runner.close()
 
 
-def _session(engine: Engine, conf: dict[str, str]) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName(f"eval {engine.name}")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    if engine.slash:
-        import pyslash
-
-        pyslash.enable(spark)
-    return spark
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+def _failure(error: Exception) -> tuple[str, str]:
+    first = (str(error).splitlines() or [""])[0]
+    if isinstance(error, CannotRunError):
+        return "cannot", first
+    return "failed", f"{type(error).__name__}: {first}"

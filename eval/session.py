@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from eval import machine
-from eval.engines import ENGINES
+from eval.engines import ENGINES, CannotRunError, Engine, SparkEngine
+from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
-LONG_SECONDS = 120  # a run of this length varies little: it is not repeated
+LONG_SECONDS = 30  # a run of this length varies little: it is not repeated
+SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
+ORACLE = SparkEngine("oracle")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One workload on some engines.
+
+    `first`: engines that are measured once, on the first so many micro-batches only, as their rate is low and steady.
+    `repeats`: instead of the session's. `memory`: GiB, instead of the session's, of each JVM's heap. `cold`: neither
+    checked nor warmed, in processes of their own one after the other: for peaks of memory.
+    """
+
+    title: str
+    workload: Workload
+    engines: tuple[str, ...]
+    first: Mapping[str, int] = field(default_factory=dict)
+    repeats: int | None = None
+    memory: int | None = None
+    cold: bool = False
 
 
 @dataclass
@@ -27,96 +49,164 @@ class Outcome:
     runs: list[dict[str, Any]] = field(default_factory=list)
     correct: bool | None = None
     error: str | None = None
+    cannot: str | None = None
 
     @property
-    def rates(self) -> list[float]:
-        """Rows per second of each run."""
-        return [run["rows_per_second"] for run in self.runs]
+    def over(self) -> bool:
+        """Whether there is nothing more to be had from it here."""
+        return bool(self.error or self.cannot)
 
     @property
     def rate(self) -> float | None:
-        """The median of the rates."""
-        return statistics.median(self.rates) if self.runs else None
+        """The median of the rows per second of its runs."""
+        return statistics.median(run["rows_per_second"] for run in self.runs) if self.runs else None
 
 
 @dataclass
 class Session:
-    """Settings that all measurements of one invocation share."""
+    """Settings that all measurements of one invocation share, and the engines that are up.
+
+    Engines stay up from one comparison to the next that has them: a session of a dozen comparisons would otherwise be
+    mostly starts of JVMs. Those that the next one does not have are closed, for their memory.
+    """
 
     cache: Path
     results: Path
     repeats: int = 3
-    driver_memory: str = "4g"
+    memory: int = 4
     full_check: bool = False
     conf: dict[str, str] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    records: list[dict[str, Any]] = field(default_factory=list, init=False)
+    _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict, init=False)
 
-    def compare(self, title: str, workload: Workload, engines: Sequence[str], warm_up: bool = True) -> list[Outcome]:
-        """Run `workload` on each of `engines`, check and warm-up first, then `repeats` rounds in turns.
+    def compare(self, comparison: Comparison, suite: str = "") -> list[Outcome]:
+        """Check and warm-up first, then `repeats` rounds in turns; an engine whose run is long runs once.
 
-        An engine that needs more than `LONG_SECONDS` runs once.
-        An engine that fails is left out from there on and says why; the others go on.
+        Where memory does not suffice for all heaps at once, some engines take turns after the others have ended. An
+        engine that fails, or cannot run this, is left out from there on and says why; the others go on.
         """
-        say(f"{title}: {workload.rows:,} rows, engines {', '.join(engines)}")
-        folder = workload.generate(self.cache)
-        sample = workload.sample()
-        sample_folder = sample.generate(self.cache)
-        outcomes = {name: Outcome(name) for name in engines}
-        with ExitStack() as stack:
-            processes = {}
-            for name in engines:
-                log = self.cache / f"{name}.log"
-                process = EngineProcess(ENGINES[name], self.driver_memory, log, self.conf)
-                processes[name] = stack.enter_context(process)
-            for process in processes.values():
-                with _Failures(outcomes[process.engine.name]) as outcome:
-                    if process.engine.aggregates:
-                        checked, where = (workload, folder) if self.full_check else (sample, sample_folder)
-                        outcome.correct, rows = process.ask("check", checked, where)
-                        verdict = "agree with" if outcome.correct else "DIFFER from"
-                        say(f"  {outcome.engine:14} emitted rows {verdict} the {rows:,} of Spark batch")
-                    if warm_up and not outcomes[process.engine.name].error:
-                        process.ask("run", sample, sample_folder)
-            for repeat in range(self.repeats):
-                for process in processes.values():
-                    done = outcomes[process.engine.name]
-                    if done.error or any(run["seconds"] > LONG_SECONDS for run in done.runs):
-                        continue
-                    with _Failures(outcomes[process.engine.name]) as outcome:
-                        figures = process.ask("run", workload, folder)
-                        outcome.runs.append(figures)
-                        say(f"  {outcome.engine:14} {figures['rows_per_second'] / 1e6:8.3f} M rows/s")
-                        self._record(title, workload, process, repeat, outcome, figures)
-        for outcome in outcomes.values():
-            if outcome.error:
-                self._write({"title": title, "workload": workload.describe(), **vars(outcome)})
-        return list(outcomes.values())
+        workload = comparison.workload
+        say(f"{comparison.title}: {workload.rows:,} rows, engines {', '.join(comparison.engines)}")
+        outcomes = [Outcome(name) for name in comparison.engines]
+        for group in self._groups(comparison, outcomes):
+            self._close(set(self._up) - {self._key(comparison, outcome) for outcome in group if not comparison.cold})
+            for outcome in () if comparison.cold else group:
+                self._prepare(comparison, outcome)
+            self._measure(comparison, group, suite)
+        for outcome in outcomes:
+            if outcome.over:
+                # After a failure nobody knows what state an engine is in.
+                self._close({self._key(comparison, outcome)} & set(self._up))
+                reason = {"error": outcome.error} if outcome.error else {"cannot": outcome.cannot}
+                self._record(comparison, suite, outcome, reason)
+        return outcomes
 
-    def _record(
-        self,
-        title: str,
-        workload: Workload,
-        process: EngineProcess,
-        repeat: int,
-        outcome: Outcome,
-        figures: dict[str, Any],
+    def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
+        """Compare a sample's rows with the oracle's, and warm the engine."""
+        workload = comparison.workload
+        with _Failures(outcome):
+            engine = self._engine(comparison, outcome)
+            sample = workload.sample()
+            if engine.engine.aggregates:
+                checked = workload if self.full_check else sample
+                folder = self._with_oracle(checked, engine.engine)
+                outcome.correct, rows = engine.ask("check", checked, folder)
+                verdict = "agree with" if outcome.correct else "DIFFER from"
+                say(f"  {outcome.engine:16} emitted rows {verdict} the {rows:,} of Spark batch")
+            warm_up = workload.warm_up()
+            engine.ask("run", warm_up, warm_up.generate(self.cache))
+
+    def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
+        for repeat in range(comparison.repeats or self.repeats):
+            for outcome in outcomes:
+                slow = outcome.engine in comparison.first
+                if outcome.over or any(slow or run["seconds"] > LONG_SECONDS for run in outcome.runs):
+                    continue
+                with _Failures(outcome):
+                    engine = self._engine(comparison, outcome)
+                    batches = comparison.first.get(outcome.engine, comparison.workload.batches)
+                    workload = comparison.workload.first(batches)
+                    figures = engine.measure(workload, workload.generate(self.cache))
+                    outcome.runs.append(figures)
+                    part = {"first_batches": batches} if workload != comparison.workload else {}
+                    self._record(comparison, suite, outcome, {"repeat": repeat, **part, **figures, "conf": engine.conf})
+                    say(
+                        f"  {outcome.engine:16} {figures['rows_per_second'] / 1e6:8.3f} M rows/s, "
+                        f"{figures['seconds']:6.1f} s, {figures['peak_bytes'] / 1e9:5.2f} GB"
+                        + (f", first {batches} of {comparison.workload.batches} micro-batches" if part else "")
+                    )
+
+    def _groups(self, comparison: Comparison, outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
+        """Engines that are up at the same time: as many as their heaps leave room for."""
+        groups: list[list[Outcome]] = []
+        left = 0
+        for outcome in outcomes:
+            heaps = ENGINES[outcome.engine].heaps_gib(comparison.memory or self.memory)
+            if not groups or comparison.cold or heaps > left:
+                groups.append([])
+                left = int(memory_bytes() * SHARE_OF_MEMORY) >> 30
+            groups[-1].append(outcome)
+            left -= heaps
+        return groups
+
+    def _key(self, comparison: Comparison, outcome: Outcome) -> tuple[str, int]:
+        return outcome.engine, comparison.memory or self.memory
+
+    def _engine(self, comparison: Comparison, outcome: Outcome) -> EngineProcess:
+        key = name, memory = self._key(comparison, outcome)
+        if key not in self._up:
+            self._up[key] = EngineProcess(ENGINES[name], memory, self.cache / f"{name}.log", self.conf)
+        return self._up[key]
+
+    def _with_oracle(self, workload: Workload, engine: Engine) -> Path:
+        """The workload's folder, with `oracle` in it if the engine cannot write that itself."""
+        folder = workload.generate(self.cache)
+        if not isinstance(engine, SparkEngine) and not (folder / "oracle").exists():
+            with EngineProcess(ORACLE, self.memory, self.cache / "oracle.log", {}) as process:
+                process.ask("oracle", workload, folder)
+        return folder
+
+    def _close(self, keys: Iterable[tuple[str, int]]) -> None:
+        with ExitStack() as stack:
+            for key in keys:
+                stack.push(self._up.pop(key))
+
+    def close(self) -> None:
+        """End all engines."""
+        self._close(set(self._up))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._write(
+        self.close()
+
+    def _record(self, comparison: Comparison, suite: str, outcome: Outcome, fields: dict[str, Any]) -> None:
+        engine = ENGINES[outcome.engine]
+        self.write(
             {
-                "title": title,
-                "workload": workload.describe(),
+                "suite": suite,
+                "title": comparison.title,
+                "workload": comparison.workload.describe(),
                 "engine": outcome.engine,
-                "repeat": repeat,
+                "kind": engine.kind,
+                "versions": {**machine.versions(), **engine.versions()},
                 "correct": outcome.correct,
-                **figures,
-                "conf": process.conf,
+                **fields,
+                "machine": machine.describe(),
             }
         )
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def write(self, record: dict[str, Any]) -> None:
+        """Append a line to the results, and keep it."""
+        record = {"session": self.started, **record}
+        self.records.append(record)
         self.results.parent.mkdir(parents=True, exist_ok=True)
         with self.results.open("a") as file:
-            file.write(json.dumps({"session": self.started, **record, "machine": machine.describe()}) + "\n")
+            file.write(json.dumps(record) + "\n")
 
 
 class _Failures:
@@ -125,10 +215,14 @@ class _Failures:
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
 
-    def __enter__(self) -> Outcome:
-        return self._outcome
+    def __enter__(self) -> None:
+        return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, CannotRunError):
+            self._outcome.cannot = str(error)
+            say(f"  {self._outcome.engine:16} cannot: {error}")
+            return True
         if isinstance(error, EngineError):
             self._outcome.error = str(error)
             say(f"  {error}")
@@ -141,7 +235,7 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def read(results: Path) -> Iterable[dict[str, Any]]:
+def read(results: Path) -> list[dict[str, Any]]:
     """The records of a results file."""
     with results.open() as file:
         return [json.loads(line) for line in file]

@@ -1,116 +1,127 @@
-"""One stream over a workload's files, inside an engine's process: timed, or checked against Spark batch."""
+"""One stream over a workload's files, inside a Spark engine's process: timed, or its rows compared with the oracle."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.engines import Engine
-from eval.workloads.base import WATERMARK_MS, Workload
+from eval import oracle
+from eval.engines.base import CannotRunError
+from eval.engines.spark import SparkEngine
+from eval.workloads.base import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 START_TO_END_SECONDS = 3600
 
 
-@dataclass(frozen=True)
-class Checksum:
-    """Rows and an order-independent sum over their hashes: equal for equal multisets of rows."""
-
-    rows: int
-    hash: int
-
-    def __add__(self, other: Checksum) -> Checksum:
-        return Checksum(self.rows + other.rows, self.hash + other.hash)
-
-
-def checksum(result: DataFrame) -> Checksum:
-    """The checksum of all rows of `result`; hashes follow types as well as values."""
-    from pyspark.sql import functions as F
-
-    flat = result.select("window.start", "window.end", *[c for c in result.columns if c != "window"])
-    total = F.sum(F.xxhash64(*flat.columns).cast("decimal(38,0)"))
-    rows, value = flat.agg(F.count("*"), total).collect()[0]
-    return Checksum(rows, int(value or 0))
-
-
-def run(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -> dict[str, Any]:
+def run(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> dict[str, Any]:
     """Stream all rows into a noop sink. Returns seconds, rows/s and the milliseconds of each micro-batch.
 
     Raises:
+        CannotRunError: Spark refuses the query in this engine's mode.
         RuntimeError: the stream did not read every row.
     """
+    shuffled = _shuffled_bytes(spark)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
         writer = _result(spark, engine, workload, folder).writeStream.format("noop")
-        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        _await(query)
+        query = _start(spark, engine, writer.option("checkpointLocation", checkpoint), workload)
+        _await(query, engine, workload.rows)
         seconds = time.perf_counter() - began
         progress = query.recentProgress
     read = sum(entry["numInputRows"] for entry in progress)
     if read != workload.rows:
         raise RuntimeError(f"{engine.name} read {read} of {workload.rows} rows")
-    return {
+    moved = {"shuffle": _shuffled_bytes(spark) - shuffled}
+    figures = {
+        "rows": workload.rows,
         "seconds": seconds,
         "rows_per_second": workload.rows / seconds,
         # A micro-batch without input is Spark's way to emit what the last watermark closed.
         "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in progress if entry["numInputRows"]],
-        **(_slash_figures(query) if engine.slash else {}),
+        "moved_bytes": moved,
     }
+    return figures | (_slash_figures(query, moved) if engine.slash else {})
 
 
-def check(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -> tuple[bool, int]:
-    """Stream all rows and compare what was emitted with a batch query over them, cut at the last watermark.
+def check(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> tuple[bool, int]:
+    """Stream all rows and compare what was emitted with the oracle's rows, which are made unless they are there.
 
-    Returns whether they are the same rows, and how many rows the batch query gave.
+    Returns whether they are the same rows, and how many rows the oracle has.
     """
-    emitted = [Checksum(0, 0)]
+    oracle.write(spark, workload, folder)
+    rows = oracle.expected(folder)
+    with tempfile.TemporaryDirectory(prefix="check-", dir=folder.parent) as place:
+        emitted = Path(place) / "emitted"
 
-    def add(result: DataFrame, _: int) -> None:
-        emitted[0] += checksum(result)
+        def add(result: DataFrame, _: int) -> None:
+            oracle.flat(result).write.mode("append").parquet(str(emitted))
 
-    with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
         writer = _result(spark, engine, workload, folder).writeStream.foreachBatch(add)
-        _await(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
-    expected = oracle(spark, workload, folder)
-    return emitted[0] == expected, expected.rows
+        writer = writer.option("checkpointLocation", f"{place}/checkpoint")
+        _await(_start(spark, engine, writer, workload), engine, workload.rows)
+        return oracle.same_rows(oracle.read(emitted), rows), rows.num_rows
 
 
-def oracle(spark: SparkSession, workload: Workload, folder: Path) -> Checksum:
-    """The checksum of every window that the last watermark closed, by Spark's batch aggregation."""
-    from pyspark.sql import functions as F
-
-    rows = spark.read.parquet(str(folder / "rows"))
-    last = rows.agg(F.unix_micros(F.max(workload.event_time))).collect()[0][0]
-    # Spark keeps watermarks in whole milliseconds.
-    watermark = F.timestamp_millis(F.lit(last // 1000 - WATERMARK_MS))
-    return checksum(workload.query(spark, rows, folder).where(F.col("window.end") <= watermark))
-
-
-def _result(spark: SparkSession, engine: Engine, workload: Workload, folder: Path) -> DataFrame:
+def _result(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> DataFrame:
     source = str(folder / "rows")
     stream = spark.readStream.schema(spark.read.parquet(source).schema)
     rows = stream.option("maxFilesPerTrigger", workload.files_per_batch).parquet(source)
-    return workload.query(spark, rows, folder) if engine.aggregates else rows
+    return engine.result(workload, spark, rows, folder)
 
 
-def _await(query: StreamingQuery) -> None:
-    if not query.awaitTermination(START_TO_END_SECONDS):
-        query.stop()
-        raise RuntimeError(f"the stream was still running after {START_TO_END_SECONDS} s")
+def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:
+    if engine.slash:
+        # A query without state is nobody's but Spark's, which `require` would refuse.
+        spark.conf.set("spark.slash.mode", "require" if workload.statement.windowed else "auto")
+    if not engine.real_time:
+        return writer.trigger(availableNow=True).start()
+    try:
+        return writer.outputMode("update").trigger(realTime="5 seconds").start()
+    except Exception as error:  # Spark's refusal, or a PySpark before 4.1, which has no such trigger
+        raise CannotRunError(str(error).splitlines()[0]) from None
 
 
-def _slash_figures(query: StreamingQuery) -> dict[str, Any]:
+def _await(query: StreamingQuery, engine: SparkEngine, rows: int) -> None:
+    """Until the stream has ended, or, of a stream that has no end, until it has read every row."""
+    deadline = time.monotonic() + START_TO_END_SECONDS
+    try:
+        while not query.awaitTermination(1 if engine.real_time else START_TO_END_SECONDS):
+            if engine.real_time and sum(entry["numInputRows"] for entry in query.recentProgress) >= rows:
+                query.stop()
+                return
+            if time.monotonic() > deadline:
+                query.stop()
+                raise RuntimeError(f"the stream was still running after {START_TO_END_SECONDS} s")
+    except Exception as error:
+        if engine.real_time and "REAL_TIME" in str(error):
+            raise CannotRunError(str(error).splitlines()[0]) from None
+        raise
+
+
+def _shuffled_bytes(spark: SparkSession) -> int:
+    """What all executors have written for shuffles since the application began."""
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    return sum(int(executors.apply(i).totalShuffleWrite()) for i in range(executors.size()))
+
+
+def _slash_figures(query: StreamingQuery, moved: dict[str, int]) -> dict[str, Any]:
+    """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport."""
     import pyslash
 
     epochs = pyslash.progress(query)
+    for epoch in epochs:
+        for transport, size in [*epoch["bytes_shuffled"].items(), *epoch["bytes_read"].items()]:
+            moved[transport] = moved.get(transport, 0) + size
     return {
         "pinned_bytes": max((epoch["pinned_bytes"] for epoch in epochs), default=0),
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
+        "groups": sum(epoch["groups"] for epoch in epochs),
+        "ingest": sorted({epoch["ingest"] for epoch in epochs if epoch["ingest"]}),
         **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms")},
     }

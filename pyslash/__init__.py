@@ -49,9 +49,12 @@ def disable() -> None:
 
 def explain(df: DataFrame) -> str:
     """Print and return whether pyslash covers a streaming DataFrame: how it would run, or why not."""
+    from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
+    from pyslash.streaming.outlook import outlook
 
-    text = text_of(df)
+    conf = Conf.read(df.sparkSession.conf.get)
+    text = text_of(df, lambda plan: outlook(plan, conf))
     print(text)
     return text
 

@@ -108,6 +108,12 @@ class Accumulator:
     def add(self, rows: _ArrowArray) -> None:
         """Add a record batch or struct array: the event time, then the plan's columns. InvalidInputError."""
 
+    def add_block(self, head: Head, offset: int, buffer: Buffer) -> None:
+        """Add the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.
+
+        CorruptBlockError if one fails its checks, InvalidPlanError if they are not rows of this plan.
+        """
+
     def seal(self, arena: Arena, query: bytes, epoch: int, attempt: int) -> bytes:
         """Write the groups into the arena as a published block and return its head, the receipt. ArenaFullError."""
 
@@ -195,5 +201,5 @@ def compact(
     Returns its head, empty if no pane is left. CorruptBlockError, InvalidPlanError, ArenaFullError.
     """
 
-def crc32c(data: Buffer) -> int:
-    """CRC32C (Castagnoli) of a bytes-like object."""
+def crc32c(data: Buffer, crc: int = 0) -> int:
+    """CRC32C (Castagnoli) of a bytes-like object, after what has the CRC `crc`."""

@@ -94,6 +94,14 @@ _KEYS = (
         "transport that cannot be had is an error.",
     ),
     Key(
+        "strategy",
+        "merge",
+        _choice("merge", "repartition"),
+        "`merge`: tasks aggregate the rows that they read, and partial state is merged when windows close; "
+        "`repartition`: rows go to the owner of their key first, over the same transport, and are aggregated there, "
+        "the baseline that `merge` is measured against. Same results; a query may change it when it is started again.",
+    ),
+    Key(
         "arena.size",
         "2g",
         parse_bytes,
@@ -137,6 +145,14 @@ _KEYS = (
         parse_bytes,
         "Partial state that one merge task should read; a merge has as many tasks as its measured bytes ask for, "
         "between the number of cores and 32 times that.",
+    ),
+    Key(
+        "emit",
+        "auto",
+        _choice("auto", "columns", "arrow"),
+        "How merged rows reach Spark: `columns` merges inside the executors' JVMs and shows Spark the native columns "
+        "where they are, `arrow` merges in Python workers. `auto` takes `columns` where executors can map all agents' "
+        "arenas, i.e. on one host, for what is merged by tasks and not spilled.",
     ),
     Key(
         "durability",
@@ -188,6 +204,7 @@ class Conf:
     ingest: str
     ingest_files_min_bytes: int
     transport: str
+    strategy: str
     arena_bytes: int
     spill_directory: str
     spill_bytes: int
@@ -195,6 +212,7 @@ class Conf:
     agent_call_timeout: int
     merge_driver_bytes: int
     merge_task_bytes: int
+    emit: str
     durability: str
     replication: int
     checkpoint_timeout: int

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # A Soft-RoCE device (rdma_rxe) on this machine, where its kernel can: setup_rxe.sh up [NETDEV] | down | status
 # Safe to repeat. `up` installs what is missing, loads the module, adds the link rxe0 to NETDEV (default: the interface of
-# the default route), and proves it by an RDMA READ through pyverbs. Exit status: 0 done, 1 failed, 3 this kernel cannot.
+# the default route), and proves it by an RDMA READ through pyverbs. Exit status: 0 done, 1 failed (of `status`: there is
+# no such link), 3 this kernel cannot. RXE_LINK names another link than rxe0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-link=rxe0
+link=${RXE_LINK:-rxe0}
 
 say() { printf 'rxe: %s\n' "$*" >&2; }
 fail() { say "$@"; exit 1; }
@@ -59,13 +60,13 @@ advise_memlock() {
 verify() {
   local python=python3
   [ -x .venv/bin/python ] && python=.venv/bin/python
-  "$python" - <<'PY'
+  "$python" - "$link" <<'PY'
 import sys
 from pyslash.errors import SlashError
 from pyslash.rdma.loopback import loopback
 from pyslash.rdma.port import choose_port
 try:
-    port = choose_port(wanted="rxe0")
+    port = choose_port(wanted=sys.argv[1])
     figures = loopback(port, 1 << 20)
 except SlashError as error:
     sys.exit(f"rxe: {error}")
@@ -79,10 +80,13 @@ up() {
   [ -e "/sys/class/net/$netdev" ] || fail "there is no interface $netdev"
   install_missing
   load_module
-  if [ -e /sys/class/infiniband/$link ]; then
-    say "$link is there already"
+  if [ -e "/sys/class/infiniband/$link" ]; then
+    local present
+    present=$(<"/sys/class/infiniband/$link/parent")
+    [ "$present" = "$netdev" ] || fail "$link is on $present, not on $netdev; first: setup_rxe.sh down"
+    say "$link is on $netdev already"
   else
-    as_root rdma link add $link type rxe netdev "$netdev"
+    as_root rdma link add "$link" type rxe netdev "$netdev"
   fi
   advise_memlock
   verify
@@ -91,13 +95,13 @@ up() {
 case "${1:-}" in
   up) up "${2:-}" ;;
   down)
-    [ -e /sys/class/infiniband/$link ] || { say "there is no $link"; exit 0; }
-    as_root rdma link delete $link
+    [ -e "/sys/class/infiniband/$link" ] || { say "there is no $link"; exit 0; }
+    as_root rdma link delete "$link"
     ;;
   status)
     [ -d /sys/class/infiniband ] || cannot "this kernel has no RDMA loaded"
     rdma link show
-    [ -e /sys/class/infiniband/$link ] || exit 1
+    [ -e "/sys/class/infiniband/$link" ] || exit 1
     ;;
   *)
     echo "usage: setup_rxe.sh up [NETDEV] | down | status" >&2

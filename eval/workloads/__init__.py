@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from eval.workloads.aggregate import Aggregate
+from eval.workloads.arcon import Arcon
 from eval.workloads.base import Workload
+from eval.workloads.monitoring import CategoryLoad, JobLoad
+from eval.workloads.nexmark import HighestBid
+from eval.workloads.readonly import ReadOnly
 from eval.workloads.ysb import Ysb
 
-WORKLOADS: dict[str, type[Workload]] = {Aggregate.name: Aggregate, Ysb.name: Ysb}
+_KINDS: tuple[type[Workload], ...] = (Aggregate, Ysb, CategoryLoad, JobLoad, HighestBid, ReadOnly, Arcon)
+WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
-__all__ = ["WORKLOADS", "Aggregate", "Workload", "Ysb"]
+__all__ = ["WORKLOADS", "Aggregate", "Arcon", "CategoryLoad", "HighestBid", "JobLoad", "ReadOnly", "Workload", "Ysb"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from eval.workloads.base import WATERMARK, Workload, timestamps
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from eval.workloads.base import Workload, timestamps
+from eval.workloads.choice import draw, zipf
+from eval.workloads.query import Aggregation, Query
 
 
 @dataclass(frozen=True)
@@ -31,28 +28,22 @@ class Aggregate(Workload):
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
         """Columns ts (timestamp), key (bigint), value (bigint)."""
         size = len(event_time)
-        if self.skew:
-            key = np.searchsorted(_zipf(self.keys, self.skew), generator.random(size)).astype(np.int64)
-        else:
-            key = generator.integers(0, self.keys, size)
+        probabilities = zipf(self.keys, self.skew) if self.skew else None
+        key = generator.integers(0, self.keys, size) if probabilities is None else draw(generator, probabilities, size)
         value = generator.integers(-1_000_000, 1_000_000, size)
         return pa.table({"ts": timestamps(event_time), "key": key, "value": value})
 
-    def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
+    @property
+    def statement(self) -> Query:
         """`sum(value), count(*), max(value)` by window and key."""
-        from pyspark.sql import functions as F
-
-        window = F.window("ts", f"{self.window_s} seconds", f"{self.slide_s} seconds")
-        return (
-            rows.withWatermark("ts", WATERMARK)
-            .groupBy(window, "key")
-            .agg(F.sum("value").alias("sum"), F.count("*").alias("count"), F.max("value").alias("max"))
+        return Query(
+            time="ts",
+            keys=("key",),
+            aggregations=(
+                Aggregation("sum", "sum", "value"),
+                Aggregation("count", "count", "*"),
+                Aggregation("max", "max", "value"),
+            ),
+            window_s=self.window_s,
+            slide_s=self.slide_s,
         )
-
-
-@cache
-def _zipf(keys: int, skew: float) -> np.ndarray:
-    """Cumulative probabilities of the ranks 1..keys."""
-    weights = np.arange(1, keys + 1, dtype=np.float64) ** -skew
-    cumulative = np.cumsum(weights)
-    return cumulative / cumulative[-1]

@@ -7,13 +7,15 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from eval.workloads.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +24,10 @@ EPOCH_US = 1_700_000_000_000_000  # event time of the first row, a multiple of e
 DISORDER_US = 1_000_000  # a row is at most this much ahead of its place in event-time order
 WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
 WATERMARK_MS = 2_000
+SAMPLE_ROWS = 1_000_000
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
-ROW_GROUP = 131_072  # small enough for Spark to cut one file into a task for each core
+WARM_BATCHES = 24
+LAYOUT = 2  # of the files; another number makes them anew
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,18 @@ class Workload(ABC):
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
         """Rows for these event times (int64, microseconds)."""
 
+    def rows_from(self, begin: int, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
+        """`table`, for workloads whose rows depend on the number of the first one."""
+        return self.table(generator, event_time)
+
+    @property
     @abstractmethod
+    def statement(self) -> Query:
+        """What is asked of the rows."""
+
     def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
-        """The windowed aggregation over `rows`, a stream or a batch of them."""
+        """`statement` over `rows`, a stream or a batch of them."""
+        return self.statement.on_spark(spark, rows, folder, WATERMARK)
 
     def write_extras(self, folder: Path) -> None:  # noqa: B027 - most need nothing
         """Write what the query needs beside the rows."""
@@ -58,10 +71,23 @@ class Workload(ABC):
         return max(1, min(4, self.rows // self.batches // 10_000))
 
     def sample(self) -> Workload:
-        """The same workload, a fifth as long, in fewer micro-batches; still long enough for windows to close in it."""
+        """The same workload, shorter, in fewer micro-batches; still long enough for windows to close in it."""
         batches = max(4, self.batches // 5)
-        span_s = max(self.span_s / 5, SAMPLE_SECONDS)
-        return type(self)(**asdict(self) | {"rows": max(self.rows // 5, batches), "batches": batches, "span_s": span_s})
+        rows = max(min(self.rows // 5, SAMPLE_ROWS), batches)
+        span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * self.statement.window_s)
+        return replace(self, rows=rows, batches=batches, span_s=span_s)
+
+    def warm_up(self) -> Workload:
+        """The sample in many micro-batches: it is their number that has a JVM compile what plans them."""
+        sample = self.sample()
+        return replace(sample, batches=max(sample.batches, WARM_BATCHES))
+
+    def first(self, batches: int) -> Workload:
+        """The first micro-batches alone: for an engine whose rate is steady and low. The same rows, if they divide."""
+        if batches >= self.batches:
+            return self
+        share = batches / self.batches
+        return replace(self, rows=round(self.rows * share), batches=batches, span_s=self.span_s * share)
 
     def describe(self) -> dict[str, Any]:
         """Name and parameters, for reports."""
@@ -69,7 +95,7 @@ class Workload(ABC):
 
     def generate(self, cache: Path) -> Path:
         """The folder with the rows below `cache`, made now unless it is there: `rows/*.parquet` and the extras."""
-        parameters = json.dumps(self.describe(), sort_keys=True)
+        parameters = json.dumps(self.describe() | {"layout": LAYOUT}, sort_keys=True)
         folder = cache / f"{self.name}-{hashlib.sha256(parameters.encode()).hexdigest()[:12]}"
         if folder.exists():
             return folder
@@ -92,7 +118,7 @@ class Workload(ABC):
         disorder = min(DISORDER_US, self.span_s * 1e6 / self.batches / 4)
         event_time = EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
         path = folder / f"rows-{number:06d}.parquet"
-        pq.write_table(self.table(generator, event_time), path, row_group_size=ROW_GROUP)
+        pq.write_table(self.rows_from(begin, generator, event_time), path)
         modified = 1_400_000_000 + number  # Spark streams files in the order of these times
         os.utime(path, (modified, modified))
 

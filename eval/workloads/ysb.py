@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eval.workloads.base import WATERMARK, Workload, timestamps
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from eval.workloads.base import Workload, timestamps
+from eval.workloads.query import Aggregation, Join, Query
 
 EVENT_BYTES = 16 + 16 + 16 + 9 + 9 + 8 + 4
 AD_TYPES = ("banner", "modal", "sponsored", "mail", "mobile")
 EVENT_TYPES = ("view", "click", "purchase")
 ADS_PER_CAMPAIGN = 10
-WINDOW = "10 seconds"
 
 
 @dataclass(frozen=True)
@@ -57,22 +54,15 @@ class Ysb(Workload):
         owner = np.repeat(np.frombuffer(campaigns, dtype="V16"), ADS_PER_CAMPAIGN)
         pq.write_table(pa.table({"ad_id": _ids(self._ads()), "campaign_id": _ids(owner)}), folder / "ads.parquet")
 
-    def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
-        """Views by window and campaign.
-
-        The filter stands before the watermark, where Spark's optimizer would move it anyway, so that the watermark is
-        the same whoever runs the query.
-        """
-        from pyspark.sql import functions as F
-
-        ads = spark.read.parquet(str(folder / "ads.parquet"))
-        return (
-            rows.where("event_type = 'view'")
-            .select("ad_id", "event_time")
-            .withWatermark("event_time", WATERMARK)
-            .join(F.broadcast(ads), "ad_id")
-            .groupBy(F.window("event_time", WINDOW), "campaign_id")
-            .agg(F.count("*").alias("views"))
+    @property
+    def statement(self) -> Query:
+        """Views by campaign, 10 s tumbling."""
+        return Query(
+            time="event_time",
+            where="event_type = 'view'",
+            join=Join("ads", "ad_id"),
+            keys=("campaign_id",),
+            aggregations=(Aggregation("views", "count", "*"),),
         )
 
     def _ads(self) -> np.ndarray:

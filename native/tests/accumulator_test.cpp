@@ -3,62 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <random>
 
 #include "expect_error.h"
 #include "model.h"
+#include "query.h"
 #include "sealed.h"
 #include "table.h"
 
 namespace pyslash {
 namespace {
-
-const std::vector<std::string> all_types{"boolean", "int8",          "int16",         "int32",         "int64",
-                                         "float32", "float64",       "date",          "timestamp",     "timestamp_ntz",
-                                         "string",  "decimal(5,2)",  "decimal(18,0)", "decimal(19,3)", "decimal(38,36)",
-                                         "binary",  "decimal(38,0)", "decimal(10,10)"};
-
-bool is_numeric(const std::string& type) {
-  return type.starts_with("int") || type.starts_with("float") || type.starts_with("decimal");
-}
-
-struct Query {
-  std::vector<std::string> types;
-  std::vector<bool> nullable;
-  std::vector<int> keys;
-  std::vector<AggregateLine> lines;
-  std::string window = "20 10 3";
-
-  std::shared_ptr<const Plan> plan() const {
-    std::string text = "pyslash-plan 1\nwindow " + window + "\n";
-    for (size_t i = 0; i < types.size(); ++i) text += "column " + types[i] + " " + (nullable[i] ? "1" : "0") + "\n";
-    for (const int key : keys) text += "key " + std::to_string(key) + "\n";
-    for (const AggregateLine& line : lines) {
-      text += "aggregate " + line.function + " " + (line.column < 0 ? "-" : std::to_string(line.column)) + " " +
-              (line.ansi ? "1" : "0") + "\n";
-    }
-    return std::make_shared<const Plan>(Plan::parse(text));
-  }
-};
-
-Query random_query(RandomCells& random) {
-  Query query;
-  const size_t columns = 1 + random.below(4);
-  for (size_t i = 0; i < columns; ++i) {
-    query.types.push_back(all_types[random.below(all_types.size())]);
-    query.nullable.push_back(random.one_in(2));
-  }
-  for (size_t i = random.below(4); i > 0; --i) query.keys.push_back(static_cast<int>(1 + random.below(columns)));
-  if (random.one_in(2)) query.lines.push_back({"count", -1, false});
-  for (size_t i = 0; i < columns; ++i) {
-    std::vector<std::string> functions{"count", "min", "max"};
-    if (is_numeric(query.types[i])) functions.insert(functions.end(), {"sum", "avg"});
-    for (const std::string& function : functions) {
-      if (!random.one_in(3)) query.lines.push_back({function, static_cast<int>(i + 1), false});
-    }
-  }
-  if (query.lines.empty()) query.lines.push_back({"count", -1, false});
-  return query;
-}
 
 void expect_like_model(const Query& query, const Table& table, int64_t watermark) {
   const auto plan = query.plan();
@@ -253,6 +208,42 @@ TEST(Accumulator, ColumnsMustBeThePlans) {
   columns[0].type = Type::parse("timestamp_ntz");
   accumulator.add_columns(columns, 1);
   EXPECT_EQ(accumulator.groups(), 1);
+}
+
+// Panes hand their tables on as event time advances, and get rows long after all the same.
+TEST(Accumulator, RowsOfPanesThatSeemedPast) {
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\nkey 1\naggregate count - 0\n"));
+  constexpr size_t rows = 4096;  // of a batch
+  std::mt19937_64 random(7);
+  std::map<std::pair<int64_t, std::string>, int64_t> expected;
+  Accumulator accumulator(plan, -1000);
+  for (int64_t batch = 0; batch < 400; ++batch) {
+    std::vector<int64_t> times(rows), keys(rows);
+    std::vector<uint8_t> valid(rows / 8, 0xff);
+    for (size_t row = 0; row < rows; ++row) {
+      const bool straggler = batch % 90 == 89 && random() % 16 == 0;
+      const int64_t pane = straggler ? static_cast<int64_t>(random() % 400) : batch / 10;
+      times[row] = 10 * pane;
+      keys[row] = static_cast<int64_t>(random() % (pane % 3 == 0 ? 900 : 20));
+      const bool null = random() % 50 == 0;
+      if (null) valid[row / 8] &= static_cast<uint8_t>(~(1U << (row % 8)));
+      ++expected[{times[row], null ? "null" : std::to_string(keys[row])}];
+    }
+    std::vector<ColumnView> columns(2);
+    columns[0].type = plan->columns()[0].type;
+    columns[0].values = reinterpret_cast<const uint8_t*>(times.data());
+    columns[1].type = plan->columns()[1].type;
+    columns[1].values = reinterpret_cast<const uint8_t*>(keys.data());
+    columns[1].validity = valid.data();
+    accumulator.add_columns(columns, rows);
+  }
+  Groups counted;
+  for (const auto& [group, count] : expected) {
+    counted[{group.first, {group.second}}] = {std::to_string(count)};
+  }
+  EXPECT_EQ(accumulator.groups(), static_cast<int64_t>(counted.size()));
+  EXPECT_EQ(read_groups(*plan, sealed(accumulator).block), counted);
 }
 
 }  // namespace

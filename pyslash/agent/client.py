@@ -16,6 +16,7 @@ import pyarrow.flight as flight
 from pyslash import errors
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.form import body
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.request import (
     Checkpoint,
@@ -32,7 +33,6 @@ from pyslash.agent.request import (
     Resume,
     Room,
     Write,
-    body,
 )
 from pyslash.agent.token import headers
 
@@ -162,9 +162,9 @@ class AgentClient:
         """Frees all of the query, for good; how many blocks."""
         return int(self.act("drop", Empty())["freed"])
 
-    def describe(self) -> Described:
+    def describe(self, timeout_seconds: float | None = None) -> Described:
         """What the agent holds of the query."""
-        answer = self.act("describe", Empty())
+        answer = self.act("describe", Empty(), timeout_seconds)
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
         return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
 
@@ -177,7 +177,7 @@ class AgentClient:
         return str(self.act("logs", Logs(last_bytes))["text"])
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
-        """Ranges (offset in the block, length) of a committed block, each in 64-byte aligned memory of its own."""
+        """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
         ticket = Read(offset, [list(one) for one in ranges], self.descriptor.incarnation)
         with self._named(f"read of {sum(length for _, length in ranges)} bytes"):
             pieces = (

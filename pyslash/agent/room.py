@@ -114,6 +114,7 @@ class RoomMaker:
             place = state.holding.disk.new_place()
             head = rehomed(block.head, choice.query, state.incarnation, place)
             body = state.holding.view(block, len(head), block.length - len(head))
+            state.holding.disk.directory = request.directory
             data = spill.write(request.directory, [head, body])
             with state.lock:
                 # A commit or a later run may have come while the disk was busy: readers have the old place then.

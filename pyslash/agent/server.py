@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from pyslash.agent import token
+from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction import Compactor
+from pyslash.agent.form import parse
 from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import (
@@ -43,7 +45,6 @@ from pyslash.agent.request import (
     Room,
     Seal,
     Write,
-    parse,
 )
 from pyslash.agent.room import RoomMaker
 from pyslash.agent.state import AgentState
@@ -91,12 +92,13 @@ class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
         self._state = state
         self._replicator = Replicator(state, secret)
         room = RoomMaker(state)
+        files = Checkpointer(state)
         self._compactor = compactor
         self._log_file = log
         self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
             "commit": self._commit,
-            "checkpoint": lambda query, body: state.checkpoint(query, parse(Checkpoint, body)),
-            "restore": lambda query, body: state.restore(query, parse(Restore, body)),
+            "checkpoint": lambda query, body: files.checkpoint(query, parse(Checkpoint, body)),
+            "restore": lambda query, body: files.restore(query, parse(Restore, body)),
             "replicate": lambda query, body: self._replicator.replicate(query, parse(Replicate, body)),
             "reserve": lambda query, body: state.reserve(query, parse(Reserve, body)),
             "seal": lambda query, body: state.seal(query, parse(Seal, body)),

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.compaction import Outcome
 from pyslash.agent.spill import Disk
 
 BEFORE_ALL_PANES = -(1 << 63)
@@ -63,8 +62,8 @@ class Holding:
         return len(self._pins)
 
     def commit(self, query: bytes, offsets: list[int]) -> None:
-        """Published blocks that belong to no epoch are the query's for good."""
-        self._arena.commit(query, BEFORE_ALL_PANES, offsets)
+        """Published blocks that belong to no epoch are the query's for good; those on disk are already."""
+        self._arena.commit(query, BEFORE_ALL_PANES, [offset for offset in offsets if offset not in self.disk])
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
         """Bytes of a block, wherever it lies."""
@@ -105,6 +104,18 @@ class Holding:
         else:
             self._arena.free(offset)
         self._counters["freed"] += 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished compaction: these blocks are replaced by that one (None: all their panes were dead)."""
+
+    inputs: tuple[int, ...]
+    block: LiveBlock | None
+
+    def offsets(self) -> list[int]:
+        """Where the new block lies; empty if there is none."""
+        return [] if self.block is None else [self.block.offset]
 
 
 @dataclass

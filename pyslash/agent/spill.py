@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from pyslash import _native
 from pyslash.errors import SpillError
 
 FIRST_PLACE = 1 << 62
@@ -28,6 +31,7 @@ class Disk:
         self._places = count(FIRST_PLACE)
         self._files: dict[int, pa.Buffer] = {}
         self.bytes = 0
+        self.directory = ""  # where the last one was spilled to; empty: the default one
 
     def __contains__(self, place: int) -> bool:
         return place in self._files
@@ -75,6 +79,26 @@ def write(directory: str, pieces: list[Any]) -> pa.Buffer:
             Path(path).unlink()
     except (OSError, pa.ArrowException) as error:
         raise SpillError(f"{size} bytes cannot be spilled to {folder}: {error}; see spark.slash.spill.dir") from None
+
+
+@contextmanager
+def scratch_arena(directory: str, size: int) -> Iterator[tuple[Any, int]]:
+    """An arena of `size` bytes, and the file without a name that is its memory; gone at the end of the block.
+
+    Raises:
+        SpillError: no room for all of it. Later there is no error, for to write into a mapped file that finds no room
+            would kill the process.
+    """
+    folder = directory or default_directory()
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(tempfile.TemporaryFile(prefix="pyslash-fold-", dir=folder))
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise SpillError(f"{size} bytes cannot be had in {folder}: {error}; see spark.slash.spill.dir") from None
+        arena = _native.Arena.create(file.fileno(), size, os.urandom(16))
+        stack.callback(arena.close)
+        yield arena, file.fileno()
 
 
 def default_directory() -> str:

@@ -11,12 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.adopt import adopt
-from pyslash.agent.compaction import Outcome, choose_inputs
+from pyslash.agent.published import reported
 from pyslash.agent.query_state import QueryState
 from pyslash.agent.request import (
     Checkpoint,
@@ -27,32 +25,17 @@ from pyslash.agent.request import (
     Release,
     Replicate,
     Reserve,
-    Restore,
     Resume,
     Seal,
     Write,
 )
 from pyslash.agent.reserved import check_reserved, write_all
-from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock, Share
+from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.block_head import head_crc
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
-from pyslash.errors import FencedError, InvalidRequestError, StaleIncarnationError
+from pyslash.agent.uncommitted import rows_on_their_way
+from pyslash.errors import InvalidRequestError, StaleIncarnationError
 
 _LAST_EPOCH = BEYOND_EPOCHS - 1
-_PUBLISHED = 2  # a block's state in the arena
-
-
-@dataclass(frozen=True)
-class CompactionJob:
-    """Blocks to fold into one. They stay pinned until `AgentState.end_compaction`."""
-
-    query: bytes
-    plan: Any
-    share: Share
-    offsets: list[int]
-    first_live_pane: int
 
 
 class AgentState:
@@ -61,7 +44,7 @@ class AgentState:
     def __init__(self, arena: Any, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None) -> None:
         """Over an empty arena, whose memory is the file `fd`; `conceal` ends a peer's right to write by RDMA."""
         self.arena = arena
-        self._fd = fd
+        self.fd = fd
         self.incarnation = incarnation
         self.lock = threading.Lock()
         self.spilling = threading.Lock()  # taken before the other one: one call at a time makes room
@@ -90,7 +73,7 @@ class AgentState:
         """
         offsets = frozenset(request.offsets)
         with self.lock:
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             if request.epoch < state.epoch or (request.epoch == state.epoch and offsets != state.offsets):
                 raise InvalidRequestError(
                     f"commit of epoch {request.epoch}: epoch {state.epoch} has been committed with "
@@ -104,22 +87,7 @@ class AgentState:
                     self._standby.commit(query, state, source, request.epoch)
                 self.queries[query] = state
                 self.counters["commits"] += 1
-            return self._reply(state, state.freed)
-
-    def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
-        """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
-
-        Raises:
-            InvalidRequestError: an offset is no published block of this query and epoch.
-            CheckpointError: the file cannot be written.
-        """
-        with self.lent(query, request, request.snapshot) as blocks:
-            data = encode(request.plan, [self.holding.view(block, 0, block.length) for block in blocks])
-            crc = BlockDirectory(request.directory).write(request.name, data)
-        with self.lock:
-            self.counters["checkpoints"] += 1
-        panes = [pane for block in blocks for pane, _, _ in block.panes]
-        return {"bytes": data.size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
+            return self.reply(state, state.freed)
 
     @contextmanager
     def lent(self, query: bytes, request: Checkpoint | Replicate, whole: bool) -> Iterator[list[LiveBlock]]:
@@ -129,10 +97,10 @@ class AgentState:
             InvalidRequestError: an offset is no published block of this query and epoch.
         """
         with self.lock:
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             self.queries[query] = state
             state.stored = max(state.stored, request.epoch)
-            blocks = self._reported(query, state, request)
+            blocks = reported(self.arena, query, state, request)
             pinned = list(state.own.live) if whole else []
             blocks += [state.own.live[offset] for offset in pinned]
             self.holding.pin(pinned)
@@ -153,7 +121,7 @@ class AgentState:
             ArenaFullError: no room.
         """
         with self.lock:
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             self.queries[query] = state
             state.stored = max(state.stored, request.epoch)
             return {"offsets": self._standby.reserve(query, state, request)}
@@ -166,7 +134,7 @@ class AgentState:
             InvalidRequestError: they were not reserved, or have been abandoned.
         """
         with self.lock:
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             incoming = self._standby.written(query, state, request.source, request.epoch)
         blocks = [
             check_written(query, self.incarnation, state.plan, offset, self.arena.view(offset, length))
@@ -184,10 +152,10 @@ class AgentState:
             InvalidRequestError: there is no replica of that epoch.
         """
         with self.lock:
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             self._standby.promote(query, state, request)
             self.counters["promotions"] += 1
-            return self._reply(state, 0)
+            return self.reply(state, 0)
 
     def resume(self, query: bytes, request: Resume) -> dict[str, Any]:
         """What is held goes on under a later run, as of this epoch or the one before it; answers with all live heads.
@@ -205,36 +173,10 @@ class AgentState:
                     raise InvalidRequestError(f"resume as of epoch {request.epoch}: panes that it needs were released")
                 state.run, state.stored = request.run, state.epoch
                 self._standby.abandon_all(query, state, but_of=request.epoch)
-            state = self._state_for(query, request.plan, request.run)
+            state = self.state_for(query, request.plan, request.run)
             self.queries[query] = state
             self.counters["resumes"] += 1
-            return self._reply(state, 0)
-
-    def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
-        """Takes over the blocks of files, each file once; answers with all live heads.
-
-        Raises:
-            CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
-            ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
-        """
-        directory = BlockDirectory(request.directory)
-        with self.lock:
-            state = self._state_for(query, request.plan, request.run)
-            self.queries[query] = state
-            done = set(state.restored)
-        for name, size, crc in request.files:
-            if name in done:
-                continue
-            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
-            with self.lock:
-                if self.queries.get(query) is not state:
-                    raise FencedError(f"run {request.run} of the query was replaced while it restored {name}")
-                if name not in state.restored:
-                    self._take_over(query, state, [block for block in stored if block.segments])
-                    state.restored.add(name)
-        with self.lock:
-            self.counters["restores"] += 1
-            return self._reply(state, 0)
+            return self.reply(state, 0)
 
     def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
         """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
@@ -318,18 +260,18 @@ class AgentState:
             return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
     def pin(self, query: bytes, request: Read) -> list[Any]:
-        """Views of the ranges of a committed block of the query; `unpin` its offset when they have been used.
+        """Views of ranges of a committed block, or of one of rows; `unpin` its offset when they have been used.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
-            InvalidRequestError: no committed block of the query lies there, or a range leaves it.
+            InvalidRequestError: no such block of the query lies there, or a range leaves it.
         """
         self.check_incarnation(request.incarnation)
         with self.lock:
             state = self.queries.get(query)
             block = None if state is None else state.own.live.get(request.offset)
-            if block is None:
-                raise InvalidRequestError(f"no committed block of this query lies at {request.offset}")
+            if (block := block or rows_on_their_way(self.arena, query, request.offset)) is None:
+                raise InvalidRequestError(f"no block to read lies at {request.offset}")
             for offset, length in request.ranges:
                 if offset + length > block.length:
                     raise InvalidRequestError(
@@ -357,46 +299,11 @@ class AgentState:
         for piece in pieces:
             if at + piece.size > end:
                 raise InvalidRequestError(f"a write of {request.length} bytes got more than that")
-            at += write_all(self._fd, piece, at)
+            at += write_all(self.fd, piece, at)
         if at != end:
             raise InvalidRequestError(f"a write of {request.length} bytes got {at - request.offset}")
         with self.lock:
             self.counters["bytes written by peers"] += request.length
-
-    def begin_compaction(self) -> CompactionJob | None:
-        """Blocks of some share that are worth folding, pinned; None if there are none."""
-        with self.lock:
-            for query, state in self.queries.items():
-                for share in state.shares():
-                    if share.compacting or share.compacted is not None:
-                        continue
-                    offsets = choose_inputs(
-                        [block for block in share.live.values() if block.offset not in self.holding.disk],
-                        state.first_live_pane,
-                    )
-                    if offsets:
-                        share.compacting = True
-                        self.holding.pin(offsets)
-                        return CompactionJob(query, state.plan, share, offsets, state.first_live_pane)
-        return None
-
-    def compact(self, job: CompactionJob) -> bytes:
-        """The long part, without the lock: the head of the new published block, empty if no pane was left."""
-        head: bytes = _native.compact(job.plan, self.arena, job.offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
-        return head
-
-    def end_compaction(self, job: CompactionJob, head: bytes | None) -> None:
-        """Keeps the result for the next commit; `head` is None if the compaction failed."""
-        with self.lock:
-            self.holding.unpin(job.offsets)
-            outcome = None if head is None else Outcome(tuple(job.offsets), LiveBlock.of(head) if head else None)
-            state = self.queries.get(job.query)
-            if state is not None and any(share is job.share for share in state.shares()):
-                job.share.compacting = False
-                job.share.compacted = outcome
-                self.counters["compactions" if outcome else "failed compactions"] += 1
-            elif outcome is not None:
-                self.holding.doom(outcome.offsets())
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""
@@ -407,21 +314,13 @@ class AgentState:
             self.counters["swept"] += freed
             return int(freed)
 
-    def _take_over(self, query: bytes, state: QueryState, stored: list[StoredBlock]) -> None:
-        heads: list[bytes] = []
-        try:
-            for block in stored:
-                # Beyond all epochs, as a compaction's result is: no commit may drop it.
-                heads.append(adopt(self.arena, self._fd, query, BEYOND_EPOCHS, block))
-            taken = [LiveBlock.of(head) for head in heads]
-            self.holding.commit(query, [block.offset for block in taken])
-        except BaseException:
-            for head in heads:
-                self.arena.free(_native.Head(head).arena_offset)
-            raise
-        state.own.add(taken)
+    def state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
+        """What is held of a query, as this run of it may see it; with the lock held. A new one is not kept yet.
 
-    def _state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
+        Raises:
+            FencedError: a later run holds it.
+            InvalidRequestError: the query was dropped, or has another plan.
+        """
         if query in self._dropped:
             raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
         state = self.queries.get(query)
@@ -439,7 +338,7 @@ class AgentState:
 
     def _commit(self, query: bytes, state: QueryState, request: Commit) -> None:
         epoch, offsets = request.epoch, frozenset(request.offsets)
-        blocks = self._reported(query, state, request)
+        blocks = reported(self.arena, query, state, request)
         # Before the new blocks join: a released input's offset may be one of theirs by now.
         state.own.swap(self.holding, query, state.first_live_pane)
         state.freed = self.arena.commit(query, epoch, sorted(offsets))
@@ -447,43 +346,8 @@ class AgentState:
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 
-    def _reported(self, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate) -> list[LiveBlock]:
-        """The blocks that a request names, each the one that its task has reported."""
-        lengths = self._published_lengths(query)
-        heads = dict(zip(request.offsets, request.heads, strict=False))
-        return [
-            self._published(query, state, request.epoch, offset, lengths, heads.get(offset))
-            for offset in request.offsets
-        ]
-
-    def _published_lengths(self, query: bytes) -> dict[int, int]:
-        # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
-        return {
-            offset: length
-            for offset, length, state, _, owner, _ in self.arena.blocks()
-            if owner == query and state == _PUBLISHED
-        }
-
-    def _published(
-        self, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
-    ) -> LiveBlock:
-        if offset not in lengths or offset in state.own.live:
-            raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
-        head = _native.Head(self.arena.view(offset, lengths[offset]))
-        if head.query != query or head.epoch != epoch or head.incarnation != self.incarnation:
-            raise InvalidRequestError(
-                f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
-            )
-        if crc is not None and head_crc(self.arena.view(offset, head.head_length)) != crc:
-            raise InvalidRequestError(
-                f"commit of epoch {epoch}: the block at {offset} is not the one that its task has reported, but a "
-                f"later one, of attempt {head.attempt}"
-            )
-        if head.fingerprint != state.plan.fingerprint:
-            raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
-        return LiveBlock.of(self.arena.view(offset, head.head_length))
-
-    def _reply(self, state: QueryState, freed: int) -> dict[str, Any]:
+    def reply(self, state: QueryState, freed: int) -> dict[str, Any]:
+        """All live heads, and the room that is left; with the lock held."""
         return {"blocks": self._heads(state), "freed": freed, **self._room()}
 
     def _heads(self, state: QueryState) -> list[str]:

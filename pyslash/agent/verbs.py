@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
 from pyslash.agent.reserved import check_reserved
 from pyslash.errors import InvalidRequestError, TransportUnavailableError
+from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.port import Port
 from pyslash.rdma.queue_pair import QueuePair
@@ -42,7 +43,7 @@ class _Domain:
     """What one query has on the device."""
 
     domain: Any
-    completions: Any
+    completions: Completions
     arena: Any
     pairs: dict[int, _Pair] = field(default_factory=dict)
     exposed: dict[int, Any] = field(default_factory=dict)

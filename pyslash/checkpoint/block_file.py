@@ -7,7 +7,7 @@
     segment    large_binary           keys and partial states, as in memory
 
 The schema's metadata holds the format's version, the plan and each block's head (base64). The segments are the bytes
-of the arena, unchanged: they carry CRCs of their own, and writing them costs one copy.
+of the arena, unchanged: they carry CRCs of their own, and writing them costs no copy but the file system's.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ def segments_of(raw: bytes) -> list[Segment]:
     return found
 
 
-def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:
-    """The file of these whole blocks (buffers) of one plan.
+def write(plan: str, blocks: Sequence[Any], sink: Any) -> None:
+    """Write the file of these whole blocks (buffers) of one plan to `sink`, a file or a stream of pyarrow.
+
+    The segments go as they lie in memory: `sink.write` gets each block's in one piece.
 
     Raises:
         CorruptBlockError: the head of a block fails its checks.
@@ -74,7 +76,6 @@ def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:
     heads = [bytes(memoryview(block)[: Head(block).head_length]) for block in blocks]
     text = json.dumps([base64.b64encode(head).decode() for head in heads])
     schema = pa.schema(_COLUMNS, {"pyslash.format": FORMAT, "pyslash.plan": plan, "pyslash.heads": text})
-    sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         for index, (block, head) in enumerate(zip(blocks, heads, strict=True)):
             listed = segments_of(head)
@@ -86,6 +87,16 @@ def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:
                 _segments(pa.py_buffer(block), listed),
             ]
             writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:
+    """The file of these whole blocks (buffers) of one plan, in memory.
+
+    Raises:
+        CorruptBlockError: the head of a block fails its checks.
+    """
+    sink = pa.BufferOutputStream()
+    write(plan, blocks, sink)
     return sink.getvalue()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -25,6 +27,33 @@ class BlockFile:
     snapshot: bool
 
 
+class WrittenFile:
+    """A file while it is written, as a Python file: `size` in bytes and `crc` (CRC32C) of what it has got."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.size = 0
+        self.crc = 0
+
+    def write(self, data: Any) -> int:
+        """Pass it on."""
+        self._stream.write(data)
+        size = memoryview(data).nbytes
+        self.size, self.crc = self.size + size, crc32c(data, self.crc)
+        return size
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self.size
+
+    def flush(self) -> None:
+        """Whoever has opened the stream closes it."""
+
+    close = flush
+
+
 class BlockDirectory:
     """`<checkpointLocation>/slash/blocks`."""
 
@@ -43,26 +72,31 @@ class BlockDirectory:
                 "a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
             ) from None
 
-    def write(self, name: str, data: pa.Buffer) -> int:
-        """Write a file whole and durably; its CRC32C. A name is written once.
+    def write(self, name: str, fill: Callable[[WrittenFile], None]) -> tuple[int, int]:
+        """Write a file durably, by `fill`; its bytes, and their CRC32C. A name is written once.
 
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
         """
         path = f"{self._root}/{name}"
+        size = 0
         try:
             self._files.create_dir(self._root, recursive=True)
             with self._files.open_output_stream(path) as stream:
-                stream.write(data)
+                written = WrittenFile(stream)
+                try:
+                    fill(written)
+                finally:
+                    size = written.size
             if isinstance(self._files, fs.LocalFileSystem):
                 _sync(path)
                 _sync(self._root)
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(
-                f"{self.location}/{name}, {data.size} bytes, cannot be written: {error}. The batch fails before its "
+                f"{self.location}/{name} cannot be written: {error}, after {size} bytes. The batch fails before its "
                 "commit; once the cause is gone the query can be started again"
             ) from None
-        return crc32c(data)
+        return size, written.crc
 
     def read(self, file: BlockFile) -> pa.Buffer:
         """The bytes of a file, checked against what its manifest says.

@@ -90,6 +90,11 @@ class AggregationPlan:
         """The streaming Dataset of the input rows."""
         return self._catalyst.dataset(self._catalyst.spark._jsparkSession, self.input)
 
+    @property
+    def analysed_input(self) -> JavaObject:
+        """The logical plan of `input_dataset`."""
+        return self.input_dataset().queryExecution().analyzed()
+
     def finish(self, session: JavaObject, merged: JavaObject) -> JavaObject:
         """The job's result over merged rows.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
@@ -10,10 +11,11 @@ from pyslash.plan.aggregation import AggregationPlan, plan_aggregation
 from pyslash.plan.reasons import Uncovered
 
 
-def explain(df: DataFrame) -> str:
-    """How pyslash would run the query, or why it would not."""
+def explain(df: DataFrame, outlook: Callable[[AggregationPlan], list[str]]) -> str:
+    """How pyslash would run the query, or why it would not; `outlook` adds lines to a plan that is covered."""
     try:
-        return _covered(plan_aggregation(df))
+        plan = plan_aggregation(df)
+        return "\n".join([_covered(plan), *(f"  {line}" for line in outlook(plan))])
     except Uncovered as reason:
         return f"pyslash: not covered, runs on plain Spark: {reason}"
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyslash.errors import TransportUnavailableError
+from pyslash.rdma.completions import Completions, completion_queue
 from pyslash.rdma.library import Library, library
 from pyslash.rdma.port import Port
 
@@ -41,10 +42,10 @@ class Device:
         with explained("a protection domain cannot be had"):
             return self.verbs.pd.PD(self.context)
 
-    def completion_queue(self, entries: int = MOST_IN_FLIGHT) -> Any:
+    def completion_queue(self, entries: int = MOST_IN_FLIGHT) -> Completions:
         """A new one, for that many completions."""
         with explained("a completion queue cannot be had"):
-            return self.verbs.cq.CQ(self.context, entries)
+            return completion_queue(self.verbs, self.context, entries)
 
     def register(self, domain: Any, address: int, length: int, *access: str) -> Any:
         """Memory for the device: `access` are names such as IBV_ACCESS_REMOTE_READ.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-import weakref
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +34,19 @@ class Slab:
 class Lease:
     """The use of a slab. It ends with `release`, or with the last buffer that was cut out of it."""
 
+    __slots__ = ("_held", "_pool", "slab")
+
     def __init__(self, slab: Slab, pool: LandingPool) -> None:
         """The whole slab."""
-        self.slab = slab
-        self.release = weakref.finalize(self, pool._take_back, slab)
-        self.release.atexit = False
+        self.slab, self._pool, self._held = slab, pool, True
+
+    def release(self) -> None:
+        """Gives the slab back, once."""
+        if self._held:
+            self._held = False
+            self._pool._take_back(self.slab)
+
+    __del__ = release
 
     def buffer(self, offset: int, length: int) -> pa.Buffer:
         """Bytes of the slab; they stay valid for as long as the buffer, a slice or a view of it lives."""

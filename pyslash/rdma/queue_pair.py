@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.endpoint import Endpoint
 
@@ -19,7 +20,7 @@ _PSN_BITS = 24
 class QueuePair:
     """Made, told about its peer by `connect`, used, closed. After an error it is of no use any more."""
 
-    def __init__(self, device: Device, domain: Any, completions: Any) -> None:
+    def __init__(self, device: Device, domain: Any, completions: Completions) -> None:
         """Not connected yet. The starting packet number is random: a stranger would have to guess it."""
         self._device = device
         qp = device.verbs.qp
@@ -28,7 +29,7 @@ class QueuePair:
         kind = device.verbs.constant("IBV_QPT_RC")
         with explained("a queue pair cannot be had"):
             self.verbs_qp: Any = qp.QP(
-                domain, qp.QPInitAttr(qp_type=kind, scq=completions, rcq=completions, cap=capacity)
+                domain, qp.QPInitAttr(qp_type=kind, scq=completions.queue, rcq=completions.queue, cap=capacity)
             )
         port = device.port
         self.endpoint = Endpoint(

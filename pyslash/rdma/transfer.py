@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, RemoteAccessError, SlashError, VerbsError
+from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device
 from pyslash.rdma.queue_pair import QueuePair
+from pyslash.rdma.work_request import work_request
 
 MESSAGE_BYTES = 1 << 20
 """Most bytes of one work request, if the device takes as many: enough for full bandwidth, and several are in flight."""
 
-# One completion for so many requests: each costs about a microsecond to take.
+# One completion for so many requests: each costs some time to take.
 _SIGNAL_EVERY = 8
-_POLL_MOST = 16
-# After the last completion: so many polls in a row, then for so long with the interpreter offered to other threads in
-# between, then with pauses.
-_POLLS_IN_A_ROW = 16
+# After the last completion: so many polls in a row (10 us, which is longer than a small READ takes), then for so long
+# with the interpreter offered to other threads in between, then with pauses.
+_POLLS_IN_A_ROW = 64
 _SPIN_SECONDS = 5e-3
 _PAUSE_SECONDS = 200e-6
 
@@ -44,16 +45,17 @@ class Piece(NamedTuple):
 class Mover:
     """One thread's use of a queue pair and its own completion queue. After any error the pair has to be closed."""
 
-    def __init__(self, device: Device, pair: QueuePair, completions: Any) -> None:
+    def __init__(self, device: Device, pair: QueuePair, completions: Completions) -> None:
         """Over a connected pair."""
         verbs = device.verbs
-        self._pair, self._completions = pair.verbs_qp, completions
+        self._post_send, self._take = pair.verbs_qp.post_send, completions.take
+        self._request, self._entry = work_request(verbs)
         self._most = device.max_in_flight
+        self._every = min(_SIGNAL_EVERY, self._most)
         self._message = min(MESSAGE_BYTES, device.max_message)
         self._verbs = verbs
         self._opcodes = {name: verbs.constant(name) for name in get_args(Operation)}
         self._failure = verbs.pyverbs_error.PyverbsError
-        self._success = verbs.constant("IBV_WC_SUCCESS")
         self._signaled = verbs.constant("IBV_SEND_SIGNALED")
         self._errors = {verbs.constant(name): (name, error) for name, error in _BY_STATUS.items()}
 
@@ -76,58 +78,58 @@ class Mover:
             AgentTimeoutError: not all was moved by the deadline.
             VerbsError: the local device failed.
         """
-        messages = [message for piece in pieces for message in self._cut(piece)]
+        self._request.opcode = self._opcodes[operation]
+        self._entry.lkey = lkey
         try:
-            self._run(self._opcodes[operation], messages, lkey, rkey, what, deadline)
+            self._run(_messages(pieces, self._message), rkey, what, deadline)
         except self._failure as error:
             raise VerbsError(f"{what}: {error}") from None
 
-    def _run(self, opcode: int, messages: list[Piece], lkey: int, rkey: int, what: str, deadline: float) -> None:
+    def _run(self, messages: Sequence[Piece], rkey: int, what: str, deadline: float) -> None:
+        request, entry, total, most = self._request, self._entry, len(messages), self._most
         posted = done = polls = 0
-        idle_since = time.monotonic()
-        while done < len(messages):
-            while posted < len(messages) and posted - done < self._most:
-                self._post(opcode, messages[posted], posted, posted + 1 == len(messages), lkey, rkey)
+        idle_since = 0.0
+        while done < total:
+            while posted < total and posted - done < most:
+                entry.addr, remote, entry.length = messages[posted]
+                request.set_wr_rdma(rkey, remote)
+                request.wr_id = posted
                 posted += 1
-            count, completions = self._completions.poll(_POLL_MOST)
-            if count:
-                done = self._check(completions, what)
-                polls, idle_since = 0, time.monotonic()
+                request.send_flags = self._signaled if posted == total or not posted % self._every else 0
+                self._post_send(request)
+            completion = self._take()
+            if completion is not None:
+                number, status, vendor_code = completion
+                if status:
+                    raise self._error(what, number, status, vendor_code)
+                # Requests of one queue pair complete in order.
+                done, polls = number + 1, 0
             elif (polls := polls + 1) > _POLLS_IN_A_ROW:
                 now = time.monotonic()
+                if polls == _POLLS_IN_A_ROW + 1:
+                    idle_since = now
                 if now > deadline:
-                    raise AgentTimeoutError(f"{what}: {done} of {len(messages)} messages completed by the deadline")
+                    raise AgentTimeoutError(f"{what}: {done} of {total} messages completed by the deadline")
                 # Even without a pause, sleeping lets other threads have the interpreter.
                 time.sleep(_PAUSE_SECONDS if now - idle_since > _SPIN_SECONDS else 0)
 
-    def _cut(self, piece: Piece) -> Sequence[Piece]:
-        if piece.length <= self._message:
-            return (piece,)
-        return [
-            Piece(piece.local + at, piece.remote + at, min(self._message, piece.length - at))
-            for at in range(0, piece.length, self._message)
-        ]
+    def _error(self, what: str, number: int, status: int, vendor_code: int) -> SlashError:
+        name, error = self._errors.get(status, ("", VerbsError))
+        words = self._verbs.status_name(status)
+        return error(f"{what}: message {number} failed: {words} {name} (vendor code {vendor_code})")
 
-    def _post(self, opcode: int, message: Piece, number: int, is_last: bool, lkey: int, rkey: int) -> None:
-        wr = self._verbs.wr
-        signaled = is_last or number % _SIGNAL_EVERY == _SIGNAL_EVERY - 1
-        request = wr.SendWR(
-            wr_id=number,
-            opcode=opcode,
-            num_sge=1,
-            sg=[wr.SGE(message.local, message.length, lkey)],
-            send_flags=self._signaled if signaled else 0,
-        )
-        request.set_wr_rdma(rkey, message.remote)
-        self._pair.post_send(request)
 
-    def _check(self, completions: Sequence[Any], what: str) -> int:
-        """How many messages are done: requests of one queue pair complete in order."""
-        for completion in completions:
-            if completion.status != self._success:
-                name, error = self._errors.get(int(completion.status), ("", VerbsError))
-                words = self._verbs.status_name(int(completion.status))
-                raise error(
-                    f"{what}: message {completion.wr_id} failed: {words} {name} (vendor code {completion.vendor_err})"
-                )
-        return int(completions[-1].wr_id) + 1
+def _messages(pieces: Sequence[Piece], most: int) -> Sequence[Piece]:
+    """The same bytes in pieces of at most `most`.
+
+    >>> _messages([Piece(0, 100, 3), Piece(4, 200, 5)], 4)
+    [Piece(local=0, remote=100, length=3), Piece(local=4, remote=200, length=4), Piece(local=8, remote=204, length=1)]
+    """
+    for _, _, length in pieces:
+        if length > most:
+            return [
+                Piece(local + at, remote + at, min(most, whole - at))
+                for local, remote, whole in pieces
+                for at in range(0, whole, most)
+            ]
+    return pieces

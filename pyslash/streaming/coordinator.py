@@ -18,6 +18,7 @@ from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import (
     AgentError,
+    AgentTimeoutError,
     ArenaFullError,
     SlashError,
     SpillError,
@@ -32,6 +33,8 @@ from pyslash.tasks.receipt import Receipt
 # An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
 _HIGH_WATER = 0.75
 _MOST_SPILLS = 8
+# An agent that says nothing for so long, where all it has to do is answer, is given up.
+_PROBE_SECONDS = 5.0
 
 Result = TypeVar("Result")
 logger = logging.getLogger("pyslash")
@@ -64,6 +67,7 @@ class Coordinator:
         self.token = query_token(secret, query_id)
         self._plan = plan
         self._timeout = timeout_seconds
+        self._probe_timeout = min(timeout_seconds, _PROBE_SECONDS)
         self._run = run
         self._checkpoint_timeout = checkpoint_timeout_seconds
         self._spill = spill
@@ -102,6 +106,26 @@ class Coordinator:
         """These agents are there, whether they hold anything yet or not."""
         for agent in agents:
             self._client(agent)
+
+    def probe(self, agents: list[AgentDescriptor]) -> tuple[list[AgentDescriptor], bool]:
+        """Those of these agents that answer, and whether another one may live though it does not."""
+        silent = False
+
+        def ask(client: AgentClient) -> AgentDescriptor | None:
+            nonlocal silent
+            try:
+                client.describe(self._probe_timeout)
+                return client.descriptor
+            except AgentTimeoutError:
+                silent = True
+            except (AgentError, StaleIncarnationError):
+                pass
+            return None
+
+        self.meet(agents)
+        answered = self._each(ask)
+        self.close()
+        return [agent for agent in answered.values() if agent is not None], silent
 
     def repair(self, newest: Manifest, before: Manifest | None, first_pane: int) -> Repair | str:
         """Find the state as of a manifest in the agents' memory, and have standbys take over what is lost; or why not.
@@ -321,7 +345,7 @@ class Coordinator:
 
         def ask(client: AgentClient) -> Described | None:
             try:
-                return client.describe()
+                return client.describe(self._probe_timeout)
             except (AgentError, StaleIncarnationError):
                 return None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from pyslash.checkpoint.block_file import decode, encode
+from pyslash.checkpoint.block_file import decode, write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.checkpoint.replan import replanned
 from pyslash.plan.identity import PlanIdentity
@@ -54,9 +55,10 @@ class DurableState:
         written = []
         for index, file in enumerate(self.files):
             blocks = decode(self.directory.read(file), file.name)
-            data = encode(now.text, [replanned(block, before, now) for block in blocks if block.segments])
+            changed = [replanned(block, before, now) for block in blocks if block.segments]
             name = f"{epoch}-{run}-replanned-{index}.arrow"
-            written.append(replace(file, name=name, bytes=data.size, crc=self.directory.write(name, data)))
+            size, crc = self.directory.write(name, partial(write, now.text, changed))
+            written.append(replace(file, name=name, bytes=size, crc=crc))
         self._replanned = {file.name for file in self.files}
         self.files = written
 

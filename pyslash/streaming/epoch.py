@@ -10,15 +10,12 @@ again by itself, as another driver would: as a new run, from standbys' memory or
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.share import EVERY_PANE
 from pyslash.block_head import head_crc
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.checkpoint.directory import BlockFile
 from pyslash.conf import Conf
 from pyslash.errors import (
     AgentTimeoutError,
@@ -28,40 +25,24 @@ from pyslash.errors import (
     PlanMismatchError,
     SlashError,
     StaleIncarnationError,
-    StateLostError,
 )
 from pyslash.plan import AggregationPlan
-from pyslash.plan.identity import differences
-from pyslash.streaming.checkpoint_files import checkpoint_files
-from pyslash.streaming.coordinator import Coordinator, LiveBlock
-from pyslash.streaming.durable import DurableState
+from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.ingest import Ingest
-from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
+from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
+from pyslash.streaming.recovery import Recovery, RunState
+from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sinks import Sink
-from pyslash.streaming.standbys import Repair
 from pyslash.streaming.windows import closed_windows, first_live_pane
-from pyslash.tasks.find_agents import find_agents
 from pyslash.tasks.receipt import Receipt
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
 _OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
-
-
-@dataclass
-class _State:
-    """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
-
-    coordinator: Coordinator
-    manifests: ManifestLog
-    last: Manifest | None
-    durable: DurableState | None
-    begun: int  # the first epoch of this run
-    swept: bool = False  # what earlier runs have left without a manifest is gone
 
 
 class EpochRunner:
@@ -75,11 +56,9 @@ class EpochRunner:
         self._secret = secret
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
-        self._state: _State | None = None
-        self._driver = uuid4().hex
-        self._run_held = 0
+        self._recovery = Recovery(plan, conf, secret)
+        self._state: RunState | None = None
         self.phase = Phase.EMITTED
-        self._memory_failed = False  # when the state was last to be put together from it
         self._has_standby = True  # until it turns out otherwise, which is said once
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -113,9 +92,7 @@ class EpochRunner:
             return True  # even if that agent answers by now: what it has done of the call is not known
         if self._state is not None:
             return bool(self._state.coordinator.lost_agents())
-        # While the state was brought back a job has failed, and Spark knows why, or memory has, and there are files.
-        # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
-        return self._memory_failed or not isinstance(error, SlashError)
+        return self._recovery.may_succeed_after(error)
 
     def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
         state = self._state or self._begin(execution, epoch, progress)
@@ -126,6 +103,7 @@ class EpochRunner:
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
+            self._recovery.join_standby(execution.session, state.coordinator)
         manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and state.begun < epoch:
@@ -163,125 +141,18 @@ class EpochRunner:
             self._state.coordinator.close()
             self._state = None
 
-    def _begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> _State:
-        session: SparkSession = execution.session
+    def _begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
         query_id = execution.query_id
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
-        manifests = ManifestLog(
-            checkpoint_files(session, execution.checkpoint, MANIFESTS),
-            checkpoint_files(session, execution.checkpoint, RUNS),
-            self._driver,
-            self._conf.plan_change,
-        )
-        run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
-        coordinator = Coordinator(
-            query_id.bytes,
-            self.plan.text,
-            self._secret,
-            self._conf.agent_call_timeout,
-            run,
-            self._conf.checkpoint_timeout,
-            (self._conf.spill_directory, self._conf.spill_bytes),
-        )
-        identity = self.plan.identity
-        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, identity)
-        durable = self._durable_state(execution, current, last)
-        agents = []
-        if self._conf.replicates or (durable is not None and durable.files):
-            conf = self._conf
-            agents = find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
-        newest = current or last
-        if newest is not None:
-            before = manifests.read(newest.epoch - 1, identity)
-            emitted_us = newest.watermark_us if current is None else newest.emitted_us
-            first_pane = first_live_pane(self.plan.window, emitted_us)
-            with progress.timed("restore"):
-                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
-        coordinator.meet(agents)
-        self._ingest = Ingest(session, self.plan, self._conf, query_id.bytes, self._secret, run)
-        self._merging = Merging(self.plan, self._conf, coordinator)
-        self._state = _State(coordinator, manifests, last, durable, epoch)
-        return self._state
-
-    def _durable_state(
-        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
-    ) -> DurableState | None:
-        """What the checkpoint holds, without what no manifest names."""
-        if not self._conf.keeps_files:
-            return None
-        newest = current or last
-        directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-        durable = DurableState(directory, newest.files if newest is not None else [])
-        if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self.plan.identity:
-            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self.plan.identity)))
-            durable.replan(newest.identity, self.plan.identity, newest.epoch, self._run_held)
-        return durable
-
-    def _bring_back(
-        self,
-        newest: Manifest,
-        before: Manifest | None,
-        first_pane: int,
-        durable: DurableState | None,
-        coordinator: Coordinator,
-        agents: list[AgentDescriptor],
-        progress: EpochProgress,
-    ) -> None:
-        """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
-        if not self._conf.recovers:
-            coordinator.reconnect(newest.agents)
-            return
-        if durable is not None and not newest.in_checkpoint:
-            raise StateLostError(
-                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
-                "Set what it was before, or give the query a new checkpointLocation."
-            )
-        obstacle = f"epoch {newest.epoch} has no standbys"
-        from_memory = self._conf.replicates and newest.standbys and newest.identity == self.plan.identity
-        if from_memory and not (self._memory_failed and durable is not None):
-            # Should an agent refuse what it ought to hold, the next attempt has the files.
-            self._memory_failed = True
-            repair = coordinator.repair(newest, before, first_pane)
-            self._memory_failed = False
-            if isinstance(repair, Repair):
-                if durable is not None:
-                    durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
-                progress.promotions = len(repair.promotions)
-                logger.info("query goes on after epoch %d with %s", newest.epoch, repair)
-                return
-            obstacle = repair
-        if durable is None:
-            raise StateLostError(
-                f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
-                "checkpointLocation, and a spark.slash.durability that outlives such a loss."
-            )
-        if durable.files and self._conf.replicates:
-            logger.warning("the whole state is read from the checkpoint: %s", obstacle)
-        coordinator.restore(newest.epoch, durable, agents)
-        self._memory_failed = False
-        progress.restored_files = len(durable.files)
-        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
-
-    def _last_manifest(self, manifests: ManifestLog, epoch: int) -> Manifest | None:
-        """The manifest of the epoch before this one, where the query has run before."""
-        done = [known for known in manifests.epochs() if known < epoch]
-        if not done:
-            if epoch > 0:
-                raise StateLostError(
-                    f"the checkpoint has {epoch} finished batches but no manifest of pyslash: it was written by plain "
-                    "Spark. Set spark.slash.mode=off for this query, or give it a new checkpointLocation."
-                )
-            return None
-        last = manifests.read(done[-1], self.plan.identity)
-        if last is None or last.epoch != epoch - 1:
-            raise StateLostError(
-                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
-                "used without pyslash in between. Give the query a new checkpointLocation."
-            )
-        return last
+        state = self._recovery.begin(execution, epoch, progress)
+        run, meet = state.manifests.run, state.coordinator.meet
+        self._ingest = ingest_of(execution.session, self.plan, self._conf, query_id.bytes, self._secret, run, meet)
+        self._merging = Merging(self.plan, self._conf, state.coordinator)
+        self._state = state
+        return state
 
     def _update(
-        self, execution: BatchExecution, batch: DataFrame, epoch: int, state: _State, progress: EpochProgress
+        self, execution: BatchExecution, batch: DataFrame, epoch: int, state: RunState, progress: EpochProgress
     ) -> Manifest:
         assert self._ingest is not None
         emitted_us = max(execution.watermark_us, state.last.watermark_us if state.last else 0)
@@ -296,7 +167,7 @@ class EpochRunner:
             receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         watermark_us = execution.next_watermark_us(emitted_us)
-        progress.ingest = self._ingest.path
+        progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
         agents = {agent.incarnation: agent for agent in coordinator.agents}
@@ -354,12 +225,12 @@ class EpochRunner:
             )
         self._has_standby = bool(standbys)
 
-    def _emit(self, batch: DataFrame, manifest: Manifest, state: _State, progress: EpochProgress) -> None:
+    def _emit(self, batch: DataFrame, manifest: Manifest, state: RunState, progress: EpochProgress) -> None:
         assert self._merging is not None
         assert self.progress is not None
         blocks = state.coordinator.live_blocks()
         windows = closed_windows(self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
-        progress.rows, progress.late_rows = manifest.rows, manifest.late_rows
+        progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
         progress.pinned_bytes = state.coordinator.used_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ class BatchExecution:
         session: SparkSession = batch.sparkSession
         self.session = session
         self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
-        java_id = session._jvm.java.util.UUID.fromString(str(self.query_id))
+        java_id = _uuid_class(session._jvm).fromString(str(self.query_id))
         self.stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
         self.execution: JavaObject = self.stream.lastExecution()
 
@@ -44,22 +45,35 @@ class BatchExecution:
 
         To be asked once the update has run: the statistics arrive with the tasks.
         """
-        node = self._operator("EventTimeWatermarkExec")
-        stats = node.eventTimeStats().value()
-        return max(current_us, (int(stats.max()) - int(node.delayMs())) * 1000) if stats.count() > 0 else current_us
+        stats = self._watermark.eventTimeStats().value()
+        if stats.count() == 0:
+            return current_us
+        return max(current_us, (int(stats.max()) - int(self._watermark.delayMs())) * 1000)
 
     def count_input(self, figures: ScanFigures) -> None:
-        """Tell Spark what was read past it: its watermark and its progress figures are of these rows."""
-        self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
+        """Tell Spark what it has not counted itself: its watermark and its progress figures are of these rows."""
+        if figures.rows:
+            self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
         if figures.time_min is None or figures.time_max is None:
             return
         mean_ms = figures.time_sum / figures.times / 1000
-        stats = self._operator("EventTimeWatermarkExec").eventTimeStats().value()
+        stats = self._watermark.eventTimeStats().value()
         stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))
+
+    @cached_property
+    def _watermark(self) -> JavaObject:
+        """The operator that Spark asks for the watermark. Adaptive execution may still replace it before the update."""
+        return self._operator("EventTimeWatermarkExec")
 
     def _operator(self, name: str) -> JavaObject:
         """The one operator of this class: a covered query has one watermark."""
         return next(node for node in _physical(self.execution.executedPlan()) if name_of(node) == name)
+
+
+@cache
+def _uuid_class(jvm: Any) -> Any:
+    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar, thrice."""
+    return jvm.java.util.UUID
 
 
 def _physical(plan: JavaObject) -> Iterator[JavaObject]:

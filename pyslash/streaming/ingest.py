@@ -39,6 +39,7 @@ class Ingest:
         self._bridge = self._row_bridge(session) if conf.ingest != "arrow" else None
         self._reads_files = self._bridge is not None and conf.ingest in ("auto", "files")
         self.path = ""
+        self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
     def update(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
@@ -70,8 +71,8 @@ class Ingest:
     def _from_files(self, scan: ParquetScan, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "files"
         tasks = len(scan.partitions)
-        update = ParquetUpdate(self._arrow_update(execution, epoch, watermark_us), scan)
-        rows = _collect(execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA))
+        update = ParquetUpdate(self.arrow_update(execution, epoch, watermark_us), scan)
+        rows = collect(execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA))
         reasons = [row.reason for row in rows if row.reason is not None]
         if reasons:
             raise OnlySpark(reasons[0])
@@ -80,7 +81,7 @@ class Ingest:
 
     def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
-        return bridge.update(
+        receipts, figures = bridge.update(
             execution.execution,
             self._plan.text,
             watermark_us,
@@ -91,14 +92,17 @@ class Ingest:
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
+        execution.count_input(figures)
+        return receipts
 
     def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "arrow"
-        task = self._arrow_update(execution, epoch, watermark_us)
-        rows = _collect(batch.mapInArrow(task, "receipt binary"))
+        task = self.arrow_update(execution, epoch, watermark_us)
+        rows = collect(batch.mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
-    def _arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:
+    def arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:
+        """What a task in Python needs for an update of this epoch."""
         return ArrowUpdate(
             plan=self._plan.text,
             watermark_us=watermark_us,
@@ -124,7 +128,7 @@ class Ingest:
             return None
 
 
-def _collect(rows: DataFrame) -> list[Row]:
+def collect(rows: DataFrame) -> list[Row]:
     """The rows of a job; what fails in its tasks for a reason of ours is raised as that."""
     try:
         collected: list[Row] = rows.collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -13,11 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
+from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.progress import EpochProgress
+from pyslash.tasks.column_merge import ColumnMerge
 from pyslash.tasks.merge import PREFIXES, MergeRequest, merge, run_merge_tasks
 
+logger = logging.getLogger("pyslash")
 _MOST_TASKS_A_CORE = 32
 
 
@@ -30,6 +34,10 @@ class Merging:
         self._coordinator = coordinator
         self._schema: pa.Schema = _arrow_schema(plan.result_schema)
         self._nothing: DataFrame | None = None
+        self._columns: ColumnMerge | None = None
+        self._has_columns = conf.emit != "arrow"
+        self._columns_counted = 0
+        self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
 
@@ -56,6 +64,8 @@ class Merging:
             token=self._coordinator.token,
             transport=self._conf.transport,
             schema=self._schema,
+            spilled=any(block.head.arena_offset >= block.agent.arena_bytes for block in holding),
+            timeout_seconds=self._conf.agent_call_timeout,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each window that it is part of.
@@ -68,13 +78,39 @@ class Merging:
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
         progress.merged_by = f"{tasks} tasks"
+        columns = self._column_merge(session, request)
+        progress.emit = "arrow" if columns is None else "columns"
+        if columns is not None:
+            return columns.rows(session, request, self._plan.result_schema, tasks)
         if self._counts is None:
             self._counts = session.sparkContext.accumulator({}, _Counts())
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
+    def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
+        """What merges this without Python; None if that cannot be done, or is not wanted."""
+        if self._columns is None and self._has_columns:
+            try:
+                self._columns = ColumnMerge(session)
+            except RowBridgeUnavailableError:
+                if self._conf.emit == "columns":
+                    raise
+                self._has_columns = False
+        if self._columns is None:
+            return None
+        obstacle = self._columns.obstacle(session, request)
+        if obstacle is not None and self._conf.emit == "columns":
+            raise TransportUnavailableError(f"spark.slash.emit=columns, but {obstacle}")
+        if obstacle != self._obstacle:
+            logger.info("merged rows reach Spark as %s", f"Arrow batches: {obstacle}" if obstacle else "columns")
+        self._obstacle = obstacle
+        return None if obstacle else self._columns
+
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what merge tasks have read since the last call."""
+        if self._columns is not None and (read := self._columns.bytes_read) > self._columns_counted:
+            progress.count("shm", read - self._columns_counted)
+            self._columns_counted = read
         if self._counts is None:
             return
         now = dict(self._counts.value)

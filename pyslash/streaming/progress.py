@@ -20,18 +20,23 @@ class EpochProgress:
     """Figures of one epoch. Times are milliseconds of wall clock; bytes are counted where they were read.
 
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
+    `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
+    rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
+    owners through it, where rows are repartitioned.
+    `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
     written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
-    the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost.
-    `restore_ms`: to bring the state back from the checkpoint, at a start and at recoveries.
+    `agents_ms`: to ask agents whether they live, or to start some, and `restore_ms`: to bring the state back, from
+    memory or from the checkpoint, both at a start and at recoveries.
     """
 
     epoch: int
     rows: int = 0
     late_rows: int = 0
     groups: int = 0
+    groups_per_row: float = 0.0
     blocks: int = 0
     windows: int = 0
     watermark_us: int = 0
@@ -40,10 +45,12 @@ class EpochProgress:
     agents: int = 0
     ingest: str = ""
     merged_by: str = ""
+    emit: str = ""
     replayed: bool = False
     recoveries: int = 0
     promotions: int = 0
     restored_files: int = 0
+    agents_ms: float = 0.0
     restore_ms: float = 0.0
     checkpoint_bytes: int = 0
     checkpoint_ms: float = 0.0
@@ -54,6 +61,7 @@ class EpochProgress:
     merge_ms: float = 0.0
     sink_ms: float = 0.0
     bytes_read: dict[str, int] = field(default_factory=dict)
+    bytes_shuffled: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -64,6 +72,11 @@ class EpochProgress:
         finally:
             elapsed = (time.perf_counter() - begin) * 1000
             setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + elapsed, 3))
+
+    def count_rows(self, rows: int, late_rows: int) -> None:
+        """Record what came in; `groups` is known by then."""
+        self.rows, self.late_rows = rows, late_rows
+        self.groups_per_row = round(self.groups / (rows - late_rows), 6) if rows > late_rows else 0.0
 
     def count(self, transport: str, size: int) -> None:
         """Record a read."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyslash import errors
+from pyslash import _native, errors
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import SlashError
 from pyslash.tasks.receipt import receipt_bytes
@@ -55,9 +55,17 @@ class ArrowUpdate:
 
     def receipt(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         """All rows into one published block of the executor's arena; its receipt."""
+
+        def add(accumulator: _native.Accumulator) -> None:
+            for batch in batches:
+                accumulator.add(batch)
+
+        return self.sealed(add)
+
+    def sealed(self, fill: Callable[[_native.Accumulator], None]) -> bytes:
+        """What `fill` adds into one published block of the executor's arena; its receipt."""
         from pyspark import TaskContext
 
-        from pyslash import _native
         from pyslash.agent.launch import ensure_from_worker
 
         agent = ensure_from_worker(
@@ -68,8 +76,7 @@ class ArrowUpdate:
             self.start_timeout_seconds,
         )
         accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us)
-        for batch in batches:
-            accumulator.add(batch)
+        fill(accumulator)
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         handle = os.open(agent.arena_path, os.O_RDWR | os.O_CLOEXEC)

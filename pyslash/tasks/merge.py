@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
 
 import pyarrow as pa
 
-from pyslash._native import Head, Merger, Plan
+from pyslash._native import Merger, Plan
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.transport import choose_transport
+from pyslash.tasks.fetch import Fetch, Part, equal_cuts
 
 PREFIXES = 1 << 32
 
@@ -23,7 +23,8 @@ class MergeRequest:
     """What to merge.
 
     `windows` are the starts (microseconds) of the windows to emit; `blocks` are (agent, raw head) of every block that
-    holds one of their panes; `schema` is the Arrow schema that Spark expects.
+    holds one of their panes, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
+    that Spark expects; `timeout_seconds` bounds each read.
     """
 
     plan: str
@@ -34,6 +35,8 @@ class MergeRequest:
     token: bytes
     transport: str
     schema: pa.Schema
+    spilled: bool
+    timeout_seconds: float
 
 
 def merge(
@@ -47,20 +50,20 @@ def merge(
         prefix_hi: end of the prefixes, at most 2**32.
         count: told (transport, bytes) for each read.
     """
-    merger = Merger(Plan(request.plan), request.windows, prefix_lo, prefix_hi)
-    for agent, raw in request.blocks:
-        head = Head(raw)
-        ranges = head.ranges(*request.panes, prefix_lo, prefix_hi)
-        if not ranges:
-            continue
-        # A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
-        mode = "tcp" if head.arena_offset >= agent.arena_bytes else request.transport
-        transport = choose_transport(agent, mode, request.query_id, request.token)
-        for (offset, length), buffer in zip(ranges, transport.read(agent, head.arena_offset, ranges), strict=True):
+    plan = Plan(request.plan)
+    credentials = (request.query_id, request.token)
+    fetch = Fetch(request.blocks, request.panes, request.transport, credentials, request.timeout_seconds)
+
+    def rows_of(part: Part) -> Iterator[pa.RecordBatch]:
+        merger = Merger(plan, request.windows, *part.prefixes)
+        for raw, offset, buffer in part.pieces:
             merger.add(raw, offset, buffer)
-            count(transport.name, length)
-    while (rows := merger.next()) is not None:
-        yield with_schema(pa.record_batch(rows), request.schema)
+        for transport, size in part.moved:
+            count(transport, size)
+        while (rows := merger.next()) is not None:
+            yield with_schema(pa.record_batch(rows), request.schema)
+
+    yield from chain.from_iterable(map(rows_of, fetch.parts((prefix_lo, prefix_hi))))
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -72,21 +75,11 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema)
 
 
-def prefix_cuts(tasks: int) -> list[tuple[int, int]]:
-    """The prefix range in equal parts. Keys are hashed, so parts are equal in bytes too; a hot key is one entry.
-
-    >>> prefix_cuts(2)
-    [(0, 2147483648), (2147483648, 4294967296)]
-    """
-    bounds = [i * PREFIXES // tasks for i in range(tasks + 1)]
-    return list(pairwise(bounds))
-
-
 def run_merge_tasks(
     request: MergeRequest, tasks: int, count: Callable[[str, int], None], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The function for `mapInArrow`: each input row is the number of a prefix range."""
-    cuts = prefix_cuts(tasks)
+    cuts = equal_cuts((0, PREFIXES), tasks)
     for batch in batches:
         for task in batch.column(0).to_pylist():
             prefix_lo, prefix_hi = cuts[task]

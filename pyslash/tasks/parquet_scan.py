@@ -21,6 +21,7 @@ from pyslash.arrow_types import arrow_type
 from pyslash.file_systems import open_location
 from pyslash.plan import Uncovered
 from pyslash.plan.types import native_type
+from pyslash.tasks.row_groups import may_hold
 
 BATCH_ROWS = 1 << 16
 # Spark reads older times by the calendar that the file's writer used, which the values do not tell.
@@ -53,13 +54,15 @@ class ParquetScan:
     """A micro-batch's files, as `io.pyslash.FileScan` tells them.
 
     `columns` are (name, Spark type) of the event time and the plan's columns in order; `filters` drop rows before the
-    watermark sees them, `late_filters` after that; `partitions` is what each task reads.
+    watermark sees them, `late_filters` after that; `partitions` is what each task reads, without row groups that have
+    no row for `filters` by their statistics if `skips` says so.
     """
 
     columns: list[tuple[str, str]]
     filters: list[Any]
     late_filters: list[Any]
     partitions: list[list[Split]]
+    skips: bool
 
     @classmethod
     def parse(cls, text: str) -> ParquetScan:
@@ -73,7 +76,7 @@ class ParquetScan:
             raise OnlySpark(told["reason"])
         partitions = [[Split(*split) for split in partition] for partition in told["partitions"]]
         columns = [(str(name), str(spark_type)) for name, spark_type in told["columns"]]
-        scan = cls(columns, told["filters"], told["late_filters"], partitions)
+        scan = cls(columns, told["filters"], told["late_filters"], partitions, told["skips"])
         for _, spark_type in scan.read_columns:
             _arrow_type(spark_type)
         return scan
@@ -144,6 +147,8 @@ class ParquetReader:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
             wanted = _columns(parquet, self.scan.read_columns, split.path)
             groups = _row_groups(parquet, split)
+            if self.scan.skips:
+                groups = [index for index in groups if may_hold(parquet.metadata.row_group(index), self.scan.filters)]
             self.figures.rows += sum(parquet.metadata.row_group(group).num_rows for group in groups)
             if not groups:
                 return

@@ -11,6 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.tasks.parquet_scan import ScanFigures
 from pyslash.tasks.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
@@ -25,6 +27,7 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,
 }
+_COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
 _MESSAGE = re.compile(r"io\.pyslash\.SlashException: ([a-z_]+): ([^\n]*)")
 
 
@@ -69,8 +72,11 @@ class RowBridge:
         *,
         runtime_dir: str | None = None,
         start_timeout_seconds: int = 30,
-    ) -> list[Receipt]:
-        """One update job; the receipts of its tasks, one a partition.
+    ) -> tuple[list[Receipt], ScanFigures]:
+        """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
+
+        The figures are empty where the job has left Spark's watermark operator in its plan. They never hold rows: the
+        scan is Spark's.
 
         Args:
             rows: a DataFrame or a JVM `QueryExecution`; its columns are the event time and the plan's columns in order.
@@ -90,7 +96,7 @@ class RowBridge:
         """
         execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
         try:
-            receipts = self._bridge.update(
+            result = self._bridge.update(
                 execution,
                 plan_text,
                 watermark_us,
@@ -107,7 +113,35 @@ class RowBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
-        return Receipt.parse_all(bytes(receipts))
+        return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
+
+    @property
+    def java(self) -> Any:
+        """The JVM's `Bridge` itself."""
+        return self._bridge
+
+    def agents(
+        self, tasks: int, secret: bytes, arena_bytes: int, python: str | None = None, start_timeout_seconds: int = 30
+    ) -> list[AgentDescriptor]:
+        """The agents of the executors that run so many tasks, started where there are none. No Python worker is.
+
+        Raises:
+            AgentStartError: an executor's agent could not be started.
+        """
+        # An update of no rows: its tasks need an agent as any do, publish nothing, and their receipts say whose it is.
+        nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
+        receipts, _ = self.update(
+            nothing,
+            _COUNT_ALL,
+            0,
+            bytes(16),
+            0,
+            secret,
+            arena_bytes,
+            python,
+            start_timeout_seconds=start_timeout_seconds,
+        )
+        return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
     def describe_scan(self, execution: Any) -> str:
         """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""
@@ -125,6 +159,13 @@ class RowBridge:
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
         except Py4JJavaError as failure:
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+def _figures(times: Any) -> ScanFigures:
+    count = int(times.count())
+    if count == 0:
+        return ScanFigures()
+    return ScanFigures(0, count, round(times.mean() * count), int(times.least()), int(times.greatest()))
 
 
 def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:

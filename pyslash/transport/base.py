@@ -49,7 +49,7 @@ class Transport(Protocol):
     counters: TransportCounters
 
     def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
-        """One read-only buffer (buffer protocol) for each range of the committed block at `block_offset` in the arena.
+        """One read-only buffer (buffer protocol) for each range of the block at `block_offset` in the arena.
 
         The bytes are as the agent holds them: who decodes them checks their CRCs.
 

@@ -171,6 +171,7 @@ class _Peer:
 
     def __init__(self, agent: AgentDescriptor, hub: _Hub, client: AgentClient, query: bytes) -> None:
         self._agent, self._hub, self._client, self._query = agent, hub, client, query
+        self._name = str(agent)
         self._lock = threading.Lock()
         self._connection: _Connection | None = None
 
@@ -181,24 +182,26 @@ class _Peer:
 
     def read(self, block_offset: int, ranges: list[Range], deadline: float) -> list[Any]:
         """Buffers of the ranges."""
-        at, places = 0, []
+        at, size, places = 0, 0, []
         for _, length in ranges:
             places.append(at)
+            size += length
             at += -(-length // _ALIGNMENT) * _ALIGNMENT
         lease = self._hub.landing.acquire(at + HEADER_BYTES)
-        wanted = [*ranges, (0, HEADER_BYTES)]
-        what = f"{self._agent}: READ of {sum(length for _, length in ranges)} bytes"
+        landing = lease.slab.address
+        what = f"{self._name}: READ of {size} bytes"
 
         def move(connection: _Connection) -> None:
             source = connection.address + block_offset
             pieces = [
-                Piece(lease.slab.address + place, source + offset, length)
-                for place, (offset, length) in zip([*places, at], wanted, strict=True)
+                Piece(landing + place, source + offset, length)
+                for place, (offset, length) in zip(places, ranges, strict=True)
             ]
+            pieces.append(Piece(landing + at, source, _HEADER.size))
             connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, what, deadline)
 
         self._with_connection(move, deadline)
-        self._check(bytes(lease.buffer(at, _HEADER.size)), block_offset, ranges)
+        self._check(ctypes.string_at(landing + at, _HEADER.size), block_offset, ranges)
         return [lease.buffer(place, length) for place, (_, length) in zip(places, ranges, strict=True)]
 
     def write(self, offset: int, data: Any, deadline: float) -> None:
@@ -206,7 +209,7 @@ class _Peer:
         source = memoryview(data).cast("B")
         lease = self._hub.landing.acquire(source.nbytes)
         ctypes.memmove(lease.slab.address, pa.py_buffer(source).address, source.nbytes)
-        what = f"{self._agent}: WRITE of {source.nbytes} bytes"
+        what = f"{self._name}: WRITE of {source.nbytes} bytes"
 
         def move(connection: _Connection) -> None:
             key = int(self._client.act("expose", Expose(offset, source.nbytes), _until(deadline))["rkey"])
@@ -255,7 +258,7 @@ class _Peer:
         """The first READ, of the arena's own header: whether packets pass, and whose memory it is."""
         lease = self._hub.landing.acquire(_ARENA_HEADER.size)
         piece = Piece(lease.slab.address, connection.address, _ARENA_HEADER.size)
-        what = f"{self._agent}: first READ"
+        what = f"{self._name}: first READ"
         connection.mover.move("IBV_WR_RDMA_READ", [piece], lease.slab.lkey, connection.rkey, what, deadline)
         *_, size, incarnation = _ARENA_HEADER.unpack(lease.buffer(0, _ARENA_HEADER.size))
         if (size, incarnation) != (self._agent.arena_bytes, self._agent.incarnation_bytes):

@@ -1,6 +1,6 @@
 """The lab: one or two QEMU hosts with real rdma_rxe, in which a command runs over this machine's own file tree.
 
-    scripts/rxe_lab/lab run [--hosts 1|2] [--seconds N] [--results DIR] -- COMMAND...
+    scripts/rxe_lab/lab run [--hosts 1|2] [--cpus N] [--memory MIB] [--seconds N] [--results DIR] -- COMMAND...
 
 COMMAND runs as root on host 1, in the current folder; the tree is read-only below an overlay, so nothing that it writes
 stays, except below /lab, which is copied to --results. Its output and exit status become the lab's. With two hosts,
@@ -49,6 +49,7 @@ def main() -> int:
     run = commands.add_parser("run", help="boot, run, power off")
     run.add_argument("--hosts", type=int, choices=(1, 2), default=1)
     run.add_argument("--memory", type=int, default=2048, metavar="MIB", help="of each host")
+    run.add_argument("--cpus", type=int, help="of each host; default: a fair share of this machine's")
     run.add_argument("--seconds", type=float, default=600, help="the whole run ends after this time")
     run.add_argument("--results", type=Path, help="folder for what the command leaves in /lab")
     run.add_argument("command", nargs="+", help="after --")
@@ -103,7 +104,7 @@ def _run(args: argparse.Namespace, kernel: Kernel) -> int:
         if busybox is None:
             raise LabError("busybox is not installed")
         initrd.write_bytes(initramfs(kernel, Path(busybox), HERE / "init"))
-        cpus = max(1, (os.cpu_count() or 1) // args.hosts)
+        cpus = args.cpus or max(1, (os.cpu_count() or 1) // args.hosts)
         machine = Machine(kernel, initrd, "kvm", cpus, args.memory)
         machine = dataclasses.replace(machine, accelerator=accelerator(machine, cache_folder()))
         cables: list[socket.socket | None] = list(socket.socketpair()) if args.hosts == 2 else [None]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,11 +61,18 @@ def write(
 def merged(agent: AgentDescriptor, heads: list[bytes], panes: list[int]) -> list[tuple[int, int, int]]:
     """(pane in seconds, key, sum) of all blocks together, read in place."""
     arena = attach(agent)
+    return merged_from(lambda head, offset, length: arena.view(head.arena_offset + offset, length), heads, panes)
+
+
+def merged_from(
+    read: Callable[[_native.Head, int, int], Any], heads: list[bytes], panes: list[int]
+) -> list[tuple[int, int, int]]:
+    """The same, out of what `read` brings for (head, offset in the block, length)."""
     merger = _native.Merger(_native.Plan(PLAN), [pane * SECOND for pane in panes])
     for raw in heads:
         head = _native.Head(raw)
         for offset, length in head.ranges(-(1 << 62), 1 << 62, 0, 1 << 32):
-            merger.add(raw, offset, arena.view(head.arena_offset + offset, length))
+            merger.add(raw, offset, read(head, offset, length))
     found = []
     while (batch := merger.next()) is not None:
         table = pa.record_batch(batch)

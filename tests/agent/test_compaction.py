@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from pyslash import _native
 from pyslash.agent.client import AgentClient
-from pyslash.agent.compaction import MAX_BLOCKS, SWEEP_SECONDS, choose_inputs
+from pyslash.agent.compaction import SWEEP_SECONDS
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.folding import MAX_BLOCKS, choose_inputs
 from pyslash.agent.share import LiveBlock
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 

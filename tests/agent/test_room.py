@@ -12,12 +12,12 @@ import pytest
 
 from pyslash import _native
 from pyslash.agent.client import AgentClient
-from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.folding import MAX_BLOCKS
 from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.agent.room import free_bytes
 from pyslash.agent.share import BEFORE_ALL_PANES
-from pyslash.agent.spill import FIRST_PLACE, default_directory
+from pyslash.agent.spill import FIRST_PLACE, default_directory, scratch_arena
 from pyslash.agent.spill import write as write_to_disk
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
 from pyslash.tasks.arrow_update import ArrowUpdate
@@ -227,6 +227,51 @@ def test_a_finished_fold_of_what_is_spilled_is_counted_once(
     spill_all(client, 20, tmp_path)
     heads = client.commit(20, [], PLAN).blocks
     assert read_all(client, heads, [0]) == [(0, key, (MAX_BLOCKS + 1) * key) for key in range(100)]
+
+
+def spill_each(agent: AgentDescriptor, client: AgentClient, epochs: int, folder: Path) -> list[bytes]:
+    """Blocks of the same keys and panes, one an epoch, each on disk before the next one is written."""
+    for epoch in range(epochs):
+        client.commit(epoch, [write(agent, epoch, [0, 10], KEYS).arena_offset], PLAN)
+        spill_all(client, epoch + 1, folder)
+    return client.commit(epochs, [], PLAN).blocks
+
+
+def test_spilled_blocks_of_the_same_keys_are_folded_on_disk(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    before = spill_each(agent, client, MAX_BLOCKS + 1, tmp_path)
+    assert len(spilled(before)) == MAX_BLOCKS + 1
+    on_disk = client.describe().spilled_bytes
+    assert eventually(lambda: compactions(client) == 1)
+    expected = [(pane, key, (MAX_BLOCKS + 1) * key) for pane in (0, 10) for key in KEYS]
+    # A merge may still be reading: the blocks are there, in their places, until the next commit.
+    assert client.describe().blocks == before
+    assert read_all(client, before, [0, 10]) == expected
+    after = client.commit(MAX_BLOCKS + 2, [], PLAN)
+    assert (len(after.blocks), len(spilled(after.blocks))) == (1, 1)
+    assert read_all(client, after.blocks, [0, 10]) == expected
+    assert after.spilled_bytes < on_disk / MAX_BLOCKS * 2
+    assert (attach(agent).blocks(), os.listdir(tmp_path)) == ([], [])
+
+
+def test_a_fold_on_disk_that_comes_too_late_leaves_nothing(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    spill_each(agent, client, MAX_BLOCKS + 1, tmp_path)
+    assert eventually(lambda: compactions(client) == 1)
+    client.drop()
+    assert client.stats()["spilled_bytes"] == 0
+
+
+def test_a_fold_has_its_room_on_disk_before_it_begins(tmp_path: Path) -> None:
+    with scratch_arena(str(tmp_path), 4 * MIB) as (arena, fd):
+        assert arena.size == 4 * MIB
+        assert os.fstat(fd).st_blocks * 512 >= 4 * MIB
+        assert os.listdir(tmp_path) == []
+    refused = pytest.raises(SpillError, match=r"cannot be had in .*gone.*spark\.slash\.spill\.dir")
+    with refused, scratch_arena(str(tmp_path / "gone"), MIB):
+        pass
 
 
 def test_snapshots_and_replicas_hold_what_is_spilled(

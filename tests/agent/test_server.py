@@ -13,7 +13,8 @@ import pytest
 from pyslash import _native
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import MAX_OFFSETS, Empty
+from pyslash.agent.form import MAX_OFFSETS
+from pyslash.agent.request import Empty
 from pyslash.agent.token import headers, query_token
 from pyslash.errors import (
     AgentTimeoutError,
@@ -135,7 +136,7 @@ def test_a_query_s_blocks_are_its_own(agent: AgentDescriptor, client: AgentClien
     client.commit(0, [head.arena_offset], PLAN)
     with AgentClient(agent, OTHER_QUERY, query_token(secret, OTHER_QUERY)) as other:
         assert other.describe().blocks == []
-        with pytest.raises(InvalidRequestError, match="no committed block"):
+        with pytest.raises(InvalidRequestError, match="no block to read"):
             other.read(head.arena_offset, [(0, 64)])
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from pyslash.agent.client import AgentClient
-from pyslash.agent.compaction import MAX_BLOCKS
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.folding import MAX_BLOCKS
 from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
 from pyslash.agent.share import BEFORE_ALL_PANES, EVERY_PANE
 from pyslash.block_head import head_crc

@@ -44,8 +44,7 @@ def test_every_single_bit_flip_of_a_4_kib_file_is_refused(tmp_path: object) -> N
     data = data[:FILE_BYTES] if len(data) > FILE_BYTES else data
     assert len(data) == FILE_BYTES
     folder = BlockDirectory(str(tmp_path))
-    crc = folder.write("0.arrow", pa.py_buffer(bytes(data)))
-    file = BlockFile("0.arrow", len(data), crc, 0, "", False)
+    file = BlockFile("0.arrow", *folder.write("0.arrow", lambda file: file.write(bytes(data))), 0, "", False)
     assert folder.read(file).size == FILE_BYTES
     path = f"{tmp_path}/0.arrow"
     refused = 0

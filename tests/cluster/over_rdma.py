@@ -1,10 +1,13 @@
 """Spark over RDMA in the lab: a standalone cluster over its two hosts, a small YSB stream merged by verbs alone.
 
-    python -m tests.cluster.over_rdma prepare FOLDER     on the machine: the events, where both hosts see them
+    python -m tests.cluster.over_rdma prepare FOLDER     on the machine itself
     python -m tests.cluster.over_rdma run FOLDER         on the lab's first host
 
 Master, driver and an executor on host 1, an executor on host 2. Merges are done by tasks, so each executor READs what
 the other one's agent holds. The last line is JSON; the exit status is 0 if rows and counters are what they have to be.
+
+`prepare` writes the events where both hosts see them, and runs the same stream in one JVM of this machine, which leaves
+an archive of the classes that it has loaded (CDS): to load them anew is most of what JVMs on emulated hosts would do.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -31,33 +35,34 @@ from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = ROOT / "scripts" / "rxe_lab" / "on"
-MASTER, OTHER = "10.77.0.1", "10.77.0.2"
-STREAM = Ysb(rows=20_000, batches=3, span_s=45.0, campaigns=200)
+STREAM = Ysb(rows=18_000, batches=6, span_s=45.0, campaigns=200)
+FILES_A_BATCH = 2  # a task each, so that both executors have some
 START_SECONDS = 480
-# Emulated hosts: compile less, wait longer.
+FIRST = "10.77.0.1"
+# Emulated hosts: compile less.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
+def cluster(java: str, folder: Path) -> Iterator[str]:
     """A master and a worker here, a worker on the other host."""
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": JAVA, "SPARK_DAEMON_MEMORY": "256m"}
-    url = f"spark://{MASTER}:7077"
-    spark_class = str(home / "bin" / "spark-class")
+    daemon = {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": java, "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {**os.environ, **daemon, "SPARK_LOCAL_IP": FIRST, "SPARK_LAUNCHER_OPTS": JAVA}
+    url, spark_class = f"spark://{FIRST}:7077", home / "bin" / "spark-class"
     worker = f'SPARK_LOCAL_IP=$PYSLASH_LAB_ADDRESS exec "{spark_class}" org.apache.spark.deploy.worker.Worker '
     worker += f"--host $PYSLASH_LAB_ADDRESS --cores 1 --memory 1g --work-dir /tmp/spark-work {url}"
     commands = {
-        "master": [spark_class, "org.apache.spark.deploy.master.Master", "--host", MASTER, "--port", "7077"],
+        "master": [spark_class, "org.apache.spark.deploy.master.Master", "--host", FIRST, "--port", "7077"],
         "worker-1": ["bash", "-c", worker],
-        "worker-2": [str(ON), "host2", "bash", "-c", worker],
+        "worker-2": [ON, "host2", "bash", "-c", worker],
     }
     processes = []
     try:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-        wait_for_workers(f"http://{MASTER}:8080/json/", 2, START_SECONDS)
+        wait_for_workers(f"http://{FIRST}:8080/json/", 2, START_SECONDS)
         yield url
     finally:
         for process in processes:
@@ -66,25 +71,29 @@ def cluster(folder: Path) -> Iterator[str]:
             process.wait(60)
 
 
-def session(master: str) -> SparkSession:
+def session(master: str, host: str, java: str) -> SparkSession:
     """Patient with slow hosts."""
+    os.environ["SPARK_LOCAL_IP"] = host
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 700m --driver-java-options "{java}" pyspark-shell'
     settings = {
-        "spark.driver.host": MASTER,
-        "spark.driver.bindAddress": MASTER,
+        "spark.driver.host": host,
+        "spark.driver.bindAddress": host,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": java,
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": "240s",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "480s",
         "spark.network.timeout": "600s",
         "spark.executor.heartbeatInterval": "60s",
         "spark.locality.wait": "0s",
-        "spark.sql.files.maxPartitionBytes": "256k",
+        "spark.sql.files.maxPartitionBytes": "4m",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.slash.arena.size": "64m",
         "spark.slash.agent.startTimeout": "180",
         "spark.slash.agent.callTimeout": "120",
@@ -97,18 +106,28 @@ def session(master: str) -> SparkSession:
     return made
 
 
-def findings(spark: SparkSession, folder: Path, scratch: Path) -> dict[str, object]:
+def end(spark: SparkSession) -> None:
+    """Ends the driver's JVM too, and waits until it has left its archive."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(120)
+
+
+def findings(spark: SparkSession, folder: Path, scratch: Path, **conf: str) -> dict[str, Any]:
     """The stream's rows against those of Spark batch, and what moved them."""
     rows = str(folder / "rows")
-    schema = spark.read.parquet(rows).schema
     batch = spark.read.parquet(rows)
-    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", STREAM.files_per_batch).parquet(rows)
-    outcome = run(STREAM.query(spark, source, folder), scratch, transport="verbs", **{"merge.driverBytes": "0"})
+    source = spark.readStream.schema(batch.schema).option("maxFilesPerTrigger", FILES_A_BATCH).parquet(rows)
+    outcome = run(STREAM.query(spark, source, folder), scratch, **{"merge.driverBytes": "0", **conf})
+    told("stream")
     latest = batch.where("event_type = 'view'").agg(F.max("event_time")).collect()[0][0].astimezone(UTC)
     closed_us = int(latest.timestamp() * 1000) * 1000 - WATERMARK_MS * 1000
     expected = (
         STREAM.query(spark, batch, folder).where(F.col("window.end") <= F.timestamp_micros(F.lit(closed_us))).collect()
     )
+    told("batch")
     moved: dict[str, int] = {}
     for figures in outcome.progress:
         for name, size in figures["bytes_read"].items():
@@ -123,27 +142,45 @@ def findings(spark: SparkSession, folder: Path, scratch: Path) -> dict[str, obje
     }
 
 
-def main(action: str, folder: Path) -> int:
-    """0 if the rows are equal and all bytes moved by verbs."""
-    if action == "prepare":
-        print(STREAM.generate(folder))
-        return 0
-    os.environ["SPARK_LOCAL_IP"] = MASTER
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 700m --driver-java-options "{JAVA}" pyspark-shell'
-    # /lab is seen, and kept, outside of the host.
-    scratch = Path(tempfile.mkdtemp(dir="/lab" if Path("/lab").is_dir() else None))
-    started = time.monotonic()
-    with cluster(scratch) as master:
-        print(f"cluster: {time.monotonic() - started:.0f} s", flush=True)
-        spark = session(master)
-        print(f"session: {time.monotonic() - started:.0f} s", flush=True)
-        found = findings(spark, STREAM.generate(folder), scratch)
-        print(json.dumps({**found, "seconds": round(time.monotonic() - started)}), flush=True)
-        spark.stop()
-    good = found["differences"] == [] and found["rows"] == found["expected"] and found["rows"] and found["agents"] == 2
-    return 0 if good and set(found["bytes_read"]) == {"verbs"} else 1
+def told(what: str) -> None:
+    """When it was done."""
+    print(f"{what}: {time.monotonic() - STARTED:.0f} s", flush=True)
 
+
+def prepare(folder: Path) -> int:
+    """0 if the rows are equal."""
+    archive = folder / "classes.jsa"
+    spark = session("local[2]", "127.0.0.1", f"{JAVA} -Xlog:cds=off -XX:ArchiveClassesAtExit={archive}")
+    with tempfile.TemporaryDirectory() as scratch:
+        found = findings(spark, STREAM.generate(folder), Path(scratch), durability="off")
+        end(spark)
+    told(f"{archive.stat().st_size >> 20} MiB of classes")
+    return 0 if equal(found) else 1
+
+
+def run_in_lab(folder: Path) -> int:
+    """0 if the rows are equal and all bytes moved by verbs."""
+    java = f"{JAVA} -XX:SharedArchiveFile={folder / 'classes.jsa'}"
+    # /lab is seen, and kept, outside of the host.
+    scratch = Path(tempfile.mkdtemp(dir="/lab"))
+    with cluster(java, scratch) as master:
+        told("cluster")
+        spark = session(master, FIRST, java)
+        told("session")
+        # Nothing is shared between the hosts that a checkpoint could be in: each agent is the other one's standby.
+        found = findings(spark, STREAM.generate(folder), scratch, transport="verbs", durability="replica")
+        end(spark)
+        told("stopped")
+    print(json.dumps(found), flush=True)
+    return 0 if equal(found) and found["agents"] == 2 and set(found["bytes_read"]) == {"verbs"} else 1
+
+
+def equal(found: dict[str, Any]) -> bool:
+    """Whether there are rows, those of Spark batch."""
+    return found["differences"] == [] and found["rows"] == found["expected"] > 0
+
+
+STARTED = time.monotonic()
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))
+    sys.exit({"prepare": prepare, "run": run_in_lab}[sys.argv[1]](Path(sys.argv[2]).resolve()))

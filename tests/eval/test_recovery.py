@@ -1,4 +1,4 @@
-"""The feed of the recovery bench; what it measures needs minutes, and is no test."""
+"""The feed of the recovery bench, and what it makes of figures; to take them needs minutes, and is no test."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from eval import recovery
-from eval.recovery import WINDOW_SECONDS, Feed
+from eval import loss
+from eval.loss import PARTS, WINDOW_SECONDS, Feed
+from eval.recovery import Figures, bars, table
 
 
 def test_each_file_opens_the_windows_after_the_last(tmp_path: Path) -> None:
@@ -24,10 +25,30 @@ def test_each_file_opens_the_windows_after_the_last(tmp_path: Path) -> None:
 
 
 def test_a_result_that_does_not_come_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "RESULT_SECONDS", -1)
+    monkeypatch.setattr(loss, "RESULT_SECONDS", -1)
     feed = Feed(tmp_path, keys=4)
     feed.add()
     with pytest.raises(TimeoutError, match="epoch 0"):
         feed.wait(SimpleNamespace(isActive=True))
     with pytest.raises(RuntimeError, match="has ended in epoch 0: it failed"):
         feed.wait(SimpleNamespace(isActive=False, exception=lambda: "it failed"))
+
+
+def figures(*seconds: float, restore: float = 1.0) -> Figures:
+    parts = dict.fromkeys(PARTS, 0.5) | {"agents": 0.25, "restore": restore}
+    return [{"seconds": one, "parts": parts, "replaced_seconds": None} for one in seconds]
+
+
+def test_bars_are_of_medians() -> None:
+    found = {
+        "standby: executor lost": figures(3, 99, 9.5),
+        "checkpoint: executor lost": figures(31, 29, 31),
+        "checkpoint: driver started again": figures(9, restore=4.5),
+    }
+    assert [(bar.figure, bar.met) for bar in bars(found)] == [("31.00 s", False), ("9.50 s", True), ("4.75 s", True)]
+
+
+def test_what_is_no_part_of_an_epoch_is_other_and_what_was_not_measured_is_a_dash() -> None:
+    line = table({"spark: executor lost": figures(8)}).splitlines()[1]
+    assert line.split()[3:5] == ["8.00", "8.00"]
+    assert line.split()[-3:] == [f"{8 - 0.25 - 1 - 6 * 0.5:.2f}", "-", "-"]

@@ -9,19 +9,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from eval import stream
-from eval.engines import ENGINES
-from eval.stream import Checksum
-from eval.workloads import Aggregate, Workload, Ysb
-
-TINY = [
-    Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20, slide_s=5),
-    Ysb(rows=4_000, batches=2, span_s=60.0, campaigns=10),
-]
+from eval.engines import ENGINES, CannotRunError, SparkEngine
+from eval.workloads import Aggregate, Workload
+from tests.eval import tiny
 
 
-@pytest.mark.parametrize("workload", TINY, ids=lambda w: w.name)
+def engine(name: str) -> SparkEngine:
+    """One of Spark's."""
+    found = ENGINES[name]
+    assert isinstance(found, SparkEngine)
+    return found
+
+
+@pytest.mark.parametrize("workload", tiny.ALL, ids=tiny.name)
 def test_sparks_own_stream_agrees_with_batch(spark: SparkSession, tmp_path: Path, workload: Workload) -> None:
-    same, rows = stream.check(spark, ENGINES["spark-hdfs"], workload, workload.generate(tmp_path))
+    same, rows = stream.check(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path))
     assert same
     assert rows > 0
 
@@ -39,23 +41,20 @@ class OffByOne(Aggregate):
 
 def test_a_wrong_value_is_found(spark: SparkSession, tmp_path: Path) -> None:
     workload = OffByOne(rows=4_000, batches=2, span_s=60.0, keys=20)
-    same, rows = stream.check(spark, ENGINES["spark-hdfs"], workload, workload.generate(tmp_path))
+    same, rows = stream.check(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path))
     assert not same
     assert rows > 0
 
 
-def test_a_checksum_follows_rows_and_not_their_order(spark: SparkSession) -> None:
-    query = "SELECT named_struct('start', a, 'end', a + 1) AS window, b FROM VALUES {} AS t(a, b)"
-    first = stream.checksum(spark.sql(query.format("(1, 2), (3, 4)")))
-    assert first == stream.checksum(spark.sql(query.format("(3, 4), (1, 2)")))
-    assert first != stream.checksum(spark.sql(query.format("(3, 2), (1, 4)")))
-    assert first != stream.checksum(spark.sql(query.format("(1, 2), (1, 2)")))
-    assert first + Checksum(0, 0) == first
+@pytest.mark.parametrize("name", ["spark-hdfs", "noop", "bare-arrow"])
+def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    figures = stream.run(spark, engine(name), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
+    assert figures["rows"] == tiny.TUMBLING.rows
+    assert figures["rows_per_second"] == pytest.approx(figures["rows"] / figures["seconds"])
+    assert len(figures["batch_ms"]) == tiny.TUMBLING.batches
+    assert (figures["moved_bytes"]["shuffle"] > 0) == (name == "spark-hdfs")
 
 
-@pytest.mark.parametrize("engine", ["spark-hdfs", "noop"])
-def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_path: Path, engine: str) -> None:
-    workload = TINY[0]
-    figures = stream.run(spark, ENGINES[engine], workload, workload.generate(tmp_path))
-    assert figures["rows_per_second"] == pytest.approx(workload.rows / figures["seconds"])
-    assert len(figures["batch_ms"]) == workload.batches
+def test_real_time_mode_refuses_files_in_its_own_words(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(CannotRunError, match=r"(?i)real.?time"):
+        stream.run(spark, engine("spark-rtm"), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))

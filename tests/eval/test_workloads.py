@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from gzip import compress
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from eval.workloads import Aggregate, Workload, Ysb
+from eval.workloads import WORKLOADS, Aggregate, Arcon, CategoryLoad, JobLoad, Workload, Ysb
 from eval.workloads.base import DISORDER_US, EPOCH_US, WATERMARK_MS
+from eval.workloads.monitoring import JOBS
+from eval.workloads.newton import Newton
+from eval.workloads.query import Query
+from eval.workloads.trace import KEPT
 from eval.workloads.ysb import ADS_PER_CAMPAIGN, EVENT_BYTES
 
-SMALL = [Aggregate(rows=80_000, span_s=40.0, keys=500), Ysb(rows=80_000, span_s=40.0, campaigns=50)]
+SMALL = [kind(rows=80_000, span_s=40.0) for kind in WORKLOADS.values()]
+YSB = Ysb(rows=80_000, span_s=40.0, campaigns=50)
 
 
 def tables(workload: Workload, cache: Path) -> list:
@@ -68,8 +74,7 @@ def test_skew_makes_few_keys_hot(tmp_path: Path) -> None:
 
 
 def test_ysb_events_are_78_bytes_and_each_ad_has_its_campaign(tmp_path: Path) -> None:
-    workload = SMALL[1]
-    assert isinstance(workload, Ysb)
+    workload = YSB
     assert EVENT_BYTES == 78
     ads = pq.read_table(workload.generate(tmp_path) / "ads.parquet")
     campaign = dict(zip(ads["ad_id"].to_pylist(), ads["campaign_id"].to_pylist(), strict=True))
@@ -79,3 +84,63 @@ def test_ysb_events_are_78_bytes_and_each_ad_has_its_campaign(tmp_path: Path) ->
     assert set(events["ad_id"].to_pylist()) <= campaign.keys()
     views = events["event_type"].to_pylist().count("view") / events.num_rows
     assert 0.3 < views < 0.37
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_the_first_micro_batches_are_the_same_rows(workload: Workload, tmp_path: Path) -> None:
+    whole, first = tables(workload, tmp_path), tables(workload.first(2), tmp_path)
+    assert len(first) == 2 * workload.files_per_batch
+    assert all(a.equals(b) for a, b in zip(first, whole, strict=False))
+    assert workload.first(100) is workload
+
+
+def test_cluster_monitoring_has_a_job_with_a_fifth_of_the_rows(tmp_path: Path) -> None:
+    workload = JobLoad(rows=80_000, span_s=40.0)
+    jobs = Counter(np.concatenate([table["job_id"].to_numpy() for table in tables(workload, tmp_path)]).tolist())
+    assert len(jobs) == JOBS
+    assert jobs.most_common(1)[0][1] / workload.rows == pytest.approx(0.19, abs=0.01)
+
+
+TRACE = """\
+600000000,,3418309,0,4155527081,1,user,3,9,0.125,0.07446,0.0004244,0
+600000001,,3418309,1,,0,user,2,9,,,,1
+"""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_a_trace_gives_its_rows_again_and_again(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"task_events{suffix}"
+    path.write_bytes(TRACE.encode() if suffix == ".csv" else compress(TRACE.encode()))
+    workload = CategoryLoad(rows=5, batches=2, span_s=10.0, trace=str(path))
+    made = tables(workload, tmp_path)
+    assert made[0].column_names == ["event_time", *KEPT]
+    assert made[0].schema == tables(replace(workload, trace=""), tmp_path)[0].schema
+    read = [value for table in made for value in table.to_pylist()]
+    assert [row["task_index"] for row in read] == [0, 1, 0, 1, 0]
+    assert [row["cpu"] for row in read] == [0.125, None, 0.125, None, 0.125]
+    assert [row["different_machines"] for row in read[:2]] == [False, True]
+
+
+def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"other\.csv is no task_events file of 13 columns"):
+        CategoryLoad(rows=4, batches=1, span_s=1.0, trace=str(path)).generate(tmp_path)
+
+
+def test_arcons_partitions_have_their_shares(tmp_path: Path) -> None:
+    workload = Arcon(rows=80_000, span_s=40.0, partitions="skewed")
+    ids = np.concatenate([table["id"].to_numpy() for table in tables(workload, tmp_path)])
+    assert set(ids.tolist()) == set(range(50))
+    assert np.bincount(ids % 4) / workload.rows == pytest.approx([0.51, 0.20, 0.07, 0.22], abs=0.01)
+
+
+def test_newtons_root_is_the_root() -> None:
+    values = np.array([1.0, 2.0, 1e6])
+    assert Newton(100)(values) == pytest.approx(np.sqrt(values), rel=1e-15)
+    assert Newton(0)(values).tolist() == values.tolist()
+
+
+def test_a_window_is_a_whole_number_of_slides() -> None:
+    with pytest.raises(ValueError, match="10 s is no multiple of its slide of 3 s"):
+        Query(time="ts", window_s=10, slide_s=3)

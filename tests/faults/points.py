@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from pyspark.sql import functions as F
 
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.streaming import merging
+from pyslash.streaming import merging, repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import ManifestLog
 from pyslash.streaming.sinks import FileSink, ForeachBatchSink
 from pyslash.tasks.merge import run_merge_tasks
+from pyslash.tasks.own import OwnRows
 from tests.faults.strike import Strike, executor_of
 
 
@@ -111,8 +113,10 @@ class Arm:
 
     def _begin(self, _: EpochRunner, batch: Any, epoch: int) -> None:
         self._epoch = epoch
-        due = [strike for strike in self.strikes if strike.point == "mid-merge" and strike.epoch == epoch]
-        merging.run_merge_tasks = partial(merge_and_strike, due[0]) if due else run_merge_tasks
+        due = {strike.point: strike for strike in self.strikes if strike.epoch == epoch}
+        merge, own = due.get("mid-merge"), due.get("mid-own")
+        merging.run_merge_tasks = partial(merge_and_strike, merge) if merge else run_merge_tasks
+        repartition.OwnRows = partial(StruckOwner, strike=own) if own else OwnRows
 
     def _wrap(
         self,
@@ -133,6 +137,19 @@ class Arm:
             return result
 
         setattr(owner, name, wrapped)
+
+
+@dataclass(frozen=True)
+class StruckOwner(OwnRows):
+    """An owner's task that is struck when its block is published and nobody knows yet."""
+
+    strike: Strike
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`OwnRows`."""
+        for batch in super().__call__(batches):
+            self.strike.in_task()
+            yield batch
 
 
 def merge_and_strike(strike: Strike, *arguments: Any) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.application import BATCHES, FIRST_STRUCK
 from tests.faults.conftest import Applications
-from tests.faults.strike import DRIVER_POINTS, FAULTS, TASK_POINTS
+from tests.faults.strike import DRIVER_POINTS, FAULTS, OWNER_POINT, TASK_POINTS
 
 Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
 # Merges run in tasks, so that there are some to strike; a call to a stopped agent is given up before it goes on.
@@ -72,6 +72,26 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
     strike(applications, rounds)
 
 
+@pytest.mark.timeout(400)
+def test_faults_while_rows_are_repartitioned_change_no_row(applications: Applications) -> None:
+    rounds: dict[str, tuple[str, Strikes]] = {
+        "owners try again": (
+            "batch",
+            [
+                ("exception", OWNER_POINT),
+                ("duplicate", "before update"),
+                ("kill worker", OWNER_POINT),
+                ("zombie", "before release"),
+            ],
+        ),
+        "owners die": (
+            "files",
+            [("kill agent", "after publish"), ("kill executor", OWNER_POINT), ("kill agent", OWNER_POINT)],
+        ),
+    }
+    strike(applications, rounds, conf={"strategy": "repartition"})
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("fault", POINTS, ids=lambda fault: fault.replace(" ", "-"))
@@ -81,6 +101,19 @@ def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
         for index, point in enumerate(POINTS[fault])
     }
     strike(applications, rounds, timeout=3000)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("durability", ["replica", "both"])
+@pytest.mark.parametrize("fault", [*LOSSES, "stop agent"], ids=lambda fault: fault.replace(" ", "-"))
+def test_a_loss_at_every_point_with_a_standby(applications: Applications, fault: str, durability: str) -> None:
+    points = [point for point in ALL_POINTS if durability == "both" or point != "mid-checkpoint"]
+    rounds: dict[str, tuple[str, Strikes]] = {
+        f"{durability}, {fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
+        for index, point in enumerate(points)
+    }
+    strike(applications, rounds, timeout=3000, conf={"durability": durability})
 
 
 @pytest.mark.chaos

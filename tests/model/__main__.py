@@ -1,4 +1,4 @@
-"""`python -m tests.model NUMBER [DURABILITY]`: one schedule, step by step."""
+"""`python -m tests.model NUMBER [DURABILITY [STRATEGY]]`: one schedule, step by step."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def show(query: Query) -> None:
     print("\n".join(query.world.trace))
 
 
-def main(number: int, durability: str = "checkpoint") -> int:
+def main(number: int, durability: str = "checkpoint", strategy: str = "merge") -> int:
     schedule = Schedule.numbered(number)
     print(schedule)
-    found = violation(schedule, show, durability)
+    found = violation(schedule, show, durability, strategy)
     print(f"violation: {found}" if found else "every promise held")
     return 1 if found else 0
 

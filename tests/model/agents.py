@@ -12,16 +12,20 @@ import pyarrow as pa
 
 from pyslash import _native
 from pyslash.agent.adopt import rehomed
+from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.folding import Fold, Folded, Folding
+from pyslash.agent.form import body, parse
 from pyslash.agent.replicate import Replicator
-from pyslash.agent.request import Empty, Request, body, parse
+from pyslash.agent.request import Empty, Request
 from pyslash.agent.reserved import check_reserved
 from pyslash.agent.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
-from tests.model.rows import Row, batch_of
 from tests.model.schedule import CALL, Kind
 from tests.model.world import AgentDied, Violation, World, flipped
+
+Fill = Callable[[_native.Accumulator], None]
 
 _ARENA_BYTES = 4 << 20
 _COMMITTED = 3
@@ -36,9 +40,10 @@ class Agent:
         self._fd = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         self.arena = _native.Arena.create(self._fd, _ARENA_BYTES, incarnation)
         self.state = AgentState(self.arena, self._fd, incarnation)
-        self._replicator = Replicator(self.state, bytes(32))
+        self._parts = (self.state, Replicator(self.state, bytes(32)), Checkpointer(self.state))
         self.alive = True
-        self._folding: tuple[Any, bytes] | None = None
+        self._folds = Folding(self.state)
+        self._folding: tuple[Fold, Folded] | None = None
         self.descriptor = AgentDescriptor(
             pid=len(world.agents),
             start_time=0,
@@ -73,7 +78,7 @@ class Agent:
         if not self.alive:
             return
         if self._folding is not None:
-            self.state.end_compaction(*self._folding)
+            self._folds.end(*self._folding)
         self.state.sweep()
         committed = {offset for offset, _, state, *_ in self.arena.blocks() if state == _COMMITTED}
         live = {offset for query in self.state.queries.values() for share in query.shares() for offset in share.live}
@@ -85,17 +90,17 @@ class Agent:
         if not self.alive:
             return
         if self._folding is not None:
-            self.state.end_compaction(*self._folding)
+            self._folds.end(*self._folding)
             self._folding = None
         elif world.chance.random() < 0.2:
             self.state.sweep()
-        elif (job := self.state.begin_compaction()) is not None:
-            self._folding = (job, self.state.compact(job))
+        elif (job := self._folds.begin()) is not None:
+            self._folding = (job, self._folds.fold(job))
 
     def answer(self, query: bytes, name: str, request: Request) -> dict[str, Any]:
         """A call as the server would pass it on: checked, and through JSON both ways."""
         checked = parse(type(request), body(request))
-        method = self._replicator.replicate if name == "replicate" else getattr(self.state, name)
+        method = next(getattr(part, name) for part in self._parts if hasattr(part, name))
         answer: dict[str, Any] = method(query) if isinstance(checked, Empty) else method(query, checked)
         return dict(json.loads(json.dumps(answer)))
 
@@ -104,18 +109,18 @@ class Agent:
         check_reserved(self.arena, os.getpid(), _QUERY_ID, offset, len(data))
         os.pwrite(self._fd, data, offset)
 
-    def publish(self, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
-        """An update task of this executor: its block's head."""
-        return _sealed(self.arena, plan, rows, watermark_us, query, epoch, attempt)
+    def publish(self, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
+        """A task of this executor that seals what `fill` adds: its block's head."""
+        return _sealed(self.arena, plan, fill, watermark_us, query, epoch, attempt)
 
     def publish_later(
-        self, world: World, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int
+        self, world: World, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int
     ) -> None:
         """An attempt that was thought dead: it has its room in the arena now, or takes it when it comes to itself."""
         scratch = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         arena = _native.Arena.create(scratch, _ARENA_BYTES, bytes(16))
         os.close(scratch)
-        head = _native.Head(_sealed(arena, plan, rows, watermark_us, query, epoch, attempt))
+        head = _native.Head(_sealed(arena, plan, fill, watermark_us, query, epoch, attempt))
         if head.length == 0:
             return
         block = bytes(arena.view(head.arena_offset, head.length))
@@ -135,9 +140,9 @@ class Agent:
         world.later(f"late attempt {attempt} of epoch {epoch} publishes on {self.descriptor}", publish)
 
 
-def _sealed(arena: Any, plan: str, rows: list[Row], watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
+def _sealed(arena: Any, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
     accumulator = _native.Accumulator(_native.Plan(plan), watermark_us)
-    accumulator.add(batch_of(rows))
+    fill(accumulator)
     return bytes(accumulator.seal(arena, query, epoch, attempt))
 
 
@@ -154,6 +159,11 @@ class Cluster:
             if agent is not None:
                 agent.die()
         self._agents = (self._agents + [None] * executors)[:executors]
+
+    @property
+    def size(self) -> int:
+        """Executors, with an agent or without."""
+        return len(self._agents)
 
     def agents(self) -> list[Agent]:
         """Those that live."""

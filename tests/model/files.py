@@ -102,17 +102,24 @@ class BlockFiles:
 
 
 class _Output:
+    """A file that gets its bytes when it is closed; the faults of writing strike then."""
+
     def __init__(self, owner: BlockFiles, path: str) -> None:
         self._owner, self._path = owner, path
+        self._pieces: list[bytes] = []
 
     def __enter__(self) -> _Output:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._close(b"".join(self._pieces))
 
-    def write(self, data: pa.Buffer) -> None:
-        world, files, content = self._owner.world, self._owner.files, data.to_pybytes()
+    def write(self, data: Any) -> None:
+        self._pieces.append(bytes(data))
+
+    def _close(self, content: bytes) -> None:
+        world, files = self._owner.world, self._owner.files
         files[self._path] = content[: len(content) // 2]
         fault = world.point(f"writes {self._path}", WRITE)
         if fault is Kind.WRITE_FAILS:

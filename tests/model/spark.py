@@ -7,26 +7,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
-from uuid import UUID
 
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from pyslash.agent import compaction, replicate
+from pyslash.agent import folding, replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, SlashError
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming import coordinator, durable, epoch, merging
-from pyslash.tasks import merge
-from pyslash.tasks.receipt import Receipt, receipt_bytes
+from pyslash.streaming import coordinator, durable, epoch, merging, recovery
+from pyslash.tasks import fetch
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.files import BlockFiles, ControlFiles
-from tests.model.rows import Group, Row, Workload, groups_of, workload
-from tests.model.schedule import TASK, Kind, Schedule
+from tests.model.rows import Group, Workload, groups_of, workload
+from tests.model.schedule import Kind, Schedule
+from tests.model.update import QUERY, SECRET, Ingest, Owners
 from tests.model.world import Driver, Injected, Violation, World
 
-_QUERY = UUID(int=0x5159)
-_SECRET = bytes(32)
 _CHECKPOINT = "model:/checkpoint"
 _SWEEPS = 0.1
 _TIME = TimestampType()
@@ -61,9 +58,9 @@ class Frame:
 class Query:
     """A streaming query under a schedule: the same checkpoint and sink for all drivers that run it."""
 
-    def __init__(self, schedule: Schedule, durability: str = "checkpoint") -> None:
+    def __init__(self, schedule: Schedule, durability: str = "checkpoint", strategy: str = "merge") -> None:
         self.schedule = schedule
-        self.durability = durability
+        self.durability, self.strategy = durability, strategy
         self.world = World(schedule)
         self.world.start_second = lambda: self._start(self._cluster())
         self.workload: Workload = workload(schedule.number)
@@ -118,9 +115,10 @@ class Query:
 
     def _start(self, cluster: Cluster) -> Driver:
         driver = Driver(len(self.world.drivers) + 1, cluster)
-        conf = Conf.read(lambda name, default: self.durability if name == "spark.slash.durability" else default)
+        given = {"spark.slash.durability": self.durability, "spark.slash.strategy": self.strategy}
+        conf = Conf.read(given.get)
         plan: Any = self
-        runner = epoch.EpochRunner(plan, self, conf, _SECRET)
+        runner = epoch.EpochRunner(plan, self, conf, SECRET)
         self.world.run(driver, lambda: self._batches(driver, runner))
         return driver
 
@@ -182,9 +180,13 @@ class Query:
         self.world.point("finds agents")
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
-    def ingest(self, *_: Any) -> Ingest:
-        """`Ingest`."""
-        return Ingest(self)
+    def executors(self, *_: Any) -> int:
+        """`executors`."""
+        return self.world.running.cluster.size
+
+    def ingest(self, *arguments: Any) -> Ingest:
+        """`ingest_of`."""
+        return Ingest(self) if self.strategy == "merge" else Owners(self, meet=arguments[-1])
 
     def next_attempt(self) -> int:
         """A number for each attempt of a task."""
@@ -198,7 +200,7 @@ class Execution:
 
     query: Query
     epoch: int
-    query_id = _QUERY
+    query_id = QUERY
     checkpoint = _CHECKPOINT
 
     @property
@@ -213,59 +215,19 @@ class Execution:
         return max(current_us, self.query.workload.epochs[self.epoch].latest_us - self.query.workload.delay_us)
 
 
-class Ingest:
-    """The update job: one task a partition, with the attempts that the schedule gives it."""
-
-    path = "model"
-
-    def __init__(self, query: Query) -> None:
-        self._query = query
-
-    def update(self, execution: Execution, batch: Frame, number: int, watermark_us: int) -> list[Receipt]:
-        """Receipts of the winning attempts."""
-        partitions = self._query.workload.epochs[number].partitions
-        return [self._task(rows, number, watermark_us) for rows in partitions]
-
-    def _task(self, rows: list[Row], number: int, watermark_us: int) -> Receipt:
-        world = self._query.world
-        fault = world.point(f"runs a task of {len(rows)} rows", TASK)
-        if fault is Kind.ZOMBIE:
-            self._agent().publish_later(world, *self._attempt(rows, number, watermark_us))
-        receipts = [self._publish(rows, number, watermark_us)]
-        if fault in (Kind.TASK_RETRIED, Kind.SPECULATED):
-            world.point("has published a first attempt")
-            receipts.append(self._publish(rows, number, watermark_us))
-        if fault is Kind.JOB_FAILS:
-            raise Injected("a task failed four times")
-        world.point("has published")
-        return receipts[-1] if fault is Kind.TASK_RETRIED else world.chance.choice(receipts)
-
-    def _publish(self, rows: list[Row], number: int, watermark_us: int) -> Receipt:
-        agent = self._agent()
-        head = agent.publish(*self._attempt(rows, number, watermark_us))
-        return Receipt.parse(receipt_bytes(agent.descriptor, head))
-
-    def _attempt(self, rows: list[Row], number: int, watermark_us: int) -> tuple[str, list[Row], int, bytes, int, int]:
-        query = self._query
-        return query.text, rows, watermark_us, _QUERY.bytes, number, query.next_attempt()
-
-    def _agent(self) -> Any:
-        world = self._query.world
-        return world.chance.choice(world.running.cluster.ensure())
-
-
 @contextmanager
 def installed(query: Query) -> Iterator[None]:
     """The model's Spark, wire and file systems in the place of the real ones."""
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
         (epoch, "BatchExecution", query.execution),
-        (epoch, "checkpoint_files", query.files),
-        (epoch, "find_agents", query.found_agents),
-        (epoch, "Ingest", query.ingest),
+        (recovery, "checkpoint_files", query.files),
+        (recovery, "find_agents", query.found_agents),
+        (recovery, "executors", query.executors),
+        (epoch, "ingest_of", query.ingest),
         (epoch, "DataFrame", lambda finished, session: finished),
         (merging, "_local", lambda session, rows, plan: Frame(rows)),
-        (merge, "choose_transport", lambda *_: MemoryBus(world)),
+        (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
@@ -273,7 +235,7 @@ def installed(query: Query) -> Iterator[None]:
         (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),
-        (compaction, "MAX_BLOCKS", 2),
+        (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:
         for owner, name, value in replaced:
@@ -282,10 +244,13 @@ def installed(query: Query) -> Iterator[None]:
 
 
 def violation(
-    schedule: Schedule, then: Callable[[Query], None] = lambda query: None, durability: str = "checkpoint"
+    schedule: Schedule,
+    then: Callable[[Query], None] = lambda query: None,
+    durability: str = "checkpoint",
+    strategy: str = "merge",
 ) -> Violation | None:
     """What a run breaks, if anything; its trace is the note that comes with it."""
-    query = Query(schedule, durability)
+    query = Query(schedule, durability, strategy)
     found = None
     with installed(query):
         try:

@@ -22,6 +22,7 @@ from tests.model.unsafe import (
     without_checksums,
     without_fencing,
 )
+from tests.model.world import Violation
 
 SCHEDULES = int(os.environ.get("PYSLASH_SCHEDULES", "1000"))
 FIRST = int(os.environ.get("PYSLASH_FIRST_SCHEDULE", "0"))
@@ -37,9 +38,18 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.timeout(60 + SCHEDULES)
-@pytest.mark.parametrize(("durability", "schedules"), [("checkpoint", 1.0), ("both", 0.5), ("replica", 0.25)])
+@pytest.mark.parametrize(
+    ("durability", "strategy", "schedules"),
+    [
+        ("checkpoint", "merge", 1.0),
+        ("both", "merge", 0.5),
+        ("replica", "merge", 0.25),
+        ("checkpoint", "repartition", 0.5),
+        ("both", "repartition", 0.25),
+    ],
+)
 def test_no_schedule_loses_doubles_or_changes_a_row(
-    capsys: pytest.CaptureFixture[str], durability: str, schedules: float
+    capsys: pytest.CaptureFixture[str], durability: str, strategy: str, schedules: float
 ) -> None:
     struck: Counter[Kind] = Counter()
     epochs = rows = 0
@@ -53,11 +63,14 @@ def test_no_schedule_loses_doubles_or_changes_a_row(
     ran, wanted = 0, round(schedules * SCHEDULES)
     for number in range(FIRST, FIRST + wanted):
         schedule = Schedule.numbered(number)
-        if violation(schedule, count, durability) is not None:
-            pytest.fail(_told(schedule, durability))
+        if violation(schedule, count, durability, strategy) is not None:
+            pytest.fail(_told(schedule, durability, strategy))
         ran += 1
     with capsys.disabled():
-        print(f"\n{durability}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows", end=": ")
+        print(
+            f"\n{durability}, {strategy}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows",
+            end=": ",
+        )
         print("none lost, doubled or wrong")
     assert ran == wanted
     if wanted >= 1000:
@@ -108,8 +121,12 @@ def _numbered(count: int, kinds: tuple[Kind, ...]) -> Iterator[Schedule]:
     return (Schedule.numbered(number, kinds) for number in range(count))
 
 
-def _told(schedule: Schedule, durability: str) -> str:
+def _told(schedule: Schedule, durability: str, strategy: str) -> str:
     """The violation with only those faults that it takes."""
-    smallest = schedule.shrunk(lambda fewer: violation(fewer, durability=durability) is not None)
-    broken = violation(smallest, durability=durability)
+
+    def found(fewer: Schedule) -> Violation | None:
+        return violation(fewer, durability=durability, strategy=strategy)
+
+    smallest = schedule.shrunk(lambda fewer: found(fewer) is not None)
+    broken = found(smallest)
     return f"schedule {schedule.number} as {smallest}:\n{broken}\n" + "\n".join(getattr(broken, "__notes__", []))

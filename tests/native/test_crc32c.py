@@ -12,3 +12,8 @@ def test_any_buffer_is_summed() -> None:
     assert crc32c(b"") == 0
     with pytest.raises(TypeError):
         crc32c("123456789")
+
+
+def test_a_sum_goes_on_over_a_second_piece() -> None:
+    """As over both at once."""
+    assert crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")

@@ -57,8 +57,32 @@ def test_sums_and_averages_have_sparks_types(name: str, total: pa.DataType, mean
     assert schema.types[2:] == [total, mean]
 
 
+ROWS = "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\nkey 1\n"
+
+
+def test_a_plan_of_rows_is_another_plan() -> None:
+    """Of each number of buckets; it has keys and no aggregates."""
+    plans = [_native.Plan(f"{ROWS}rows {bits}\n") for bits in (0, 12)]
+    assert len({plan.fingerprint for plan in plans}) == 2
+    assert pa.schema(plans[0].schema).names == ["window_start", "window_end", "key0"]
+
+
 @pytest.mark.parametrize(
-    "text", ["", "pyslash-plan 2\n", Query(10, 10).text.replace("count -", "median -"), Query(0, 10).text]
+    "text",
+    [
+        "",
+        "pyslash-plan 2\n",
+        Query(10, 10).text.replace("count -", "median -"),
+        Query(0, 10).text,
+        ROWS,
+        f"{ROWS}rows 13\n",
+        f"{ROWS}rows -1\n",
+        f"{ROWS}rows\n",
+        f"{ROWS}rows 1\nrows 1\n",
+        f"{ROWS}rows 1\nkey 1\n",
+        f"{ROWS}rows 1\naggregate count - 0\n",
+        f"{ROWS}aggregate count - 0\nrows 1\n",
+    ],
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
     """The native tests check every message."""

@@ -21,11 +21,12 @@ NOW = PlanIdentity(PLAN.replace("aggregate sum 2 1\n", "aggregate sum 2 1\naggre
 
 def durable(written: Written) -> DurableState:
     directory = BlockDirectory(str(written.location / "slash" / "blocks"))
-    files = []
-    for path in written.files:
-        data = directory.content(path.name)
-        files.append(BlockFile(path.name, data.size, directory.write(path.name, data), 0, "a" * 32, False))
-    return DurableState(directory, files)
+
+    def again(name: str) -> BlockFile:
+        data = directory.content(name)
+        return BlockFile(name, *directory.write(name, lambda file: file.write(data)), 0, "a" * 32, False)
+
+    return DurableState(directory, [again(path.name) for path in written.files])
 
 
 def test_old_files_stay_until_a_manifest_names_the_new_ones(written: Written) -> None:

@@ -71,7 +71,16 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("ingest", ["files", "rows", "arrow"])
+@pytest.mark.parametrize(
+    ("ingest", "emit", "strategy"),
+    [
+        ("files", "columns", "merge"),
+        ("rows", "arrow", "merge"),
+        ("arrow", "", "merge"),
+        ("rows", "columns", "repartition"),
+        ("files", "", "repartition"),
+    ],
+)
 @settings(
     max_examples=5,
     deadline=None,
@@ -79,7 +88,9 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_random_streams(spark: SparkSession, ingest: str, data: st.DataObject) -> None:
+def test_random_streams(spark: SparkSession, ingest: str, emit: str, strategy: str, data: st.DataObject) -> None:
+    # No `emit`: what is as small as here is merged by the driver.
+    conf = {"ingest": ingest, "strategy": strategy, **({"emit": emit, "merge.driverBytes": "0"} if emit else {})}
     rng = random.Random(data.draw(st.integers(0, 2**32), label="seed"))
     nulls = data.draw(st.sampled_from([0.0, 0.2, 0.9]), label="share of nulls")
     keys = data.draw(st.lists(st.sampled_from([*POOLS]), max_size=3, unique=True), label="keys")
@@ -94,10 +105,11 @@ def test_random_streams(spark: SparkSession, ingest: str, data: st.DataObject) -
         stream.add(table(rng, 1, 100_000, 0.0))  # moves the watermark past every window before it
         grouping = [F.col(f"k_{name}") for name in keys]
         calls_as_columns = [F.expr(call) for call in calls]
-        outcome = run(stream.read().groupBy(window, *grouping).agg(*calls_as_columns), Path(folder), ingest=ingest)
+        outcome = run(stream.read().groupBy(window, *grouping).agg(*calls_as_columns), Path(folder), **conf)
         expected = stream.oracle(window, grouping, calls_as_columns).collect()
     assert list(differences(outcome.rows, expected, len(keys))) == []
     assert [figures["ingest"] for figures in outcome.progress] == [ingest] * len(stream.batches)
+    assert {figures["emit"] for figures in outcome.progress if figures["windows"]} <= {emit}
     # Spark filters rows without an event time before they are counted, unless the slide does not divide the size.
     counted = sum(figures["rows"] for figures in outcome.progress)
     total = sum(len(rows) for rows in stream.batches)

@@ -127,6 +127,22 @@ def old(rows: pa.Table) -> pa.Table:
     return rows.set_column(0, "ts", pa.array([datetime(1500, 1, 1, tzinfo=UTC)] * len(rows), pa.timestamp("us", "UTC")))
 
 
+def test_row_groups_without_a_row_are_skipped_as_spark_skips_them(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [table(batch) for batch in range(3)]
+    folder = write(tmp_path / "in", tables)
+
+    def query() -> DataFrame:
+        return counts(watermarked(stream(spark, folder).where("v > 350")))
+
+    expected, plain, _ = ran(query(), tmp_path, mode="off")
+    found, ours, paths = ran(query(), tmp_path, ingest="files")
+    assert found == expected
+    assert paths == {"files"}
+    read = [entry["numInputRows"] for entry in ours]
+    assert read == [entry["numInputRows"] for entry in plain]
+    assert 0 < sum(read) < sum(len(rows) for rows in tables) // 2
+
+
 FILES: dict[str, tuple[list[pa.Table], dict[str, Any], set[str]]] = {
     "INT96": ([table(0), table(1), table(2)], {"use_deprecated_int96_timestamps": True}, {"files"}),
     "dictionaries": ([table(0), table(1), table(2)], {"use_dictionary": ["s", "k"], "compression": "zstd"}, {"files"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +227,36 @@ def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
     assert "0:00:10" in text
     assert capsys.readouterr().out.strip() == text
     assert "no aggregation" in pyslash.explain(stream.read())
+
+
+@pytest.mark.parametrize(
+    ("conf", "input_of", "said"),
+    [
+        ({}, lambda rows: rows, "ingest      files: Parquet is read natively where a micro-batch has"),
+        ({"ingest": "files"}, lambda rows: rows.where("k > 1 + 1"), "ingest      files: Parquet is read natively\n"),
+        ({}, lambda rows: rows.where("length(string(k)) > 1"), "ingest      rows: Spark reads the input: it filters"),
+        ({}, lambda rows: rows.withColumn("k", F.col("k") + 1), "ingest      rows: Spark reads the input: it computes"),
+        ({"ingest": "rows"}, lambda rows: rows, "ingest      rows: spark.slash.ingest=rows"),
+        ({"ingest": "arrow"}, lambda rows: rows, "ingest      arrow: spark.slash.ingest=arrow"),
+        ({}, lambda rows: rows, "emit        columns"),
+        ({"emit": "arrow"}, lambda rows: rows, "emit        arrow: spark.slash.emit=arrow"),
+        ({"transport": "tcp"}, lambda rows: rows, "emit        arrow: spark.slash.transport=tcp"),
+    ],
+)
+def test_explain_tells_the_ways_in_and_out(
+    stream: Stream, conf: dict[str, str], input_of: Callable[[DataFrame], DataFrame], said: str
+) -> None:
+    for name, value in conf.items():
+        stream.spark.conf.set(f"spark.slash.{name}", value)
+    try:
+        query = input_of(stream.read()).groupBy(window(), "k").count()
+        assert said in pyslash.explain(query)
+    finally:
+        for name in conf:
+            stream.spark.conf.unset(f"spark.slash.{name}")
+
+
+def test_explain_names_a_source_that_is_no_files(spark: SparkSession) -> None:
+    rates = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+    text = pyslash.explain(rates.groupBy(F.window("timestamp", "10 seconds")).count())
+    assert "ingest      rows: Spark reads the input: its source is" in text

@@ -25,19 +25,21 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return made
 
 
-@pytest.mark.parametrize("ingest", ["rows", "arrow"])
+@pytest.mark.parametrize(
+    "conf", [{"ingest": "rows"}, {"ingest": "arrow"}, {"emit": "columns", "merge.driverBytes": "0"}], ids=str
+)
 @pytest.mark.parametrize("ansi", [True, False])
-def test_a_sum_across_batches(stream: Stream, ingest: str, ansi: bool) -> None:
+def test_a_sum_across_batches(stream: Stream, conf: dict[str, str], ansi: bool) -> None:
     window, sums = F.window("ts", "10 seconds"), [F.sum("v")]
     stream.spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     try:
         query = stream.read().groupBy(window, "k").agg(*sums)
         if ansi:
             with pytest.raises(StreamingQueryException, match="ARITHMETIC_OVERFLOW"):
-                run(query, stream.folder, ingest=ingest)
+                run(query, stream.folder, **conf)
         else:
             expected = stream.oracle(window, [F.col("k")], sums).collect()
             assert {row[2] for row in expected} == {-(2**63) + 1, 11}
-            assert list(differences(run(query, stream.folder, ingest=ingest).rows, expected, 1)) == []
+            assert list(differences(run(query, stream.folder, **conf).rows, expected, 1)) == []
     finally:
         stream.spark.conf.unset("spark.sql.ansi.enabled")

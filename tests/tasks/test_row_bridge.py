@@ -48,13 +48,14 @@ class Updates:
     def run(self, rows: DataFrame, plan: str, **changes: object) -> list[Receipt]:
         """One job, of epoch 0 unless told."""
         order: dict = {"watermark_us": BEGINNING, "epoch": 0, "secret": self.secret, "arena_bytes": ARENA, **changes}
-        return self.bridge.update(rows, plan, query=self.query, python=sys.executable, **order)
+        receipts, _ = self.bridge.update(rows, plan, query=self.query, python=sys.executable, **order)
+        return receipts
 
     def agent(self, session: SparkSession) -> AgentDescriptor:
         """The session's agent, by an update of another query."""
         rows, other = session.sql("select timestamp_seconds(0), 1L, 1L"), secrets.token_bytes(16)
         plan = plan_text(BY_NUMBER[0])
-        (receipt,) = self.bridge.update(rows, plan, BEGINNING, other, 0, self.secret, ARENA, sys.executable)
+        (receipt,), _ = self.bridge.update(rows, plan, BEGINNING, other, 0, self.secret, ARENA, sys.executable)
         with AgentClient(receipt.agent, other, query_token(self.secret, other)) as client:
             client.drop()
         return receipt.agent
@@ -90,6 +91,16 @@ def test_groups_are_those_of_spark(
     assert sum(receipt.head.rows for receipt in receipts) == ROWS
     blocks = committed(receipts, plan, updates.query, updates.secret)
     assert merged(blocks, plan, updates.query, updates.secret) == spark_answer(spark, input_rows, key)
+
+
+def test_agents_are_found_without_rows(spark: SparkSession, updates: Updates) -> None:
+    found = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    assert found == [updates.agent(spark)]
+    assert [block for block in attach(found[0]).blocks() if block[4] == bytes(16)] == []
+    os.kill(found[0].pid, signal.SIGKILL)
+    assert wait_until_gone(found[0].pid)
+    (another,) = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    assert another.incarnation != found[0].incarnation
 
 
 def test_the_arrow_path_gives_the_same_receipts(spark: SparkSession, updates: Updates, input_rows: DataFrame) -> None:
@@ -266,7 +277,8 @@ session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.
 lines, columns, key = BY_STRING
 plan, query, secret = plan_text(lines), secrets.token_bytes(16), secrets.token_bytes(32)
 rows = session.read.parquet(sys.argv[1]).repartition(4)
-receipts = RowBridge(session).update(rows.select(columns), plan, BEGINNING, query, 0, secret, 128 << 20, sys.executable)
+receipts, _ = RowBridge(session).update(
+    rows.select(columns), plan, BEGINNING, query, 0, secret, 128 << 20, sys.executable)
 blocks = committed(receipts, plan, query, secret)
 answer = spark_answer(session, rows, key)
 for mode in ("shm", "tcp"):

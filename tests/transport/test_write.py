@@ -70,8 +70,9 @@ def test_a_stream_of_another_length_is_refused(standby: InProcess, secret: bytes
     import pyarrow as pa
     import pyarrow.flight as flight
 
+    from pyslash.agent.form import body
     from pyslash.agent.messages import SCHEMA, messages
-    from pyslash.agent.request import Write, body
+    from pyslash.agent.request import Write
     from pyslash.agent.token import headers
 
     offset = standby.arena.allocate(4096, QUERY, 0)

@@ -7,32 +7,25 @@
 #include <cerrno>
 #include <cstring>
 
+#include "arenas.h"
 #include "boundary.h"
-#include "handles.h"
-#include "pyslash/accumulator.h"
 #include "pyslash/arena.h"
 #include "pyslash/plan.h"
-#include "pyslash/seal.h"
+#include "pyslash/update.h"
 
 namespace pyslash::jvm {
 namespace {
 
 // Tasks use one accumulator from one thread; the lock makes any other use slow instead of fatal.
 struct GuardedAccumulator {
-  GuardedAccumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us)
-      : accumulator(std::move(plan), watermark_us) {}
+  GuardedAccumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us) : update(std::move(plan), watermark_us) {}
   std::mutex mutex;
-  Accumulator accumulator;
+  Update update;
 };
 
 // Leaked on purpose: the JVM may still run tasks while static destructors run.
 Handles<GuardedAccumulator>& accumulators() {
   static auto& handles = *new Handles<GuardedAccumulator>("accumulator");
-  return handles;
-}
-
-Handles<Arena>& arenas() {
-  static auto& handles = *new Handles<Arena>("arena");
   return handles;
 }
 
@@ -57,6 +50,12 @@ struct Descriptor {
 };
 
 }  // namespace
+
+Handles<Arena>& arenas() {
+  static auto& handles = *new Handles<Arena>("arena");
+  return handles;
+}
+
 }  // namespace pyslash::jvm
 
 using namespace pyslash;
@@ -88,8 +87,8 @@ JNIEXPORT void JNICALL Java_io_pyslash_Native_add(JNIEnv* env, jclass, jlong han
     if (page == 0 || bytes < 0 || rows < 0) throw Error(Status::invalid_input, "a page needs an address and sizes");
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
-    guarded->accumulator.add_rows(reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes),
-                                  static_cast<size_t>(rows));
+    guarded->update.add_rows(reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes),
+                             static_cast<size_t>(rows));
   });
 }
 
@@ -100,7 +99,7 @@ JNIEXPORT jbyteArray JNICALL Java_io_pyslash_Native_seal(JNIEnv* env, jclass, jl
     const auto guarded = accumulators().get(handle);
     const auto mapped = arenas().get(arena);
     const std::lock_guard lock(guarded->mutex);
-    const auto head = seal(guarded->accumulator, *mapped, identity);
+    const auto head = guarded->update.seal(*mapped, identity);
     return to_java(env, head.data(), head.size());
   });
 }
@@ -109,7 +108,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_rows(JNIEnv* env, jclass, jlong h
   return guarded<jlong>(env, [&] {
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
-    return static_cast<jlong>(guarded->accumulator.rows());
+    return static_cast<jlong>(guarded->update.rows());
   });
 }
 
@@ -117,7 +116,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_lateRows(JNIEnv* env, jclass, jlo
   return guarded<jlong>(env, [&] {
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
-    return static_cast<jlong>(guarded->accumulator.late_rows());
+    return static_cast<jlong>(guarded->update.late_rows());
   });
 }
 

@@ -1,22 +1,27 @@
-#include "pyslash/accumulator.h"
-
 #include <nanobind/stl/string.h>
 
 #include "arrow_import.h"
+#include "buffer_view.h"
 #include "faces.h"
 #include "identity.h"
 #include "module.h"
-#include "pyslash/seal.h"
 
 namespace pyslash::python {
 namespace {
 
 void add(AccumulatorFace& self, const nb::object& rows) {
-  const ImportedBatch batch(rows, self.accumulator.plan());
+  const ImportedBatch batch(rows, self.update.plan());
   if (batch.rows() == 0) return;
   const nb::gil_scoped_release released;
   const std::lock_guard lock(self.mutex);
-  self.accumulator.add_columns(batch.columns(), batch.rows());
+  self.update.add_columns(batch.columns(), batch.rows());
+}
+
+void add_block(AccumulatorFace& self, const HeadFace& head, uint64_t offset, const nb::object& buffer) {
+  const BufferView view(buffer);
+  const nb::gil_scoped_release released;
+  const std::lock_guard lock(self.mutex);
+  self.update.add_block(head.head, offset, view.bytes());
 }
 
 nb::bytes seal_into(AccumulatorFace& self, const ArenaFace& arena, const nb::bytes& query, int64_t epoch,
@@ -27,21 +32,21 @@ nb::bytes seal_into(AccumulatorFace& self, const ArenaFace& arena, const nb::byt
     const nb::gil_scoped_release released;
     const std::lock_guard lock(self.mutex);
     Arena target = arena.arena();
-    head = seal(self.accumulator, target, identity);
+    head = self.update.seal(target, identity);
   }
   return to_bytes(head);
 }
 
-template <int64_t (Accumulator::*figure)() const>
+template <int64_t (Update::*figure)() const>
 int64_t read(const AccumulatorFace& self) {
   const nb::gil_scoped_release released;
   const std::lock_guard lock(self.mutex);
-  return (self.accumulator.*figure)();
+  return (self.update.*figure)();
 }
 
 std::string describe(const AccumulatorFace& self) {
-  return "<pyslash._native.Accumulator: " + std::to_string(read<&Accumulator::groups>(self)) + " groups of " +
-         std::to_string(read<&Accumulator::rows>(self)) + " rows>";
+  return "<pyslash._native.Accumulator: " + std::to_string(read<&Update::groups>(self)) + " groups of " +
+         std::to_string(read<&Update::rows>(self)) + " rows>";
 }
 
 }  // namespace
@@ -50,12 +55,14 @@ void bind_accumulator(nb::module_& m) {
   nb::class_<AccumulatorFace>(m, "Accumulator", "Rows in, partial states of (pane, key) groups held.")
       .def(nb::init<const PlanFace&, int64_t>(), nb::arg("plan"), nb::arg("watermark_us"))
       .def("add", add, nb::arg("rows"), "Adds a record batch or struct array: the event time, then the plan's columns.")
+      .def("add_block", add_block, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
+           "Adds the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.")
       .def("seal", seal_into, nb::arg("arena"), nb::arg("query"), nb::arg("epoch"), nb::arg("attempt"),
            "Writes the groups into the arena as a published block and returns its head, which is the receipt.")
-      .def_prop_ro("rows", read<&Accumulator::rows>)
-      .def_prop_ro("late_rows", read<&Accumulator::late_rows>)
-      .def_prop_ro("max_event_time", read<&Accumulator::max_event_time>, "Microseconds; -2**63 if no row had a time.")
-      .def_prop_ro("groups", read<&Accumulator::groups>)
+      .def_prop_ro("rows", read<&Update::rows>)
+      .def_prop_ro("late_rows", read<&Update::late_rows>)
+      .def_prop_ro("max_event_time", read<&Update::max_event_time>, "Microseconds; -2**63 if no row had a time.")
+      .def_prop_ro("groups", read<&Update::groups>)
       .def("__repr__", describe);
 }
 

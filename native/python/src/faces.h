@@ -6,11 +6,11 @@
 #include <mutex>
 #include <optional>
 
-#include "pyslash/accumulator.h"
 #include "pyslash/arena.h"
 #include "pyslash/block.h"
 #include "pyslash/error.h"
 #include "pyslash/plan.h"
+#include "pyslash/update.h"
 
 namespace pyslash::python {
 
@@ -47,10 +47,10 @@ class ArenaFace {
 };
 
 struct AccumulatorFace {
-  AccumulatorFace(const PlanFace& plan, int64_t watermark_us) : accumulator(plan.plan, watermark_us) {}
+  AccumulatorFace(const PlanFace& plan, int64_t watermark_us) : update(plan.plan, watermark_us) {}
 
   mutable std::mutex mutex;
-  Accumulator accumulator;
+  Update update;
 };
 
 }  // namespace pyslash::python

@@ -19,12 +19,12 @@ NB_MODULE(_native, m) {
   bind_compact(m);
   m.def(
       "crc32c",
-      [](const nb::object& data) {
+      [](const nb::object& data, uint32_t crc) {
         const BufferView view(data);
         const nb::gil_scoped_release released;
-        return crc32c(view.bytes().data(), view.bytes().size());
+        return crc32c(view.bytes().data(), view.bytes().size(), crc);
       },
-      nb::arg("data"), "CRC32C (Castagnoli) of a bytes-like object.");
+      nb::arg("data"), nb::arg("crc") = 0, "CRC32C (Castagnoli) of a bytes-like object, after what has the CRC `crc`.");
 }
 
 }  // namespace pyslash::python

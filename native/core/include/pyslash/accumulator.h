@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "pyslash/block.h"
 #include "pyslash/column.h"
 #include "pyslash/group_keys.h"
 #include "pyslash/plan.h"
@@ -35,6 +36,9 @@ class Accumulator {
   void add_rows(const uint8_t* page, size_t bytes, size_t rows);
   // Rows in Arrow layout: the event time (timestamp or timestamp_ntz), then the plan's columns.
   void add_columns(std::span<const ColumnView> columns, size_t rows);
+  // Rows of the segments of a RowPartitioner's block that `bytes`, which start `offset` bytes into it, hold whole.
+  // Status::corrupt_block if one of them fails its checks, Status::invalid_plan if its rows are not this plan's.
+  void add_block(const Head& head, uint64_t offset, Bytes bytes);
 
   const Plan& plan() const;
   std::shared_ptr<const Plan> shared_plan() const;

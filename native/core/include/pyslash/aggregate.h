@@ -41,7 +41,18 @@ class ValueCount {
  public:
   ValueCount(int column, bool nullable, StateRequests& states);
   bool nullable() const { return nulls_ != 0; }
-  int64_t operator()(const StateSet& states, uint32_t group) const;
+
+  // The counts of a set of states, by group.
+  class Counts {
+   public:
+    Counts(const int64_t* rows, const int64_t* nulls) : rows_(rows), nulls_(nulls) {}
+    int64_t operator[](uint32_t group) const { return rows_[group] - (nulls_ == nullptr ? 0 : nulls_[group]); }
+
+   private:
+    const int64_t* rows_;
+    const int64_t* nulls_;  // null: the column has none
+  };
+  Counts of(const StateSet& states) const;
 
  private:
   size_t nulls_ = 0;  // 0 is the `rows` state: the column has no nulls

@@ -19,6 +19,8 @@ class GroupKeys {
   size_t size() const { return hashes_.size(); }
   uint64_t hash(uint32_t group) const { return hashes_[group]; }
   void clear();
+  // Whether it is the group of the null key: of keys that have one beside their values (KeyCodec::has_null_group).
+  bool is_null_group(uint32_t group) const;
 
   // A new group with the key of an encoded row; its id.
   uint32_t append(const EncodedKeys& keys, size_t row);
@@ -34,6 +36,9 @@ class GroupKeys {
   bool any_null(std::span<const uint32_t> groups, size_t key) const;
 
  private:
+  void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
+  template <typename Value>
+  void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
   const uint8_t* fixed_part(uint32_t group, uint8_t* scratch) const;
   bool is_null(uint32_t group, size_t key) const;
 

@@ -22,8 +22,12 @@ class KeyTable {
   void find_or_insert(const EncodedKeys& encoded, std::span<const uint32_t> rows, GroupKeys& keys, uint32_t* groups);
 
   size_t size() const { return used_ + (null_group_ != empty ? 1 : 0); }
+  // Keys that fit before the table grows.
+  size_t capacity() const { return slots_.size() / 2; }
   // Forgets all keys but keeps the memory.
   void clear();
+  // Holds these groups' keys, which differ, and no others.
+  void restore(const GroupKeys& keys, std::span<const uint32_t> groups);
 
  private:
   struct Slot {
@@ -38,6 +42,7 @@ class KeyTable {
   void probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
   template <typename Rows>
   void dispatch(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
+  void place(const Slot& slot);
   void grow();
 
   std::vector<Slot> slots_;

@@ -41,8 +41,8 @@ class Merger {
   // Adds the segments of a block that `bytes`, which start `offset` bytes into it, hold whole; others are not looked
   // at, nor are panes and prefixes that are not wanted. The bytes must stay valid and unchanged. Status::corrupt_block
   // if a segment's CRC is wrong (none of them is added then), Status::invalid_plan if the block was made by another
-  // plan, Status::invalid_input once next() has been called.
-  void add(const Head& head, uint64_t offset, Bytes bytes);
+  // plan, Status::invalid_input once next() has been called. Returns how many bytes were taken.
+  uint64_t add(const Head& head, uint64_t offset, Bytes bytes);
 
   // The next rows, at most `max_rows`; nothing at the end. Rows of a window follow each other within a partition, in no
   // particular order. Status::arithmetic_overflow under ANSI rules, Status::corrupt_block if a segment has changed

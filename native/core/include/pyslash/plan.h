@@ -19,6 +19,8 @@ class Aggregate;
 struct Column {
   Type type;
   bool nullable = true;
+
+  bool operator==(const Column&) const = default;
 };
 
 // The states that groups keep; every aggregate's result follows from some of them. A state that two aggregates need is
@@ -56,6 +58,10 @@ class Plan {
   const std::vector<std::shared_ptr<const Aggregate>>& aggregates() const { return aggregates_; }
   const std::vector<StateSpec>& states() const { return states_; }
 
+  // A plan of rows: its blocks hold no groups but the rows themselves, in 2^row_bits buckets of hash prefixes. It has
+  // neither aggregates nor states.
+  std::optional<uint32_t> row_bits() const { return row_bits_; }
+
   // Bytes of one UnsafeRow if every row has the same size, else 0 (a page then holds an int64 size before each row).
   size_t fixed_row_bytes() const;
 
@@ -69,6 +75,7 @@ class Plan {
   std::vector<int> keys_;
   std::vector<std::shared_ptr<const Aggregate>> aggregates_;
   std::vector<StateSpec> states_;
+  std::optional<uint32_t> row_bits_;
 };
 
 }  // namespace pyslash

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,12 @@ class BlockWriter {
 // Writes the accumulator's groups into the arena as a published block (none if there is no group) and returns the
 // block's head, which is the task's receipt. Status::arena_full if there is no room; the accumulator is unchanged.
 std::vector<uint8_t> seal(const Accumulator& accumulator, Arena& arena, const BlockIdentity& identity);
+
+// Has `write` fill `bytes` of the arena, which begin at the offset that it is told, and return their head; they are
+// published then, or freed if it throws. Status::arena_full if there is no room.
+std::vector<uint8_t> publish_block(
+    Arena& arena, uint64_t bytes, const BlockIdentity& identity,
+    const std::function<std::vector<uint8_t>(std::span<uint8_t> out, uint64_t offset)>& write);
 
 // About this many groups a segment, so that one fits the cache of a merge, in at most 2^12 segments a pane.
 inline constexpr size_t segment_groups = 8192;

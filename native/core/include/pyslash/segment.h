@@ -24,7 +24,7 @@ class SegmentReader {
   void open(const SegmentEntry& entry, Bytes bytes);
 
   size_t rows() const { return rows_; }
-  // Key columns in key order, ready for KeyCodec::encode.
+  // Key columns in key order, ready for KeyCodec::encode. Of a plan of rows: all columns, event time first.
   std::span<const BatchColumn> keys() const { return keys_; }
   // Buffers of a state, ready for StateColumn::merge.
   std::span<const Bytes> state(size_t index) const;

@@ -54,8 +54,8 @@ class StateSet {
   // All groups back to the identity, e.g. before a next partition of a merge.
   void reset(size_t groups);
   void combine(size_t first, const StateSet& source, size_t source_first, size_t count);
-  // Number of rows a group holds: zero iff the group is absent.
-  int64_t rows(uint32_t group) const;
+  // Number of rows that each group holds: zero iff it is absent.
+  const std::vector<int64_t>& rows() const;
 
  private:
   std::vector<std::unique_ptr<StateColumn>> columns_;
@@ -64,7 +64,11 @@ class StateSet {
 // What aggregates read of states when they finish.
 class CountState : public StateColumn {
  public:
-  virtual int64_t count(uint32_t group) const = 0;
+  // By group.
+  const std::vector<int64_t>& counts() const { return counts_; }
+
+ protected:
+  std::vector<int64_t> counts_;
 };
 
 // Exact sum of integers and decimals: low + high * 2^64 (types of 8 bytes) or low + high * 2^128 (decimals of more than
@@ -76,11 +80,17 @@ struct ExactSum {
 class ExactSumState : public StateColumn {
  public:
   virtual ExactSum sum(uint32_t group) const = 0;
+  // By group, where every sum fits 64 bits and is kept in as many; else null.
+  virtual const int64_t* longs() const = 0;
 };
 
 class FloatSumState : public StateColumn {
  public:
-  virtual double sum(uint32_t group) const = 0;
+  // By group.
+  const std::vector<double>& sums() const { return sums_; }
+
+ protected:
+  std::vector<double> sums_;
 };
 
 // min and max.

@@ -20,8 +20,9 @@ class Average final : public Aggregate {
 
   void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
     start(out, type_, groups.size(), result_nullable());
+    const ValueCount::Counts counts = values_.of(states);
     for (size_t i = 0; i < groups.size(); ++i) {
-      const int64_t count = values_(states, groups[i]);
+      const int64_t count = counts[groups[i]];
       if (count == 0) {
         out.valid[i] = 0;
       } else if (type_.is_decimal()) {
@@ -40,7 +41,7 @@ class Average final : public Aggregate {
   }
 
   double total(const StateSet& states, uint32_t group) const {
-    if (input_.is_floating()) return static_cast<const FloatSumState&>(states[sum_]).sum(group);
+    if (input_.is_floating()) return static_cast<const FloatSumState&>(states[sum_]).sums()[group];
     // Integers of 64 bits leave 128 only after 2^64 rows.
     return static_cast<double>(static_cast<const ExactSumState&>(states[sum_]).sum(group).low);
   }

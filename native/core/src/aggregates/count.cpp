@@ -13,7 +13,8 @@ class Count final : public Aggregate {
   bool result_nullable() const override { return false; }
   void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
     start(out, result_type(), groups.size(), false);
-    for (size_t i = 0; i < groups.size(); ++i) store(out.values.data(), i, values_(states, groups[i]));
+    const ValueCount::Counts counts = values_.of(states);
+    for (size_t i = 0; i < groups.size(); ++i) store(out.values.data(), i, counts[groups[i]]);
   }
 
  private:

@@ -21,8 +21,9 @@ class Extreme final : public Aggregate {
     out.valid.clear();
     if (!nullable_) return;
     out.valid.assign(groups.size(), 1);
+    const ValueCount::Counts counts = values_.of(states);
     for (size_t i = 0; i < groups.size(); ++i) {
-      if (values_(states, groups[i]) != 0) continue;
+      if (counts[groups[i]] != 0) continue;
       out.valid[i] = 0;
       // Strings of groups without a value are empty already.
       if (!type_.is_variable()) std::memset(out.values.data() + i * type_.width(), 0, type_.width());

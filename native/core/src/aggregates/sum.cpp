@@ -28,15 +28,22 @@ class Sum final : public Aggregate {
 
   void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
     start(out, type_, groups.size(), result_nullable());
-    for (size_t i = 0; i < groups.size(); ++i) {
-      if (nullable_ && values_(states, groups[i]) == 0) {
-        out.valid[i] = 0;
-      } else if (type_.is_floating()) {
-        store(out.values.data(), i, static_cast<const FloatSumState&>(states[sum_]).sum(groups[i]));
-      } else {
-        finish_exact(static_cast<const ExactSumState&>(states[sum_]).sum(groups[i]), i, out);
-      }
+    const ValueCount::Counts counts = values_.of(states);
+    if (nullable_) {
+      for (size_t i = 0; i < groups.size(); ++i) out.valid[i] = counts[groups[i]] != 0;
     }
+    // The sum of no values is zero, which is what a null row's value is to be.
+    if (type_.is_floating()) {
+      const std::vector<double>& sums = static_cast<const FloatSumState&>(states[sum_]).sums();
+      for (size_t i = 0; i < groups.size(); ++i) store(out.values.data(), i, sums[groups[i]]);
+      return;
+    }
+    const auto& sums = static_cast<const ExactSumState&>(states[sum_]);
+    if (const int64_t* longs = sums.longs(); longs != nullptr && type_.is_integer()) {
+      for (size_t i = 0; i < groups.size(); ++i) store(out.values.data(), i, longs[groups[i]]);
+      return;
+    }
+    for (size_t i = 0; i < groups.size(); ++i) finish_exact(sums.sum(groups[i]), i, out);
   }
 
  private:

@@ -38,9 +38,9 @@ ValueCount::ValueCount(int column, bool nullable, StateRequests& states) {
   if (nullable) nulls_ = states.need(StateKind::nulls, column);
 }
 
-int64_t ValueCount::operator()(const StateSet& states, uint32_t group) const {
-  const int64_t rows = states.rows(group);
-  return nulls_ == 0 ? rows : rows - static_cast<const CountState&>(states[nulls_]).count(group);
+ValueCount::Counts ValueCount::of(const StateSet& states) const {
+  const auto* nulls = nulls_ == 0 ? nullptr : static_cast<const CountState&>(states[nulls_]).counts().data();
+  return {states.rows().data(), nulls};
 }
 
 std::shared_ptr<const Aggregate> make_aggregate(std::string_view function, const AggregateInput& input,

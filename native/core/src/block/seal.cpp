@@ -98,10 +98,18 @@ std::vector<uint8_t> seal(const Accumulator& accumulator, Arena& arena, const Bl
   BlockWriter writer(accumulator.plan(), accumulator.panes());
   const BlockFigures figures{accumulator.rows(), accumulator.late_rows(), accumulator.max_event_time()};
   if (writer.bytes() == 0) return writer.write({}, identity, arena.incarnation(), 0, figures);
-  const uint64_t offset = arena.allocate(writer.bytes(), identity.query, identity.epoch);
+  return publish_block(arena, writer.bytes(), identity, [&](std::span<uint8_t> out, uint64_t offset) {
+    return writer.write(out, identity, arena.incarnation(), offset, figures);
+  });
+}
+
+std::vector<uint8_t> publish_block(
+    Arena& arena, uint64_t bytes, const BlockIdentity& identity,
+    const std::function<std::vector<uint8_t>(std::span<uint8_t> out, uint64_t offset)>& write) {
+  const uint64_t offset = arena.allocate(bytes, identity.query, identity.epoch);
   std::vector<uint8_t> head;
   try {
-    head = writer.write({arena.data() + offset, writer.bytes()}, identity, arena.incarnation(), offset, figures);
+    head = write({arena.data() + offset, bytes}, offset);
   } catch (...) {
     arena.free(offset);
     throw;

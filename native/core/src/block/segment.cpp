@@ -34,10 +34,12 @@ bool fits_key(const Type& type, std::span<const Bytes> buffers, size_t rows) {
 
 SegmentReader::SegmentReader(const Plan& plan) : layout_(plan) {
   size_t buffers = 0;
-  for (const int key : plan.keys()) {
-    key_columns_.push_back(plan.columns()[static_cast<size_t>(key)]);
-    buffers += key_buffers(key_columns_.back().type);
+  if (plan.row_bits()) {
+    key_columns_ = plan.columns();
+  } else {
+    for (const int key : plan.keys()) key_columns_.push_back(plan.columns()[static_cast<size_t>(key)]);
   }
+  for (const Column& column : key_columns_) buffers += key_buffers(column.type);
   for (size_t i = 0; i < layout_.size(); ++i) {
     state_begin_.push_back(buffers);
     buffers += layout_[i].buffers();

@@ -75,8 +75,12 @@ const uint8_t* GroupKeys::fixed_part(uint32_t group, uint8_t* scratch) const {
   return nullptr;
 }
 
+bool GroupKeys::is_null_group(uint32_t group) const {
+  return std::binary_search(null_groups_.begin(), null_groups_.end(), group);
+}
+
 bool GroupKeys::is_null(uint32_t group, size_t key) const {
-  if (codec_->has_null_group()) return std::binary_search(null_groups_.begin(), null_groups_.end(), group);
+  if (codec_->has_null_group()) return is_null_group(group);
   if (!codec_->has_mask()) return false;
   uint8_t scratch[sizeof(uint64_t)];
   return fixed_part(group, scratch)[codec_->mask_position() + key / 8] >> (key % 8) & 1;
@@ -113,22 +117,60 @@ void GroupKeys::decode(std::span<const uint32_t> groups, std::span<ResultColumn>
       column.values.resize(groups.size() * type.width());
     }
   }
-  uint8_t scratch[sizeof(uint64_t)];
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const uint8_t* fixed = fixed_part(groups[i], scratch);
+  bool variable_keys = false;
+  for (size_t key = 0; key < keys.size(); ++key) {
+    if (keys[key].type.is_variable()) {
+      variable_keys = true;
+    } else {
+      decode_fixed(groups, key, out[key]);
+    }
+  }
+  if (!variable_keys) return;
+  for (const uint32_t group : groups) {
+    const uint8_t* fixed = fixed_part(group, nullptr);
     const uint8_t* variable = fixed + codec_->fixed_bytes();
     for (size_t key = 0; key < keys.size(); ++key) {
+      if (!keys[key].type.is_variable()) continue;
       ResultColumn& column = out[key];
-      if (column.type.is_variable()) {
-        const auto size = load<uint32_t>(fixed + codec_->position(key));
-        column.values.insert(column.values.end(), variable, variable + size);
-        column.offsets.push_back(static_cast<int32_t>(column.values.size()));
-        variable += size;
-      } else if (column.valid.empty() || column.valid[i]) {
-        const size_t width = column.type.width();
-        std::memcpy(column.values.data() + i * width, fixed + codec_->position(key), width);
+      const auto size = load<uint32_t>(fixed + codec_->position(key));
+      column.values.insert(column.values.end(), variable, variable + size);
+      column.offsets.push_back(static_cast<int32_t>(column.values.size()));
+      variable += size;
+    }
+  }
+}
+
+void GroupKeys::decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const {
+  switch (out.type.width()) {
+    case 1:
+      return decode_fixed<uint8_t>(groups, key, out);
+    case 2:
+      return decode_fixed<uint16_t>(groups, key, out);
+    case 4:
+      return decode_fixed<uint32_t>(groups, key, out);
+    case 8:
+      return decode_fixed<uint64_t>(groups, key, out);
+    default:
+      return decode_fixed<int128_t>(groups, key, out);
+  }
+}
+
+// `Value`: any type of the key's width.
+template <typename Value>
+void GroupKeys::decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const {
+  uint8_t* values = out.values.data();
+  const size_t position = codec_->position(key);
+  if (codec_->form() == KeyForm::packed64) {
+    if constexpr (sizeof(Value) <= sizeof(uint64_t)) {
+      for (size_t i = 0; i < groups.size(); ++i) {
+        store(values, i, static_cast<Value>(unmix64(hashes_[groups[i]]) >> (8 * position)));
       }
     }
+  } else {
+    for (size_t i = 0; i < groups.size(); ++i) store(values, i, load<Value>(fixed_part(groups[i], nullptr) + position));
+  }
+  for (size_t i = 0; i < out.valid.size(); ++i) {
+    if (!out.valid[i]) store(values, i, Value{});
   }
 }
 

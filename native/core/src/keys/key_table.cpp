@@ -1,6 +1,7 @@
 #include "pyslash/key_table.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "pyslash/error.h"
 
@@ -28,6 +29,19 @@ void KeyTable::clear() {
   std::fill(slots_.begin(), slots_.end(), Slot{0, empty, 0});
   used_ = 0;
   null_group_ = empty;
+}
+
+void KeyTable::restore(const GroupKeys& keys, std::span<const uint32_t> groups) {
+  clear();
+  if (slots_.size() < 2 * groups.size()) slots_.assign(std::bit_ceil(2 * groups.size()), Slot{0, empty, 0});
+  for (const uint32_t group : groups) {
+    if (keys.is_null_group(group)) {
+      null_group_ = group;
+    } else {
+      place({keys.hash(group), group, 0});
+      ++used_;
+    }
+  }
 }
 
 void KeyTable::find_or_insert(const EncodedKeys& encoded, size_t count, GroupKeys& keys, uint32_t* groups) {
@@ -90,11 +104,14 @@ void KeyTable::grow() {
   std::vector<Slot> old(slots_.size() * 2, Slot{0, empty, 0});
   old.swap(slots_);
   for (const Slot& slot : old) {
-    if (slot.group == empty) continue;
-    size_t at = slot.hash & (slots_.size() - 1);
-    while (slots_[at].group != empty) at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = slot;
+    if (slot.group != empty) place(slot);
   }
+}
+
+void KeyTable::place(const Slot& slot) {
+  size_t at = slot.hash & (slots_.size() - 1);
+  while (slots_[at].group != empty) at = (at + 1) & (slots_.size() - 1);
+  slots_[at] = slot;
 }
 
 }  // namespace pyslash

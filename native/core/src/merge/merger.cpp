@@ -44,7 +44,7 @@ class Merger::Impl {
     for (size_t i = 2; i < fields_.size(); ++i) pieces_.emplace_back().type = fields_[i].type;
   }
 
-  void add(const Head& head, uint64_t offset, Bytes bytes);
+  uint64_t add(const Head& head, uint64_t offset, Bytes bytes);
   std::optional<RecordBatch> next(size_t max_rows);
   void rewind();
 
@@ -81,7 +81,7 @@ class Merger::Impl {
   size_t emitted_ = 0;
 };
 
-void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
+uint64_t Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
   if (started_) throw Error(Status::invalid_input, "a merger takes no more blocks once rows have been read from it");
   check_plan(head, *plan_);
   std::vector<SegmentBytes> wanted;  // none is taken unless all are sound, so a failed read can be added anew
@@ -100,7 +100,12 @@ void Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
     }
     wanted.push_back(segment);
   }
-  for (const SegmentBytes& segment : wanted) index_[segment.entry.pane].push_back(segment);
+  uint64_t taken = 0;
+  for (const SegmentBytes& segment : wanted) {
+    index_[segment.entry.pane].push_back(segment);
+    taken += segment.bytes.size();
+  }
+  return taken;
 }
 
 void Merger::Impl::rewind() {
@@ -232,7 +237,7 @@ Merger::~Merger() = default;
 Merger::Merger(Merger&&) noexcept = default;
 Merger& Merger::operator=(Merger&&) noexcept = default;
 
-void Merger::add(const Head& head, uint64_t offset, Bytes bytes) { impl_->add(head, offset, bytes); }
+uint64_t Merger::add(const Head& head, uint64_t offset, Bytes bytes) { return impl_->add(head, offset, bytes); }
 std::optional<RecordBatch> Merger::next(size_t max_rows) { return impl_->next(max_rows); }
 void Merger::rewind() { impl_->rewind(); }
 

@@ -50,11 +50,14 @@ void PaneLoader::load(const SegmentBytes& segment, StateSet& states) {
 }
 
 void present_groups(const StateSet& states, std::vector<uint32_t>& groups) {
-  groups.clear();
-  const auto count = static_cast<uint32_t>(states.groups());
-  for (uint32_t group = PaneLoader::ignored + 1; group < count; ++group) {
-    if (states.rows(group) != 0) groups.push_back(group);
+  const std::vector<int64_t>& rows = states.rows();
+  groups.resize(rows.size());
+  size_t present = 0;
+  for (uint32_t group = PaneLoader::ignored + 1; group < rows.size(); ++group) {
+    groups[present] = group;  // overwritten by the next one if this one is absent: no branch to guess
+    present += rows[group] != 0 ? 1 : 0;
   }
+  groups.resize(present);
 }
 
 }  // namespace pyslash

@@ -8,6 +8,7 @@
 namespace pyslash {
 
 void check_plan(const Head& head, const Plan& plan) {
+  if (plan.row_bits()) throw Error(Status::invalid_plan, "blocks of rows hold no groups that could be merged");
   if (head.header.plan_fingerprint == plan.fingerprint()) return;
   throw Error(Status::invalid_plan, "the block was made by a plan of fingerprint " +
                                         std::to_string(head.header.plan_fingerprint) + ", this one has " +

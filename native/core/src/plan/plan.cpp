@@ -9,6 +9,8 @@
 namespace pyslash {
 namespace {
 
+constexpr int64_t max_row_bits = 12;  // more than there are cores to own the buckets
+
 // One line of a plan: its words, and its number for messages.
 class Line {
  public:
@@ -85,13 +87,19 @@ Plan Plan::parse(std::string_view text) {
         line.expect(4);
         plan.window_ = Window(line.number(1), line.number(2), line.number(3));
         has_window = true;
-      } else if (line.name() == "column" && plan.keys_.empty() && plan.aggregates_.empty()) {
+      } else if (line.name() == "column" && plan.keys_.empty() && plan.aggregates_.empty() && !plan.row_bits_) {
         line.expect(3);
         plan.columns_.push_back({Type::parse(line.word(1)), line.flag(2)});
-      } else if (line.name() == "key" && plan.aggregates_.empty()) {
+      } else if (line.name() == "key" && plan.aggregates_.empty() && !plan.row_bits_) {
         line.expect(2);
         plan.keys_.push_back(line.column(1, plan.columns_.size()));
-      } else if (line.name() == "aggregate") {
+      } else if (line.name() == "rows" && plan.aggregates_.empty() && !plan.row_bits_) {
+        line.expect(2);
+        const int64_t bits = line.number(1);
+        if (bits < 0 || bits > max_row_bits) line.fail("rows have 2^0 to 2^12 buckets");
+        plan.row_bits_ = static_cast<uint32_t>(bits);
+        plan.states_.clear();
+      } else if (line.name() == "aggregate" && !plan.row_bits_) {
         line.expect(4);
         const int column = line.word(2) == "-" ? -1 : line.column(2, plan.columns_.size());
         StateRequests states(plan.columns_, plan.states_);
@@ -106,7 +114,7 @@ Plan Plan::parse(std::string_view text) {
     }
   }
   if (!has_window) throw Error(Status::invalid_plan, "the plan has no window");
-  if (plan.aggregates_.empty()) throw Error(Status::invalid_plan, "the plan has no aggregate");
+  if (plan.aggregates_.empty() && !plan.row_bits_) throw Error(Status::invalid_plan, "the plan has no aggregate");
   return plan;
 }
 

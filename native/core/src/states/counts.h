@@ -11,7 +11,6 @@ class Counter final : public CountState {
  public:
   void resize(size_t groups) override { counts_.resize(groups, 0); }
   size_t size() const override { return counts_.size(); }
-  int64_t count(uint32_t group) const override { return counts_[group]; }
 
   void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
     int64_t* counts = counts_.data();
@@ -41,9 +40,6 @@ class Counter final : public CountState {
   bool fits(std::span<const Bytes> buffers, size_t rows) const override {
     return fits_values<int64_t>(buffers[0], rows);
   }
-
- private:
-  std::vector<int64_t> counts_;
 };
 
 }  // namespace pyslash

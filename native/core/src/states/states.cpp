@@ -98,6 +98,6 @@ void StateSet::combine(size_t first, const StateSet& source, size_t source_first
   for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->combine(first, source[i], source_first, count);
 }
 
-int64_t StateSet::rows(uint32_t group) const { return static_cast<const CountState&>(*columns_[0]).count(group); }
+const std::vector<int64_t>& StateSet::rows() const { return static_cast<const CountState&>(*columns_[0]).counts(); }
 
 }  // namespace pyslash

@@ -1,6 +1,8 @@
 // Sums: exact ones of integers and decimals, floating ones of floats.
 #pragma once
 
+#include <algorithm>
+
 #include "pyslash/states.h"
 #include "states/buffers.h"
 
@@ -23,6 +25,23 @@ class ExactWords {
     if (__builtin_add_overflow(low_[group], value, &low_[group])) [[unlikely]]
       add_high(group, value < 0 ? -1 : 1);
   }
+  // this[first + i] += source[source_first + i], i < count; `source` may be this.
+  void add(size_t first, const ExactWords& source, size_t source_first, size_t count) {
+    if constexpr (sizeof(Low) == 8) {
+      while (source.high_.empty() && count > 0) {
+        const size_t run = std::min<size_t>(count, 512);
+        if (!add_within_range(low_.data() + first, source.low_.data() + source_first, run)) break;
+        first += run;
+        source_first += run;
+        count -= run;
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t high = source.high(source_first + i);
+      add(first + i, source.low(source_first + i));
+      add_high(first + i, high);
+    }
+  }
   void add_high(size_t group, int64_t overflows) {
     if (overflows == 0) return;
     if (high_.empty()) high_.resize(low_.size(), 0);
@@ -32,6 +51,19 @@ class ExactWords {
   const std::vector<int64_t>& highs() const { return high_; }
 
  private:
+  // Adds unless one of the additions would overflow; then nothing is changed. Two loops without a branch in them.
+  static bool add_within_range(Low* to, const Low* from, size_t count) {
+    uint64_t overflows = 0;  // in its sign bit
+    for (size_t i = 0; i < count; ++i) {
+      const auto a = static_cast<uint64_t>(to[i]);
+      const auto b = static_cast<uint64_t>(from[i]);
+      overflows |= ~(a ^ b) & (a ^ (a + b));
+    }
+    if (static_cast<int64_t>(overflows) < 0) return false;
+    for (size_t i = 0; i < count; ++i) to[i] += from[i];
+    return true;
+  }
+
   std::vector<Low> low_;
   std::vector<int64_t> high_;
 };
@@ -50,6 +82,11 @@ class ExactAdd final : public ExactSumState {
     }
   }
 
+  const int64_t* longs() const override {
+    if constexpr (sizeof(Low) == 8) return words_.highs().empty() ? words_.lows().data() : nullptr;
+    return nullptr;
+  }
+
   void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
     if (column.valid == nullptr) {
       for (size_t i = 0; i < rows; ++i) words_.add(groups[i], load<Value>(column.values, i));
@@ -60,11 +97,7 @@ class ExactAdd final : public ExactSumState {
     }
   }
   void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) override {
-    const auto& from = static_cast<const ExactAdd&>(source).words_;
-    for (size_t i = 0; i < count; ++i) {
-      words_.add(first + i, from.low(source_first + i));
-      words_.add_high(first + i, from.high(source_first + i));
-    }
+    words_.add(first, static_cast<const ExactAdd&>(source).words_, source_first, count);
   }
   void merge(std::span<const Bytes> buffers, const uint32_t* groups, size_t rows) override {
     if (!buffers[0].empty()) {
@@ -96,7 +129,6 @@ class FloatAdd final : public FloatSumState {
  public:
   void resize(size_t groups) override { sums_.resize(groups, 0.0); }
   size_t size() const override { return sums_.size(); }
-  double sum(uint32_t group) const override { return sums_[group]; }
 
   void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
     for (size_t i = 0; i < rows; ++i) {
@@ -123,9 +155,6 @@ class FloatAdd final : public FloatSumState {
   bool fits(std::span<const Bytes> buffers, size_t rows) const override {
     return fits_values<double>(buffers[0], rows);
   }
-
- private:
-  std::vector<double> sums_;
 };
 
 }  // namespace pyslash

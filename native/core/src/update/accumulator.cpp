@@ -4,23 +4,14 @@
 #include <map>
 
 #include "pyslash/error.h"
-#include "pyslash/key_table.h"
 #include "update/batch.h"
 #include "update/columns.h"
 #include "update/pane_finder.h"
+#include "update/pane_tables.h"
+#include "update/row_block.h"
 #include "update/rows.h"
 
 namespace pyslash {
-namespace {
-
-// One pane's table, and the ids of its groups.
-struct Pane {
-  KeyTable table;
-  std::vector<uint32_t> groups;
-  std::vector<uint32_t> rows;  // of the current batch
-};
-
-}  // namespace
 
 class Accumulator::Impl {
  public:
@@ -31,12 +22,14 @@ class Accumulator::Impl {
         keys_(codec_),
         states_(*plan_),
         numbers_(plan_->window()) {
+    if (plan_->row_bits()) throw Error(Status::invalid_plan, "a plan of rows has nothing to aggregate");
     for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
   }
 
   void add(const Batch& batch) {
     rows_ += static_cast<int64_t>(batch.rows);
     if (batch.rows == 0) return;
+    tables_.next_batch();
     groups_.resize(batch.rows);
     key_batch_.clear();
     for (const size_t column : key_columns_) key_batch_.push_back(batch.columns[column]);
@@ -60,6 +53,7 @@ class Accumulator::Impl {
   StateSet states_;
   RowReader row_reader_;
   ColumnReader column_reader_;
+  RowBlockReader block_reader_;
 
  private:
   void check_time(int64_t time) const {
@@ -121,6 +115,7 @@ class Accumulator::Impl {
   // Ids are dense over all panes: those that `find` has made new are this pane's.
   template <typename Find>
   void insert(Pane& pane, Find&& find) {
+    tables_.touch(pane, keys_);
     const auto before = static_cast<uint32_t>(keys_.size());
     find(pane);
     for (auto group = before; group < keys_.size(); ++group) pane.groups.push_back(group);
@@ -138,6 +133,7 @@ class Accumulator::Impl {
   EncodedKeys encoded_;
   std::vector<uint32_t> groups_;
   std::vector<Pane*> touched_;
+  PaneTables tables_;
   PaneNumbers numbers_;
   PaneCache<Pane*> recent_;  // null: the pane is late
   uint32_t ignored_ = UINT32_MAX;
@@ -155,6 +151,10 @@ void Accumulator::add_rows(const uint8_t* page, size_t bytes, size_t rows) {
 
 void Accumulator::add_columns(std::span<const ColumnView> columns, size_t rows) {
   impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
+void Accumulator::add_block(const Head& head, uint64_t offset, Bytes bytes) {
+  impl_->block_reader_.read(*impl_->plan_, head, offset, bytes, [this](const Batch& batch) { impl_->add(batch); });
 }
 
 const Plan& Accumulator::plan() const { return *impl_->plan_; }

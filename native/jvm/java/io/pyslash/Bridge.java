@@ -1,20 +1,29 @@
 package io.pyslash;
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
-import org.apache.spark.api.java.JavaRDD;
-import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.LongAccumulator;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
-  /**
-   * Runs one update job over the rows of a query, columns = event time and the plan's columns in order; returns one
-   * receipt a partition, each behind its length (int32, little endian).
-   */
-  public byte[] update(
+  /** Runs one update job over the rows of a query, columns = event time and the plan's columns in order. */
+  public UpdateResult update(
       QueryExecution rows,
       String planText,
       long watermarkMicros,
@@ -38,8 +47,9 @@ public final class Bridge {
             pythonPath,
             runtimeDirectory,
             startTimeoutSeconds);
-    JavaRDD<InternalRow> partitions = rows.toRdd().toJavaRDD();
-    return join(partitions.mapPartitions(new UpdateTask(order, rows.executedPlan().schema())).collect());
+    UpdateRows input = new UpdateRows(rows);
+    UpdateTask task = new UpdateTask(order, rows.executedPlan().schema(), input.withoutWatermark);
+    return new UpdateResult(input.rows.toJavaRDD().mapPartitions(task).collect());
   }
 
   /** The files that a micro-batch reads, as {@link FileScan} tells it. */
@@ -47,12 +57,43 @@ public final class Bridge {
     return FileScan.describe(rows.executedPlan());
   }
 
-  private static byte[] join(List<byte[]> receipts) {
-    int size = receipts.stream().mapToInt(receipt -> Integer.BYTES + receipt.length).sum();
-    ByteBuffer joined = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
-    for (byte[] receipt : receipts) {
-      joined.putInt(receipt.length).put(receipt);
-    }
-    return joined.array();
+  /** Why only Spark can read the input of an optimized plan over files; null: nothing is known against it. */
+  public String scanObstacle(LogicalPlan input) {
+    return ScanOutlook.obstacle(input);
+  }
+
+  /**
+   * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
+   */
+  public Dataset<Row> merge(
+      SparkSession session, String order, String schema, int tasks, LongAccumulator bytesRead) {
+    StructType columns = (StructType) DataType.fromJson(schema);
+    MergedRows rows = new MergedRows(MergeOrder.parse(order), columns, tasks, bytesRead);
+    return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
+  }
+
+  /** Whether all executors that there are run on one host. */
+  public boolean onOneHost() {
+    BlockManagerId[] all =
+        CollectionConverters.asJava(SparkEnv.get().blockManager().master().getMemoryStatus())
+            .keySet()
+            .toArray(BlockManagerId[]::new);
+    // In local mode the driver is the executor.
+    return Arrays.stream(all)
+            .filter(id -> all.length == 1 || !id.isDriver())
+            .map(BlockManagerId::host)
+            .distinct()
+            .count()
+        == 1;
+  }
+
+  /** Whether executors can map the arenas of all these agents (descriptors), tried by a task a core. */
+  public boolean canMap(SparkSession session, List<String> agents) {
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    int tasks = context.defaultParallelism();
+    return context
+        .parallelize(Collections.nCopies(tasks, 0), tasks)
+        .map(new MapArenas(new ArrayList<>(agents)))
+        .reduce((one, other) -> one && other);
   }
 }

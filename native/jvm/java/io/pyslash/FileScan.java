@@ -3,13 +3,10 @@ package io.pyslash;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.FilterExec;
@@ -41,15 +38,13 @@ final class FileScan {
     }
   }
 
-  private final List<Expression> filters = new ArrayList<>();
-  private final List<Expression> lateFilters = new ArrayList<>();
-  private final List<ProjectExec> projections = new ArrayList<>();
-  private boolean belowWatermark;
+  private final ScanPath path = new ScanPath();
 
   /**
    * JSON: `columns` (name and Spark type, in the order of the plan's output), `filters` below
    * the watermark and `late_filters` above it, and `partitions` of files
-   * (path, start, length in bytes); or `reason` alone.
+   * (path, start, length in bytes), of which row groups may be skipped by their statistics if `skips` is true, as
+   * Spark would; or `reason` alone.
    */
   static String describe(SparkPlan plan) {
     Map<String, Object> found;
@@ -70,48 +65,37 @@ final class FileScan {
     if (scan.relation().fileFormat().getClass() != ParquetFileFormat.class) {
       throw new OnlySpark("the files are not plain Parquet");
     }
-    Map<Long, String> names = columnNames(scan);
-    List<Object> columns = new ArrayList<>();
-    for (Attribute output : CollectionConverters.asJava(plan.output())) {
-      String name = names.get(output.exprId().id());
-      if (name == null) {
-        throw new OnlySpark("the column " + output.name() + " is not one of the files' own");
-      }
-      columns.add(List.of(name, output.dataType().simpleString()));
-    }
-    FilterText text = new FilterText(names);
+    Map<Long, String> names = path.names(columnNames(scan));
     return Map.of(
-        "columns", columns,
-        "filters", text.of(filters),
-        "late_filters", text.of(lateFilters),
-        "partitions", partitions(scan));
+        "columns", ScanPath.columns(plan.output(), names),
+        "filters", path.filters(names),
+        "late_filters", path.lateFilters(names),
+        "partitions", partitions(scan),
+        "skips", scan.conf().parquetFilterPushDown());
   }
 
   private FileSourceScanExec findScan(SparkPlan plan) {
     SparkPlan node = plan;
     while (!(node instanceof FileSourceScanExec)) {
       if (node instanceof ProjectExec project) {
-        projections.add(project);
+        path.project(project.projectList());
       } else if (node instanceof FilterExec filter) {
-        // A row that is dropped above the watermark has moved it.
-        (belowWatermark ? filters : lateFilters).add(filter.condition());
+        path.filter(filter.condition());
       } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
-        belowWatermark = true;
+        path.watermark();
       } else if (!(node instanceof WholeStageCodegenExec
           || node instanceof InputAdapter
           || node instanceof ColumnarToRowExec)) {
-        throw new OnlySpark(node.nodeName() + " stands between the files and the aggregation");
+        throw path.obstacle(node.nodeName());
       }
       node = node.children().head();
     }
-    if (!belowWatermark) {
-      throw new OnlySpark("the watermark is not above the files");
-    }
+    path.end();
     return (FileSourceScanExec) node;
   }
 
-  /** The files' columns by the id of every attribute that is one of them, renamed or not. */
-  private Map<Long, String> columnNames(FileSourceScanExec scan) {
+  /** The files' columns that the scan gives, by the ids of its attributes. */
+  private static Map<Long, String> columnNames(FileSourceScanExec scan) {
     Map<String, StructField> required = new HashMap<>();
     for (StructField field : scan.requiredSchema().fields()) {
       if (field.metadata().contains(FIELD_ID)) {
@@ -123,19 +107,6 @@ final class FileScan {
     for (Attribute attribute : CollectionConverters.asJava(scan.output())) {
       if (required.containsKey(attribute.name())) {
         names.put(attribute.exprId().id(), attribute.name());
-      }
-    }
-    Collections.reverse(projections); // from the files up
-    for (ProjectExec project : projections) {
-      for (Object projected : CollectionConverters.asJava(project.projectList())) {
-        if (projected instanceof Alias alias && alias.child() instanceof Attribute attribute) {
-          String name = names.get(attribute.exprId().id());
-          if (name != null) {
-            names.put(alias.exprId().id(), name);
-          }
-        } else if (!(projected instanceof Attribute)) {
-          throw new OnlySpark("it computes " + ((Expression) projected).sql());
-        }
       }
     }
     return names;

@@ -37,4 +37,20 @@ final class Native {
 
   /** Calls that use the arena at this moment keep its mapping until they return. */
   static native void closeArena(long arena);
+
+  /** Merges the windows that start at these microseconds, of keys whose hash prefix lies in [prefixLo, prefixHi). */
+  static native long createMerger(byte[] planText, long[] windowStarts, long prefixLo, long prefixHi);
+
+  /** Adds a block that lies in the arena; returns the bytes of it that the merger will read. */
+  static native long addBlock(long merger, byte[] head, long arena);
+
+  /**
+   * The next batch of merged rows; null at the end. First the number of rows, then for each column four numbers: how many
+   * nulls it has, and the addresses of its validity, values and offsets in Arrow's layout (0: there is none). They are
+   * valid until the next call.
+   */
+  static native long[] nextRows(long merger, long maxRows);
+
+  /** Nothing if the handle is closed already. */
+  static native void closeMerger(long merger);
 }

@@ -15,18 +15,20 @@ import org.apache.spark.sql.types.StructType;
 /**
  * The update task: all rows of a partition into one block of the executor's arena.
  *
- * <p>Its one result is the receipt: int32 (little endian) length of the agent's descriptor, the descriptor (JSON), the
- * head of the block.
+ * <p>Its one result is the statistics of event times and the receipt: int32 (little endian) length of the agent's
+ * descriptor, the descriptor (JSON), the head of the block.
  */
 final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]> {
   private static final long serialVersionUID = 1L;
 
   private final UpdateOrder order;
   private final StructType schema;
+  private final boolean countsTimes;
 
-  UpdateTask(UpdateOrder order, StructType schema) {
+  UpdateTask(UpdateOrder order, StructType schema, boolean countsTimes) {
     this.order = order;
     this.schema = schema;
+    this.countsTimes = countsTimes;
   }
 
   @Override
@@ -41,21 +43,22 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
   private Iterator<byte[]> update(Iterator<InternalRow> rows) {
     TaskContext context = TaskContext.get();
     Agent agent = AgentProcess.ensure(order);
+    EventTimes times = new EventTimes();
     long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
     try {
       try (RowPage page =
           new RowPage(accumulator, Native.fields(order.planText), Native.fixedRowBytes(order.planText))) {
-        fill(page, rows, context);
+        fill(page, rows, times, context);
       }
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query, order.epoch, context.taskAttemptId());
-      return List.of(receipt(agent.descriptor, head)).iterator();
+      return List.of(result(times, agent.descriptor, head)).iterator();
     } finally {
       Native.closeAccumulator(accumulator);
     }
   }
 
-  private void fill(RowPage page, Iterator<InternalRow> rows, TaskContext context) {
+  private void fill(RowPage page, Iterator<InternalRow> rows, EventTimes times, TaskContext context) {
     UnsafeProjection toUnsafe = null;
     while (rows.hasNext()) {
       InternalRow row = rows.next();
@@ -67,6 +70,9 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
           toUnsafe = UnsafeProjection.create(schema);
         }
         unsafe = toUnsafe.apply(row);
+      }
+      if (countsTimes) {
+        times.add(unsafe);
       }
       if (page.add(unsafe)) {
         stopIfKilled(context);
@@ -81,12 +87,11 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
     }
   }
 
-  private static byte[] receipt(byte[] descriptor, byte[] head) {
-    return ByteBuffer.allocate(Integer.BYTES + descriptor.length + head.length)
-        .order(ByteOrder.LITTLE_ENDIAN)
-        .putInt(descriptor.length)
-        .put(descriptor)
-        .put(head)
-        .array();
+  private static byte[] result(EventTimes times, byte[] descriptor, byte[] head) {
+    ByteBuffer result =
+        ByteBuffer.allocate(EventTimes.BYTES + Integer.BYTES + descriptor.length + head.length)
+            .order(ByteOrder.LITTLE_ENDIAN);
+    times.write(result);
+    return result.putInt(descriptor.length).put(descriptor).put(head).array();
   }
 }

@@ -1,0 +1,135 @@
+"""Flink: the same stream in Flink SQL over the same files, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval import oracle
+from eval.engines.base import CORES, Engine, Runner
+from eval.engines.flink_environment import ENVIRONMENT, ROOT, VERSION, class_path, make_environment
+from eval.engines.flink_sql import columns, select, views
+from eval.workloads import Workload
+from eval.workloads.base import WATERMARK_MS
+
+MODULE = "eval.engines.flink_job"
+
+
+@dataclass(frozen=True)
+class Flink(Engine):
+    """A mini cluster with as many slots as there are cores. `backend`: `hashmap`, on the heap, or `rocksdb`."""
+
+    backend: str = "hashmap"
+
+    def settings(self, memory: int, given: dict[str, str]) -> dict[str, str]:
+        """Flink's own keys, besides the heap; none of Spark's that the user gave."""
+        return {
+            "memory_gib": str(memory),
+            "parallelism.default": str(CORES),
+            "taskmanager.numberOfTaskSlots": str(CORES),
+            "taskmanager.memory.managed.size": "1g",
+            "table.local-time-zone": "UTC",
+            "pipeline.object-reuse": "true",
+            "state.backend.type": self.backend,
+            "execution.checkpointing.interval": "10 s",
+            **self.conf,
+        }
+
+    def heaps_gib(self, memory: int) -> int:
+        """One, and the managed memory."""
+        return memory + 1
+
+    def versions(self) -> dict[str, str]:
+        """Flink's."""
+        return {"flink": VERSION}
+
+    def open(self, settings: dict[str, str]) -> Runner:
+        """The process in Flink's environment, which is made unless it is there."""
+        make_environment()
+        return FlinkRunner(settings)
+
+
+class FlinkRunner:
+    """A process that runs statements; its JVM stays up from one to the next."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "JVM_ARGS": f"-Xmx{settings.pop('memory_gib')}g",
+            "HADOOP_CLASSPATH": os.pathsep.join(map(str, class_path())),
+        }
+        self._checkpoints = tempfile.TemporaryDirectory(prefix="flink-checkpoints-")
+        settings["execution.checkpointing.dir"] = f"file://{self._checkpoints.name}"
+        answers, theirs = os.pipe()
+        self._process = subprocess.Popen(
+            [ENVIRONMENT / "bin" / "python", "-m", MODULE, str(theirs), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            text=True,
+            env=environment,
+            pass_fds=(theirs,),
+        )
+        os.close(theirs)
+        self._answers = os.fdopen(answers)
+
+    def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
+        """Stream all rows into a sink that drops what comes; the time includes planning and the job's start."""
+        seconds = self._insert(workload, folder, "blackhole", {})
+        return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
+
+    def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
+        """Compare the windows that the oracle has: at the end of its input Flink closes all the others, too."""
+        rows = oracle.expected(folder)
+        with tempfile.TemporaryDirectory(prefix="check-", dir=folder.parent) as place:
+            options = {"path": f"file://{place}", "format": "parquet", "parquet.utc-timezone": "true"}
+            self._insert(workload, folder, "filesystem", options)
+            result = oracle.read(Path(place))
+        return oracle.same_rows(oracle.closed(result, rows), rows), rows.num_rows
+
+    def close(self) -> None:
+        """End the process and its JVM."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._answers.close()
+        self._checkpoints.cleanup()
+
+    def _insert(self, workload: Workload, folder: Path, connector: str, options: dict[str, str]) -> float:
+        """Seconds of a job that writes the query's rows to a sink."""
+        query = workload.statement
+        order = {
+            "files": sorted(str(path) for path in (folder / "rows").glob("*.parquet")),
+            "columns": columns(query, folder),
+            "time": query.time,
+            "watermark": f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND" if query.windowed else None,
+            "views": views(query, folder),
+            "select": select(query),
+            "connector": connector,
+            "options": options,
+            "iterations": query.computed.function.iterations if query.computed else None,
+        }
+        return self._ask(order)
+
+    def _ask(self, order: dict[str, Any]) -> float:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            answer = self._answers.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise RuntimeError("Flink's process is gone")
+        result: dict[str, Any] = json.loads(answer)
+        if "error" in result:
+            raise RuntimeError(result["error"])
+        return float(result["seconds"])

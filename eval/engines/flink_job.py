@@ -1,0 +1,108 @@
+"""Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
+
+An order is a line of JSON: the stream (`files` in the order of event time, `columns` with types, `time`, `watermark` in
+SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function `compute` if the
+query has one. An answer is a line too: `seconds`, or `error`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import pandas as pd
+from pyflink.common import Configuration, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.file_system import FileSource
+from pyflink.datastream.formats.parquet import ParquetColumnarRowInputFormat
+from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+from pyflink.table.udf import udf
+
+from eval.workloads.newton import Newton
+
+_TYPES = {
+    "BIGINT": DataTypes.BIGINT(),
+    "INT": DataTypes.INT(),
+    "DOUBLE": DataTypes.DOUBLE(),
+    "BOOLEAN": DataTypes.BOOLEAN(),
+    "STRING": DataTypes.STRING(),
+    "BYTES": DataTypes.BYTES(),
+    "TIMESTAMP(3)": DataTypes.TIMESTAMP(3),
+    "TIMESTAMP(6)": DataTypes.TIMESTAMP(6),
+}
+ROWS_A_BATCH = 2048
+
+
+def main() -> None:
+    """Answer until there are no more orders."""
+    settings: dict[str, str] = json.loads(sys.argv[2])
+    with os.fdopen(int(sys.argv[1]), "w") as answers:
+        for line in sys.stdin:
+            try:
+                answer = {"seconds": run(json.loads(line), settings)}
+            except Exception as error:
+                print(error, file=sys.stderr, flush=True)
+                answer = {"error": _reason(error)}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+
+
+def run(order: dict[str, Any], settings: dict[str, str]) -> float:
+    """Seconds from the plan to the job's end."""
+    configuration = Configuration()
+    for key, value in {**settings, "python.executable": sys.executable}.items():
+        configuration.set_string(key, value)
+    began = time.perf_counter()
+    # One environment an order: its tables are gone with it.
+    execution = StreamExecutionEnvironment.get_execution_environment(configuration)
+    environment = StreamTableEnvironment.create(execution)
+    if order["iterations"]:
+        environment.create_temporary_function("compute", _function(Newton(order["iterations"])))
+    environment.create_temporary_view("events", _events(order, execution, environment))
+    for statement in order["views"]:
+        environment.execute_sql(statement)
+    sink = TableDescriptor.for_connector(order["connector"])
+    for key, value in order["options"].items():
+        sink = sink.option(key, value)
+    environment.sql_query(order["select"]).execute_insert(sink.build()).wait()
+    return time.perf_counter() - began
+
+
+def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, environment: StreamTableEnvironment) -> Any:
+    """The files as one stream.
+
+    A table of the folder would do but for the order: Flink takes a folder's files as the file system lists them, which
+    is not by name, and rows of files that come too late would be dropped.
+    """
+    columns = order["columns"]
+    row = DataTypes.ROW([DataTypes.FIELD(name, _TYPES[kind]) for name, kind in columns.items()])
+    parquet = ParquetColumnarRowInputFormat(row, Configuration(), ROWS_A_BATCH, True, True)
+    source = FileSource.for_bulk_file_format(parquet, *order["files"]).build()
+    stream = execution.from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    schema = Schema.new_builder()
+    for name, kind in columns.items():
+        schema = schema.column(name, _TYPES[kind])
+    if order["watermark"]:
+        schema = schema.watermark(order["time"], order["watermark"])
+    return environment.from_data_stream(stream, schema.build())
+
+
+def _function(newton: Newton) -> Any:
+    def compute(values: pd.Series) -> pd.Series:
+        return pd.Series(newton(values.to_numpy()))
+
+    return udf(compute, result_type=DataTypes.DOUBLE(), func_type="pandas")
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause that Java names, else the first line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    return (causes or lines[:1])[-1].removeprefix("Caused by").removeprefix(": ")
+
+
+if __name__ == "__main__":
+    main()

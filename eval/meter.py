@@ -1,0 +1,124 @@
+"""What a whole application takes: processor time and memory of a process and all that come from it, agents included.
+
+A process belongs if its environment holds the application's mark: unlike the tree of parents, the mark stays with a
+process that has left its parent, as pyslash's agents do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+MARK = "PYSLASH_EVAL_APPLICATION"
+SAMPLE_SECONDS = 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: private and file pages in their shares, and shared memory once, whoever has it mapped."""
+
+    private: int
+    shared: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.private + self.shared
+
+
+class Meter:
+    """Measures the processes with `mark` while its block runs."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = f"{MARK}={mark}".encode()
+        self._others: set[int] = set()
+        self._over = threading.Event()
+        self.cpu_seconds = 0.0
+        self.peak_bytes = 0
+
+    def __enter__(self) -> Meter:
+        self._began = self._cpu()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self.cpu_seconds = self._cpu() - self._began
+
+    def _sample(self) -> None:
+        while True:
+            last = self._over.wait(SAMPLE_SECONDS)
+            self.peak_bytes = max(self.peak_bytes, memory(self.processes()).total)
+            if last:
+                return
+
+    def _cpu(self) -> float:
+        return sum(map(cpu_seconds, self.processes()))
+
+    def processes(self) -> list[int]:
+        """The application's processes that live."""
+        mine = []
+        for name in os.listdir("/proc"):
+            if name.isdigit() and (pid := int(name)) not in self._others:
+                # Between fork and exec a process has its parent's environment, so "no" is for ever, "yes" is not.
+                (mine.append if self._mark in _environment(pid) else self._others.add)(pid)
+        return mine
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of its children that are gone; 0 if it is gone itself."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def memory(pids: list[int]) -> Memory:
+    """What these processes hold together, now.
+
+    Pages of a memfd count even where no process has them mapped any more: the kernel keeps them as long as it is open.
+    """
+    private = mapped = 0
+    files: dict[int, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            private += _kib(rollup, "Pss_Anon") + _kib(rollup, "Pss_File")
+            mapped += _kib(rollup, "Pss_Shmem")
+            files |= _memfds(pid)
+    return Memory(private, max(mapped, sum(files.values())))
+
+
+def _kib(rollup: str, field: str) -> int:
+    found = re.search(rf"^{field}:\s+(\d+) kB", rollup, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _memfds(pid: int) -> dict[int, int]:
+    """Bytes of each memfd that a process has open, by inode."""
+    found = {}
+    folder = f"/proc/{pid}/fd"
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{folder}/{name}").startswith("/memfd:"):
+                status = os.stat(f"{folder}/{name}")
+                found[status.st_ino] = status.st_blocks * 512
+    return found
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""

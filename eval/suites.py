@@ -1,0 +1,166 @@
+"""The sets of comparisons, by name: each a question, its workloads, and the engines that it is asked of.
+
+`rows` scales a suite; workloads that are compared over a parameter have the same rows at every value of it. Slow
+engines are measured on a prefix of the micro-batches, once: a rate that is steady needs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from eval.machine import memory_bytes
+from eval.session import Comparison
+from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
+
+BASELINE = "spark-rocksdb"
+STORES = (BASELINE, "spark-hdfs")
+BOUNDS = ("duckdb", "polars")
+SLOW = (*STORES, "flink", "flink-rocksdb")
+PACE = 100_000  # rows a second of event time: more rows are a longer stream, with the same groups in a window
+
+TUMBLING = "10 s tumbling"
+SLIDING = "10 s sliding by 1 s"
+YSB = "YSB"
+YSB_TWO = "YSB, two executors"
+MANY_KEYS = "5 M keys, 10 s tumbling"
+PEAK = "peak memory, 5 M keys, 10 s tumbling"
+PINNED = ("memory, a tenth of the rows", "memory, all rows")
+CLOSING = "1,000 rows a batch, windows closing"
+STAYING = "1,000 rows a batch, none closing"
+READ_ONLY = "read only"
+SKEWS = (0.0, 0.5, 1.0, 1.5)
+WINDOW_S = 10
+
+
+def skew_title(exponent: float) -> str:
+    """Of a comparison of the suite `skew`."""
+    return f"keys by Zipf {exponent}"
+
+
+def windows(rows: int) -> list[Comparison]:
+    """The headline: 100,000 keys, every path, every peer. Then windows and slides of other lengths."""
+    tumbling = Aggregate(rows=rows, span_s=rows / PACE)
+    engines = ("slash", *STORES, "flink", "slash-rows", "slash-arrow", "bare-arrow", *BOUNDS)
+    found = [
+        Comparison(TUMBLING, tumbling, engines, _first(tumbling, 4)),
+        Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 2)),
+    ]
+    shorter = Aggregate(rows=rows // 4, span_s=rows / 4 / PACE)
+    for window_s, slide_s in ((1, 1), (10, 5), (10, 2), (30, 30), (30, 1)):
+        other = replace(shorter, window_s=window_s, slide_s=slide_s)
+        title = f"{window_s} s " + ("tumbling" if window_s == slide_s else f"sliding by {slide_s} s")
+        found.append(Comparison(title, other, ("slash", "spark-hdfs", "duckdb"), _first(other, 1)))
+    return found
+
+
+def ysb(rows: int) -> list[Comparison]:
+    """Yahoo's benchmark: a join below the aggregation, so that rows come from Spark; then between two executors."""
+    workload = Ysb(rows=rows // 2, span_s=rows / 2 / PACE)
+    between = ("slash-2x", "slash-uppar-2x", "slash-tcp-2x")
+    return [
+        Comparison(YSB, workload, ("slash", *STORES, "flink", "slash-uppar", *BOUNDS), _first(workload, 4)),
+        Comparison(YSB_TWO, workload, between),
+    ]
+
+
+def cardinality(rows: int) -> list[Comparison]:
+    """From one key to ten million; and the state stores' worst case, 5 M keys."""
+    quarter = Aggregate(rows=rows // 4, span_s=rows / 4 / PACE)
+    found = []
+    for keys in (1, 1_000, 100_000, 1_000_000, 10_000_000):
+        workload = replace(quarter, keys=keys)
+        engines = ("slash", "slash-uppar", "spark-hdfs", "duckdb")
+        found.append(Comparison(f"{keys:,} keys, 10 s tumbling", workload, engines, _first(workload, 2)))
+    many = Aggregate(rows=rows, span_s=rows / PACE, keys=5_000_000)
+    engines = ("slash", "slash-rows", "spark-hdfs", "duckdb")
+    return [Comparison(MANY_KEYS, many, engines, _first(many, 4)), *found]
+
+
+def skew(rows: int) -> list[Comparison]:
+    """Keys by Zipf: a hot key is one entry of a table on every executor, or one task's whole share of a shuffle."""
+    even = Aggregate(rows=rows // 2, span_s=rows / 2 / PACE)
+    engines = ("slash", "slash-uppar", "spark-hdfs")
+    return [
+        Comparison(skew_title(exponent), workload, engines, _first(workload, 2))
+        for exponent in SKEWS
+        for workload in (replace(even, skew=exponent),)
+    ]
+
+
+def arcon(rows: int) -> list[Comparison]:
+    """A costly function a row, with even and with skewed partitions of the ids."""
+    found = []
+    for iterations in (100, 500, 1000):
+        for partitions in ("uniform", "skewed"):
+            workload = Arcon(rows=rows // 20, span_s=WINDOW_S * 8.0, partitions=partitions, iterations=iterations)
+            title = f"Arcon, {partitions}, {iterations} iterations a row"
+            found.append(Comparison(title, workload, ("slash", "spark-hdfs", *BOUNDS), repeats=1))
+    return found
+
+
+def monitoring(rows: int) -> list[Comparison]:
+    """Cluster monitoring's two queries of sixty windows a row, and NEXMark's highest bid."""
+    engines = ("slash", *STORES, "flink", *BOUNDS)
+    found = []
+    for title, kind in (("CM1", CategoryLoad), ("CM2", JobLoad), ("NB7", HighestBid)):
+        workload = kind(rows=rows // 4, span_s=240.0)
+        found.append(Comparison(title, workload, engines, _first(workload, 4 if kind is HighestBid else 1)))
+    return found
+
+
+def batches(rows: int) -> list[Comparison]:
+    """The same rows in two, twenty, two hundred micro-batches."""
+    found = []
+    for count in (2, 20, 200):
+        workload = Aggregate(rows=rows // 10, span_s=rows / 10 / PACE, batches=count)
+        first = dict.fromkeys(STORES, count // 10) if count > 10 else {}
+        title = f"{workload.rows // count:,} rows a micro-batch"
+        found.append(Comparison(title, workload, ("slash", *STORES), first))
+    return found
+
+
+def readonly(rows: int) -> list[Comparison]:
+    """A query without state, which is Spark's own whether pyslash is there or not."""
+    return [Comparison(READ_ONLY, ReadOnly(rows=rows // 2, span_s=rows / 2 / PACE), ("slash", BASELINE, *BOUNDS))]
+
+
+def latency(_: int) -> list[Comparison]:
+    """A hundred micro-batches of 1,000 rows: with a window closing in each of them, and with none closing at all."""
+    closing = Aggregate(rows=100_000, batches=100, span_s=WINDOW_S * 100.0, keys=100)
+    staying = replace(closing, span_s=WINDOW_S * 0.9)
+    engines = ("slash", BASELINE, "noop", "spark-rtm")
+    return [Comparison(title, each, engines, repeats=1) for title, each in ((CLOSING, closing), (STAYING, staying))]
+
+
+def memory(rows: int) -> list[Comparison]:
+    """The application's peak at 5 M keys; and pinned bytes, which follow the groups, not the rows."""
+    many = Aggregate(rows=rows, span_s=rows / PACE, keys=5_000_000)
+    heap = max(4, memory_bytes() * 6 // 10 >> 30)  # as much as Spark may want: what it takes is measured
+    # Few keys, so that the fewer rows already meet every key in every window.
+    groups = Aggregate(rows=rows, span_s=100.0, keys=max(1, rows // 2_000))
+    few = replace(groups, rows=rows // 10)
+    pinned = [
+        Comparison(title, each, ("slash",), repeats=1, cold=True)
+        for title, each in zip(PINNED, (few, groups), strict=True)
+    ]
+    return [Comparison(PEAK, many, ("slash", "spark-hdfs"), repeats=1, memory=heap, cold=True), *pinned]
+
+
+def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
+    return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
+
+
+# In the order of what matters most, as a session may run out of time.
+SUITES: dict[str, Callable[[int], list[Comparison]]] = {
+    "windows": windows,
+    "latency": latency,
+    "ysb": ysb,
+    "memory": memory,
+    "skew": skew,
+    "cardinality": cardinality,
+    "readonly": readonly,
+    "batches": batches,
+    "monitoring": monitoring,
+    "arcon": arcon,
+}

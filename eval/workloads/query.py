@@ -1,0 +1,137 @@
+"""A workload's query, said once for every engine: Spark, SQL and Polars each build it from this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from eval.workloads.newton import Newton
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """`function(column) AS name`; column `*` goes with count alone."""
+
+    name: str
+    function: str
+    column: str
+
+    @property
+    def sql(self) -> str:
+        """As every SQL dialect has it."""
+        return f"{self.function}({self.column})"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The aggregates that its partial results are."""
+        return ("sum", "count") if self.function == "avg" else (self.function,)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A column of doubles by a function over whole numpy arrays, the same in every engine's own vectorised UDF."""
+
+    name: str
+    column: str
+    function: Newton
+
+
+@dataclass(frozen=True)
+class Join:
+    """An inner join with a table of the workload's folder (`<table>.parquet`) on one column of the same name."""
+
+    table: str
+    on: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """Filter, join, compute a column, then aggregate by window and keys; without aggregations: `select` as it is.
+
+    `where` and `select` are SQL that Spark, DuckDB, Flink and Polars read alike.
+    """
+
+    time: str
+    select: tuple[str, ...] = ()
+    where: str | None = None
+    join: Join | None = None
+    computed: Computed | None = None
+    keys: tuple[str, ...] = ()
+    aggregations: tuple[Aggregation, ...] = ()
+    window_s: int = 10
+    slide_s: int = 10
+
+    def __post_init__(self) -> None:
+        """Windows are whole numbers of slides, so that a slide is a pane."""
+        if self.window_s % self.slide_s:
+            raise ValueError(f"a window of {self.window_s} s is no multiple of its slide of {self.slide_s} s")
+
+    @property
+    def windowed(self) -> bool:
+        """Whether there is any state."""
+        return bool(self.aggregations)
+
+    @property
+    def tumbling(self) -> bool:
+        """Whether windows do not overlap."""
+        return self.window_s == self.slide_s
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The result's columns in order."""
+        if not self.windowed:
+            return tuple(item.split(" AS ")[-1] for item in self.select)
+        return (*WINDOW_COLUMNS, *self.keys, *(each.name for each in self.aggregations))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the aggregation reads: keys, the event time and the arguments, without repeats."""
+        arguments = [each.column for each in self.aggregations if each.column != "*"]
+        return tuple(dict.fromkeys((self.time, *self.keys, *arguments)))
+
+    def on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
+        """The query over `rows`, a stream or a batch of them.
+
+        The filter stands before the watermark, where Spark's optimizer would move it anyway, so that the watermark is
+        the same whoever runs the query.
+        """
+        from pyspark.sql import functions as F
+
+        if self.where:
+            rows = rows.where(self.where)
+        if not self.windowed:
+            return rows.selectExpr(*self.select)
+        rows = rows.withWatermark(self.time, watermark)
+        if self.join:
+            table = spark.read.parquet(str(folder / f"{self.join.table}.parquet"))
+            rows = rows.join(F.broadcast(table), self.join.on)
+        if self.computed:
+            rows = rows.withColumn(self.computed.name, _pandas(self.computed)(self.computed.column))
+        window = F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")
+        named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
+        return rows.groupBy(window, *self.keys).agg(*named)
+
+
+def _pandas(computed: Computed) -> Callable[[str], object]:
+    """The function as a pandas UDF.
+
+    Spark SQL could say it by `aggregate(sequence(...))`, but interprets that lambda, at 160 ns a step: twenty times
+    the arithmetic, and an engine's share would drown in it.
+    """
+    from pyspark.sql.functions import pandas_udf
+
+    function = computed.function
+
+    def apply(values: pd.Series) -> pd.Series:
+        return pd.Series(function(values.to_numpy()))
+
+    return pandas_udf(apply, "double")

@@ -1,0 +1,49 @@
+package io.pyslash;
+
+import java.nio.ByteBuffer;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+
+/** Statistics of rows' event times in microseconds, as Spark's watermark operator collects them: no time counts as 0. */
+public final class EventTimes {
+  static final int BYTES = 4 * Long.BYTES;
+
+  private long count;
+  private long least = Long.MAX_VALUE;
+  private long greatest = Long.MIN_VALUE;
+  private double sum; // of longs it would overflow
+
+  void add(UnsafeRow row) {
+    long time = row.getLong(0); // Spark writes 0 where it sets the null bit
+    count++;
+    least = Math.min(least, time);
+    greatest = Math.max(greatest, time);
+    sum += time;
+  }
+
+  void merge(ByteBuffer other) {
+    count += other.getLong();
+    least = Math.min(least, other.getLong());
+    greatest = Math.max(greatest, other.getLong());
+    sum += other.getDouble();
+  }
+
+  void write(ByteBuffer target) {
+    target.putLong(count).putLong(least).putLong(greatest).putDouble(sum);
+  }
+
+  public long count() {
+    return count;
+  }
+
+  public long least() {
+    return least;
+  }
+
+  public long greatest() {
+    return greatest;
+  }
+
+  public double mean() {
+    return sum / count;
+  }
+}

@@ -1,0 +1,104 @@
+package io.pyslash;
+
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.LongAccumulator;
+
+/** The merge task: maps the arenas, merges natively, and shows Spark the columns where they are. */
+final class MergeReader implements PartitionReader<ColumnarBatch> {
+  // So many rows of a few columns stay in a CPU's second-level cache until Spark has read them.
+  private static final long BATCH_ROWS = 8192;
+  private static final int NUMBERS_A_COLUMN = 4;
+
+  /** Travels with the task. */
+  static final class Factory implements PartitionReaderFactory {
+    private static final long serialVersionUID = 1L;
+
+    private final MergeOrder order;
+    private final StructType schema;
+    private final LongAccumulator bytesRead;
+
+    Factory(MergeOrder order, StructType schema, LongAccumulator bytesRead) {
+      this.order = order;
+      this.schema = schema;
+      this.bytesRead = bytesRead;
+    }
+
+    @Override
+    public boolean supportColumnarReads(InputPartition partition) {
+      return true;
+    }
+
+    @Override
+    public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, bytesRead);
+    }
+
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      throw new UnsupportedOperationException("merged rows are columns");
+    }
+  }
+
+  private final long merger;
+  private final NativeColumn[] columns;
+  private final ColumnarBatch batch;
+
+  private MergeReader(
+      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+    columns = new NativeColumn[schema.length()];
+    for (int i = 0; i < columns.length; i++) {
+      columns[i] = new NativeColumn(schema.fields()[i].dataType());
+    }
+    batch = new ColumnarBatch(columns);
+    long created = 0;
+    try {
+      created = Native.createMerger(order.planText, order.windows, prefixes.lo(), prefixes.hi());
+      for (MergeOrder.Block block : order.blocks) {
+        bytesRead.add(Native.addBlock(created, block.head(), PeerArenas.of(block.agent())));
+      }
+    } catch (SlashException failure) {
+      Native.closeMerger(created);
+      throw failure.forDriver();
+    }
+    merger = created;
+  }
+
+  @Override
+  public boolean next() {
+    if (TaskContext.get().isInterrupted()) {
+      throw new TaskKilledException("the merge task was killed");
+    }
+    long[] numbers;
+    try {
+      numbers = Native.nextRows(merger, BATCH_ROWS);
+    } catch (SlashException failure) {
+      throw failure.forDriver();
+    }
+    if (numbers == null) {
+      return false;
+    }
+    batch.setNumRows((int) numbers[0]);
+    for (int i = 0; i < columns.length; i++) {
+      int at = 1 + NUMBERS_A_COLUMN * i;
+      columns[i].set(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]);
+    }
+    return true;
+  }
+
+  @Override
+  public ColumnarBatch get() {
+    return batch;
+  }
+
+  @Override
+  public void close() {
+    Native.closeMerger(merger);
+  }
+}

@@ -1,0 +1,93 @@
+package io.pyslash;
+
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.util.LongAccumulator;
+
+/**
+ * The merged rows of an epoch as a table that Spark scans: a partition is a range of hash prefixes, and reading it is
+ * merging it. Nothing is consumed, so it may be scanned more than once.
+ */
+final class MergedRows implements SupportsRead, Scan, Batch {
+  private static final long PREFIXES = 1L << 32;
+
+  /** Keys whose hash prefix lies in [lo, hi). */
+  record Prefixes(long lo, long hi) implements InputPartition {}
+
+  private final MergeOrder order;
+  private final StructType schema;
+  private final int tasks;
+  private final LongAccumulator bytesRead;
+
+  /** {@code bytesRead} is told what tasks read. */
+  MergedRows(MergeOrder order, StructType schema, int tasks, LongAccumulator bytesRead) {
+    this.order = order;
+    this.schema = schema;
+    this.tasks = tasks;
+    this.bytesRead = bytesRead;
+  }
+
+  @Override
+  public String name() {
+    return "pyslash";
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // what replaces it is not in every release that this runs on
+  public StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return () -> this;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public String description() {
+    return "merge of " + order.windows.length + " windows out of " + order.blocks.size() + " blocks";
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.SUPPORTED;
+  }
+
+  /** Keys are hashed, so equal ranges hold equal shares. */
+  @Override
+  public InputPartition[] planInputPartitions() {
+    InputPartition[] partitions = new InputPartition[tasks];
+    for (int i = 0; i < tasks; i++) {
+      partitions[i] = new Prefixes(PREFIXES * i / tasks, PREFIXES * (i + 1) / tasks);
+    }
+    return partitions;
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new MergeReader.Factory(order, schema, bytesRead);
+  }
+}

@@ -1,0 +1,39 @@
+package io.pyslash;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+
+/** Arenas of this host that tasks of this JVM read, its own agent's and others', each mapped once. */
+final class PeerArenas {
+  private static final Map<String, Agent> MAPPED = new HashMap<>();
+
+  private PeerArenas() {}
+
+  /** The handle of the arena of the agent with this descriptor (JSON). */
+  static synchronized long of(String descriptor) {
+    // A mapping outlives its agent, and would go on to show what it held.
+    MAPPED.values().removeIf(PeerArenas::closeIfGone);
+    Agent known = MAPPED.get(descriptor);
+    if (known == null) {
+      try {
+        known = Agent.open(descriptor);
+      } catch (IOException error) {
+        throw new SlashException("invalid_input", "no descriptor of an agent: " + error.getMessage());
+      }
+      if (closeIfGone(known)) {
+        throw new SlashException("stale_incarnation", "the agent is gone, and its arena with it: " + descriptor);
+      }
+      MAPPED.put(descriptor, known);
+    }
+    return known.arena;
+  }
+
+  private static boolean closeIfGone(Agent agent) {
+    if (agent.isAlive()) {
+      return false;
+    }
+    agent.close();
+    return true;
+  }
+}

@@ -1,0 +1,86 @@
+package io.pyslash;
+
+import io.pyslash.FileScan.OnlySpark;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What lies between files and the aggregation over them: told from the top down, a node at a time. */
+final class ScanPath {
+  private final List<Expression> filters = new ArrayList<>();
+  private final List<Expression> lateFilters = new ArrayList<>();
+  private final List<Seq<NamedExpression>> projections = new ArrayList<>();
+  private boolean belowWatermark;
+
+  void project(Seq<NamedExpression> projection) {
+    projections.add(projection);
+  }
+
+  void filter(Expression condition) {
+    // A row that is dropped above the watermark has moved it.
+    (belowWatermark ? filters : lateFilters).add(condition);
+  }
+
+  void watermark() {
+    belowWatermark = true;
+  }
+
+  OnlySpark obstacle(String node) {
+    return new OnlySpark(node + " stands between the files and the aggregation");
+  }
+
+  /** The end of the path is reached. */
+  void end() {
+    if (!belowWatermark) {
+      throw new OnlySpark("the watermark is not above the files");
+    }
+    Collections.reverse(projections); // from the files up
+  }
+
+  /** The files' columns by the id of every attribute that is one of them, renamed or not; those of the files known. */
+  Map<Long, String> names(Map<Long, String> ofFiles) {
+    Map<Long, String> names = new HashMap<>(ofFiles);
+    for (Seq<NamedExpression> projection : projections) {
+      for (NamedExpression projected : CollectionConverters.asJava(projection)) {
+        if (projected instanceof Alias alias && alias.child() instanceof Attribute attribute) {
+          String name = names.get(attribute.exprId().id());
+          if (name != null) {
+            names.put(alias.exprId().id(), name);
+          }
+        } else if (!(projected instanceof Attribute)) {
+          throw new OnlySpark("it computes " + ((Expression) projected).sql());
+        }
+      }
+    }
+    return names;
+  }
+
+  /** Of each output of the top, its column in the files and its type. */
+  static List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
+    List<Object> columns = new ArrayList<>();
+    for (Attribute attribute : CollectionConverters.asJava(output)) {
+      String name = names.get(attribute.exprId().id());
+      if (name == null) {
+        throw new OnlySpark("the column " + attribute.name() + " is not one of the files' own");
+      }
+      columns.add(List.of(name, attribute.dataType().simpleString()));
+    }
+    return columns;
+  }
+
+  List<Object> filters(Map<Long, String> names) {
+    return new FilterText(names).of(filters);
+  }
+
+  List<Object> lateFilters(Map<Long, String> names) {
+    return new FilterText(names).of(lateFilters);
+  }
+}

@@ -1,0 +1,96 @@
+package io.pyslash;
+
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import scala.Product;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The rows that an update job takes.
+ *
+ * <p>Spark's watermark operator writes each row's event time into a row of its own, and divides generated code into two
+ * stages with a row written between them. Where only columns are chosen above it, the job runs without it, in one stage,
+ * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway.
+ */
+final class UpdateRows {
+  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
+  private static final int EVENT_TIME = 1; // of the operator's fields
+
+  /** An operator stands above the watermark that has to stay there. */
+  private static final class MustStay extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    MustStay() {
+      super(null, null, false, false);
+    }
+  }
+
+  /** Attributes that are the event time: its own, and what it is renamed to. */
+  private final Set<Long> times = new HashSet<>();
+
+  final RDD<InternalRow> rows;
+
+  /** Whether the tasks have to collect the statistics of event times. */
+  final boolean withoutWatermark;
+
+  UpdateRows(QueryExecution execution) {
+    SparkPlan fused = fused(execution.executedPlan());
+    withoutWatermark = fused != null;
+    rows = withoutWatermark ? fused.execute() : execution.toRdd();
+  }
+
+  private SparkPlan fused(SparkPlan plan) {
+    if (!(plan instanceof WholeStageCodegenExec above)) {
+      return null;
+    }
+    try {
+      SparkPlan stage = withoutWatermark(above.child());
+      long first = stage.output().head().exprId().id();
+      return times.contains(first) ? new WholeStageCodegenExec(stage, above.codegenStageId()) : null;
+    } catch (MustStay operator) {
+      return null;
+    }
+  }
+
+  private SparkPlan withoutWatermark(SparkPlan node) {
+    if (node instanceof InputAdapter boundary
+        && boundary.child().getClass().getSimpleName().equals(WATERMARK)
+        && boundary.child().children().head() instanceof WholeStageCodegenExec below) {
+      times.add(((Attribute) ((Product) boundary.child()).productElement(EVENT_TIME)).exprId().id());
+      return below.child();
+    }
+    if (node instanceof ProjectExec project) {
+      SparkPlan child = withoutWatermark(project.child());
+      for (Object column : CollectionConverters.asJava(project.projectList())) {
+        if (column instanceof Alias alias && isTime(alias.child())) {
+          times.add(alias.exprId().id());
+        }
+      }
+      return project.withNewChildren(CollectionConverters.asScala(List.of(child)).toSeq());
+    }
+    if (node instanceof FilterExec filter) {
+      SparkPlan child = withoutWatermark(filter.child());
+      // Rows without a time have moved the watermark when Spark drops them, and the accumulator drops them by itself.
+      if (filter.condition() instanceof IsNotNull present && isTime(present.child())) {
+        return child;
+      }
+    }
+    throw new MustStay();
+  }
+
+  private boolean isTime(Object expression) {
+    return expression instanceof Attribute attribute && times.contains(attribute.exprId().id());
+  }
+}

@@ -1,0 +1,105 @@
+// The native methods of io.pyslash.Native that merge: blocks of mapped arenas in, addresses of columns out.
+#include <jni.h>
+
+#include <optional>
+
+#include "arenas.h"
+#include "boundary.h"
+#include "pyslash/block.h"
+#include "pyslash/merge.h"
+
+namespace pyslash::jvm {
+namespace {
+
+// A merger, what it reads, and the batch that Java looks at.
+struct GuardedMerger {
+  GuardedMerger(std::shared_ptr<const Plan> plan, std::span<const int64_t> starts, uint64_t prefix_lo,
+                uint64_t prefix_hi)
+      : merger(std::move(plan), starts, prefix_lo, prefix_hi) {}
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Arena>> arenas;  // stay mapped while the merger lives
+  Merger merger;
+  std::optional<RecordBatch> batch;
+};
+
+// Leaked on purpose: the JVM may still run tasks while static destructors run.
+Handles<GuardedMerger>& mergers() {
+  static auto& handles = *new Handles<GuardedMerger>("merger");
+  return handles;
+}
+
+std::vector<int64_t> longs_of(JNIEnv* env, jlongArray array, const char* what) {
+  if (!array) throw Error(Status::invalid_input, std::string(what) + " is null");
+  std::vector<int64_t> longs(static_cast<size_t>(env->GetArrayLength(array)));
+  static_assert(sizeof(jlong) == sizeof(int64_t));
+  env->GetLongArrayRegion(array, 0, static_cast<jsize>(longs.size()), reinterpret_cast<jlong*>(longs.data()));
+  if (env->ExceptionCheck()) throw JavaExceptionPending{};
+  return longs;
+}
+
+jlong address_of(const Buffer& buffer) { return buffer.size() == 0 ? 0 : reinterpret_cast<jlong>(buffer.data()); }
+
+jlongArray addresses_of(JNIEnv* env, const RecordBatch& batch) {
+  std::vector<jlong> numbers{static_cast<jlong>(batch.rows)};
+  for (const ArrowColumn& column : batch.columns) {
+    numbers.insert(numbers.end(), {static_cast<jlong>(column.nulls), address_of(column.validity),
+                                   address_of(column.values), address_of(column.offsets)});
+  }
+  jlongArray array = env->NewLongArray(static_cast<jsize>(numbers.size()));
+  if (!array) throw JavaExceptionPending{};
+  env->SetLongArrayRegion(array, 0, static_cast<jsize>(numbers.size()), numbers.data());
+  return array;
+}
+
+}  // namespace
+}  // namespace pyslash::jvm
+
+using namespace pyslash;
+using namespace pyslash::jvm;
+
+extern "C" {
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createMerger(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                            jlongArray window_starts, jlong prefix_lo,
+                                                            jlong prefix_hi) {
+  return guarded<jlong>(env, [&] {
+    auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
+    const auto starts = longs_of(env, window_starts, "the windows");
+    return mergers().put(std::make_shared<GuardedMerger>(std::move(plan), starts, static_cast<uint64_t>(prefix_lo),
+                                                         static_cast<uint64_t>(prefix_hi)));
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_addBlock(JNIEnv* env, jclass, jlong handle, jbyteArray raw_head,
+                                                        jlong arena) {
+  return guarded<jlong>(env, [&] {
+    const Head head = read_head(bytes_of(env, raw_head, "head"));
+    const auto mapped = arenas().get(arena);
+    if (head.header.incarnation != mapped->incarnation()) {
+      throw Error(Status::stale_incarnation, "the block of epoch " + std::to_string(head.header.epoch) +
+                                                 " lies in another arena than the one that is mapped");
+    }
+    const Bytes bytes = mapped->view(head.header.arena_offset, head.header.length);
+    const auto guarded = mergers().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    guarded->arenas.push_back(mapped);
+    return static_cast<jlong>(guarded->merger.add(head, 0, bytes));
+  });
+}
+
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextRows(JNIEnv* env, jclass, jlong handle, jlong max_rows) {
+  return guarded<jlongArray>(env, [&]() -> jlongArray {
+    if (max_rows < 0) throw Error(Status::invalid_input, "max_rows must be positive");
+    const auto guarded = mergers().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    guarded->batch.reset();  // its memory serves the next one
+    guarded->batch = guarded->merger.next(static_cast<size_t>(max_rows));
+    return guarded->batch ? addresses_of(env, *guarded->batch) : nullptr;
+  });
+}
+
+JNIEXPORT void JNICALL Java_io_pyslash_Native_closeMerger(JNIEnv* env, jclass, jlong handle) {
+  guarded<void>(env, [&] { mergers().close(handle); });
+}
+
+}  // extern "C"

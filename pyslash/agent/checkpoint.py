@@ -1,0 +1,82 @@
+"""An agent's part in a query's checkpoint: it writes its blocks to files, and takes the blocks of files over."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyslash import _native
+from pyslash.agent.adopt import adopt
+from pyslash.agent.query_state import QueryState
+from pyslash.agent.request import Checkpoint, Restore
+from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock
+from pyslash.agent.standby import BEYOND_EPOCHS
+from pyslash.checkpoint.block_file import StoredBlock, decode, write
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.errors import FencedError
+
+if TYPE_CHECKING:
+    from pyslash.agent.state import AgentState
+
+
+class Checkpointer:
+    """Writes and reads files without the lock of the agent's state."""
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+
+    def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
+        """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
+
+        Raises:
+            InvalidRequestError: an offset is no published block of this query and epoch.
+            CheckpointError: the file cannot be written.
+        """
+        with self._state.lent(query, request, request.snapshot) as blocks:
+            views = [self._state.holding.view(block, 0, block.length) for block in blocks]
+            directory = BlockDirectory(request.directory)
+            size, crc = directory.write(request.name, partial(write, request.plan, views))
+        with self._state.lock:
+            self._state.counters["checkpoints"] += 1
+        panes = [pane for block in blocks for pane, _, _ in block.panes]
+        return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
+
+    def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
+        """Takes over the blocks of files, each file once; answers with all live heads.
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
+            ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
+        """
+        directory = BlockDirectory(request.directory)
+        with self._state.lock:
+            state = self._state.state_for(query, request.plan, request.run)
+            self._state.queries[query] = state
+            done = set(state.restored)
+        for name, size, crc in request.files:
+            if name in done:
+                continue
+            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+            with self._state.lock:
+                if self._state.queries.get(query) is not state:
+                    raise FencedError(f"run {request.run} of the query was replaced while it restored {name}")
+                if name not in state.restored:
+                    self._take_over(query, state, [block for block in stored if block.segments])
+                    state.restored.add(name)
+        with self._state.lock:
+            self._state.counters["restores"] += 1
+            return self._state.reply(state, 0)
+
+    def _take_over(self, query: bytes, state: QueryState, stored: list[StoredBlock]) -> None:
+        heads: list[bytes] = []
+        try:
+            for block in stored:
+                # Beyond all epochs, as a compaction's result is: no commit may drop it.
+                heads.append(adopt(self._state.arena, self._state.fd, query, BEYOND_EPOCHS, block))
+            taken = [LiveBlock.of(head) for head in heads]
+            self._state.holding.commit(query, [block.offset for block in taken])
+        except BaseException:
+            for head in heads:
+                self._state.arena.free(_native.Head(head).arena_offset)
+            raise
+        state.own.add(taken)

@@ -1,0 +1,163 @@
+"""Which blocks of a query are folded into one, and how: in the arena, or on disk those that were spilled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyslash import _native
+from pyslash.agent import spill
+from pyslash.agent.adopt import rehomed
+from pyslash.agent.reserved import write_all
+from pyslash.agent.share import Holding, LiveBlock, Outcome, Share
+from pyslash.agent.standby import BEYOND_EPOCHS
+
+if TYPE_CHECKING:
+    from pyslash.agent.state import AgentState
+
+MAX_BLOCKS = 8
+# A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.
+_DOMINANCE = 2
+# Of the arena's size: the result of a fold is in memory once before it is written.
+_MOST_ON_DISK = 0.5
+_SLACK_BYTES = 1 << 20  # a result may have more segments than its inputs, each with its padding
+
+
+def choose_inputs(blocks: Iterable[LiveBlock], first_live_pane: int) -> list[int]:
+    """Offsets of the blocks to fold; empty if it is not worth it yet.
+
+    All of them when more than half of the bytes are dead panes. Otherwise the small ones, once they are more than
+    `MAX_BLOCKS`: a block that dwarfs the rest is skipped, so each byte is rewritten a logarithmic number of times.
+    """
+    by_size = sorted(blocks, key=lambda block: -block.length)
+    total = sum(block.length for block in by_size)
+    dead = sum(block.dead_bytes(first_live_pane) for block in by_size)
+    if 2 * dead > total:
+        return [block.offset for block in by_size]
+    rest = total
+    while by_size and by_size[0].length > _DOMINANCE * (rest - by_size[0].length):
+        rest -= by_size.pop(0).length
+    return [block.offset for block in by_size] if len(by_size) > MAX_BLOCKS else []
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks to fold into one, all in the arena or all on disk. They stay pinned until `Folding.end`."""
+
+    query: bytes
+    plan: Any
+    share: Share
+    blocks: list[LiveBlock]
+    first_live_pane: int
+    on_disk: bool
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where they lie."""
+        return [block.offset for block in self.blocks]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What came of a fold: nothing if no pane was left alive, else a block, and its bytes if it is on disk."""
+
+    block: LiveBlock | None
+    data: pa.Buffer | None = None
+
+
+class Folding:
+    """Begins and ends folds with the lock of the agent's state, and does the long part without it."""
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+
+    def begin(self) -> Fold | None:
+        """Blocks of some share that are worth folding, pinned; None if there are none."""
+        state = self._state
+        with state.lock:
+            for query, held in state.queries.items():
+                for share in held.shares():
+                    if share.compacting or share.compacted is not None:
+                        continue
+                    for on_disk in (False, True):
+                        chosen = choose_inputs(self._candidates(share, on_disk), held.first_live_pane)
+                        if chosen:
+                            share.compacting = True
+                            state.holding.pin(chosen)
+                            blocks = [share.live[offset] for offset in chosen]
+                            return Fold(query, held.plan, share, blocks, held.first_live_pane, on_disk)
+        return None
+
+    def fold(self, job: Fold) -> Folded:
+        """The long part.
+
+        Raises:
+            ArenaFullError, SpillError: no room for the result.
+        """
+        if job.on_disk:
+            return self._on_disk(job)
+        return Folded(_compacted(self._state.arena, job, job.offsets))
+
+    def end(self, job: Fold, folded: Folded | None) -> None:
+        """Keeps the result for the next commit; `folded` is None if there is none because it failed."""
+        state = self._state
+        with state.lock:
+            state.holding.unpin(job.offsets)
+            outcome = None if folded is None else Outcome(tuple(job.offsets), folded.block)
+            if folded is not None and folded.block is not None and folded.data is not None:
+                state.holding.disk.keep(folded.block.offset, folded.data)
+            held = state.queries.get(job.query)
+            if held is not None and any(share is job.share for share in held.shares()):
+                job.share.compacting = False
+                job.share.compacted = outcome
+                state.counters["compactions" if outcome else "failed compactions"] += 1
+            elif outcome is not None:
+                state.holding.doom(outcome.offsets())
+
+    def _candidates(self, share: Share, on_disk: bool) -> list[LiveBlock]:
+        disk = self._state.holding.disk
+        blocks = [block for block in share.live.values() if (block.offset in disk) == on_disk]
+        if not on_disk:
+            return blocks
+        most, chosen = _MOST_ON_DISK * self._state.arena.size, []
+        for block in sorted(blocks, key=lambda block: block.length):
+            most -= block.length
+            if most < 0:
+                break
+            chosen.append(block)
+        return chosen
+
+    def _on_disk(self, job: Fold) -> Folded:
+        """In an arena of its own, over a file in the spill directory: this agent's has no room for them."""
+        holding, own = self._state.holding, self._state.arena
+        tables = own.size - own.capacity
+        size = tables + 2 * sum(block.length for block in job.blocks) + _SLACK_BYTES
+        with spill.scratch_arena(holding.disk.directory, size) as (arena, fd):
+            offsets = [_copied(holding, block, job.query, arena, fd) for block in job.blocks]
+            block = _compacted(arena, job, offsets)
+            if block is None:
+                return Folded(None)
+            place = holding.disk.new_place()
+            head = rehomed(block.head, job.query, own.incarnation, place)
+            body = arena.view(block.offset + len(head), block.length - len(head))
+            data = spill.write(holding.disk.directory, [head, body])
+        return Folded(LiveBlock.of(head), data)
+
+
+def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:
+    """The new published block; None if no pane was left."""
+    head = _native.compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
+    return LiveBlock.of(head) if head else None
+
+
+def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Any, fd: int) -> int:
+    """A block in another arena, whose memory is the file `fd`; its offset there."""
+    offset = int(arena.allocate(block.length, query, BEYOND_EPOCHS))
+    head = rehomed(block.head, query, arena.incarnation, offset)
+    write_all(fd, head, offset)
+    write_all(fd, holding.view(block, len(head), block.length - len(head)), offset + len(head))
+    arena.publish(offset)
+    return offset

@@ -1,0 +1,50 @@
+"""Blocks that tasks have published: each that a request names must be the one that its task has reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyslash import _native
+from pyslash.agent.query_state import QueryState
+from pyslash.agent.request import Checkpoint, Commit, Replicate
+from pyslash.agent.share import LiveBlock
+from pyslash.block_head import head_crc
+from pyslash.errors import InvalidRequestError
+
+PUBLISHED = 2  # a block's state in the arena
+
+
+def reported(arena: Any, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate) -> list[LiveBlock]:
+    """The blocks that a request names, each the one that its task has reported."""
+    lengths = _published_lengths(arena, query)
+    heads = dict(zip(request.offsets, request.heads, strict=False))
+    return [
+        _published(arena, query, state, request.epoch, offset, lengths, heads.get(offset)) for offset in request.offsets
+    ]
+
+
+def _published_lengths(arena: Any, query: bytes) -> dict[int, int]:
+    # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
+    return {
+        offset: length for offset, length, state, _, owner, _ in arena.blocks() if owner == query and state == PUBLISHED
+    }
+
+
+def _published(
+    arena: Any, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
+) -> LiveBlock:
+    if offset not in lengths or offset in state.own.live:
+        raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
+    head = _native.Head(arena.view(offset, lengths[offset]))
+    if head.query != query or head.epoch != epoch or head.incarnation != arena.incarnation:
+        raise InvalidRequestError(
+            f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
+        )
+    if crc is not None and head_crc(arena.view(offset, head.head_length)) != crc:
+        raise InvalidRequestError(
+            f"commit of epoch {epoch}: the block at {offset} is not the one that its task has reported, but a "
+            f"later one, of attempt {head.attempt}"
+        )
+    if head.fingerprint != state.plan.fingerprint:
+        raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
+    return LiveBlock.of(arena.view(offset, head.head_length))

@@ -1,0 +1,52 @@
+"""Which ways a query's rows will take into native code and out of it, and why: what `pyslash.explain` adds to the plan.
+
+An outlook, told before there is a micro-batch: a batch's own files may still make it take another way, which
+`pyslash.progress` tells.
+"""
+
+from __future__ import annotations
+
+from pyslash.conf import Conf
+from pyslash.errors import RowBridgeUnavailableError
+from pyslash.plan import AggregationPlan
+from pyslash.plan.catalyst import JavaObject, children, name_of
+from pyslash.tasks.row_bridge import RowBridge
+
+
+def outlook(plan: AggregationPlan, conf: Conf) -> list[str]:
+    """Lines: the way in, the way out."""
+    try:
+        bridge = RowBridge(plan.session)
+    except RowBridgeUnavailableError as error:
+        return [f"ingest      arrow: {error}", f"emit        arrow: {error}"]
+    return [f"ingest      {_ingest(plan, conf, bridge)}", f"emit        {_emit(conf)}"]
+
+
+def _ingest(plan: AggregationPlan, conf: Conf, bridge: RowBridge) -> str:
+    if conf.ingest in ("arrow", "rows"):
+        return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
+    # The optimizer takes constants together and moves filters, as it will for each batch.
+    optimized = plan.session._jsparkSession.sessionState().optimizer().execute(plan.analysed_input)
+    reason = _source_obstacle(optimized) or bridge.java.scanObstacle(optimized)
+    if reason is not None:
+        return f"rows: Spark reads the input: {reason}"
+    if conf.ingest == "files":
+        return "files: Parquet is read natively"
+    return f"files: Parquet is read natively where a micro-batch has {conf.ingest_files_min_bytes} bytes, else rows"
+
+
+def _source_obstacle(node: JavaObject) -> str | None:
+    while below := children(node):
+        node = below[0]  # another branch is an obstacle of its own
+    if name_of(node) != "StreamingRelation":
+        return f"its source is {node}, not Parquet files"
+    kind = str(node.dataSource().className())
+    return None if kind.lower() == "parquet" else f"its source is files of {kind}, not Parquet"
+
+
+def _emit(conf: Conf) -> str:
+    if conf.emit == "arrow":
+        return "arrow: spark.slash.emit=arrow"
+    if conf.transport not in ("auto", "shm"):
+        return f"arrow: spark.slash.transport={conf.transport}"
+    return "columns: in place, where executors share one host; else arrow"

@@ -1,0 +1,201 @@
+"""How a run of a query begins: who it is, what is known of the state, and where that comes back from."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.checkpoint.directory import BlockDirectory
+from pyslash.conf import Conf
+from pyslash.errors import AgentStartError, SlashError, StateLostError
+from pyslash.plan import AggregationPlan
+from pyslash.plan.identity import differences
+from pyslash.streaming.checkpoint_files import checkpoint_files
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.durable import DurableState
+from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
+from pyslash.streaming.progress import EpochProgress
+from pyslash.streaming.standbys import Repair
+from pyslash.streaming.windows import first_live_pane
+from pyslash.tasks.find_agents import executors, find_agents
+
+logger = logging.getLogger("pyslash")
+
+
+@dataclass
+class RunState:
+    """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
+
+    coordinator: Coordinator
+    manifests: ManifestLog
+    last: Manifest | None
+    durable: DurableState | None
+    begun: int  # the first epoch of this run
+    swept: bool = False  # what earlier runs have left without a manifest is gone
+
+
+class Recovery:
+    """Begins runs of one query, as often as it takes."""
+
+    def __init__(self, plan: AggregationPlan, conf: Conf, secret: bytes) -> None:
+        self._plan = plan
+        self._conf = conf
+        self._secret = secret
+        self._driver = uuid4().hex
+        self._run_held = 0
+        self._memory_failed = False  # when the state was last to be put together from it
+
+    def may_succeed_after(self, error: Exception) -> bool:
+        """Whether another attempt is worth it, now that one has failed to bring the state back."""
+        # A job has failed, and Spark knows why, or an agent has to start, or memory has failed, and there are files.
+        # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
+        return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
+
+    def begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
+        """Begin a run with this epoch, and bring back the state as of the one before it.
+
+        Raises:
+            StateLostError, CheckpointError, CorruptBlockError, …: it is not to be had.
+            PlanMismatchError: it is of another query.
+            FencedError: another driver runs the query.
+        """
+        session: SparkSession = execution.session
+        manifests = ManifestLog(
+            checkpoint_files(session, execution.checkpoint, MANIFESTS),
+            checkpoint_files(session, execution.checkpoint, RUNS),
+            self._driver,
+            self._conf.plan_change,
+        )
+        run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
+        coordinator = Coordinator(
+            execution.query_id.bytes,
+            self._plan.text,
+            self._secret,
+            self._conf.agent_call_timeout,
+            run,
+            self._conf.checkpoint_timeout,
+            (self._conf.spill_directory, self._conf.spill_bytes),
+        )
+        identity = self._plan.identity
+        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, identity)
+        durable = self._durable_state(execution, current, last)
+        newest = current or last
+        with progress.timed("agents"):
+            agents = self._agents(session, coordinator, newest, durable)
+        if newest is not None:
+            before = manifests.read(newest.epoch - 1, identity)
+            emitted_us = newest.watermark_us if current is None else newest.emitted_us
+            first_pane = first_live_pane(self._plan.window, emitted_us)
+            with progress.timed("restore"):
+                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
+        coordinator.meet(agents)
+        return RunState(coordinator, manifests, last, durable, epoch)
+
+    def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
+        """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
+        if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
+            try:
+                coordinator.meet(self._find_agents(session))
+            except SlashError as error:
+                logger.warning("there is no standby yet: %s", error)
+
+    def _agents(
+        self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
+    ) -> list[AgentDescriptor]:
+        """Agents for the state and for its replicas: those that the query has had, or where too few of them are left,
+        those of the executors that are there now.
+        """
+        wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
+        if not wanted:
+            return []
+        answering, silent = coordinator.probe(newest.agents if newest is not None else [])
+        if len(answering) >= wanted and not silent:
+            return answering
+        return self._find_agents(session, silent)
+
+    def _find_agents(self, session: SparkSession, silent: bool = False) -> list[AgentDescriptor]:
+        conf = self._conf
+        by_worker = silent or conf.ingest == "arrow"
+        return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
+
+    def _durable_state(
+        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
+    ) -> DurableState | None:
+        """What the checkpoint holds, without what no manifest names."""
+        if not self._conf.keeps_files:
+            return None
+        newest = current or last
+        directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
+        durable = DurableState(directory, newest.files if newest is not None else [])
+        if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self._plan.identity:
+            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self._plan.identity)))
+            durable.replan(newest.identity, self._plan.identity, newest.epoch, self._run_held)
+        return durable
+
+    def _bring_back(
+        self,
+        newest: Manifest,
+        before: Manifest | None,
+        first_pane: int,
+        durable: DurableState | None,
+        coordinator: Coordinator,
+        agents: list[AgentDescriptor],
+        progress: EpochProgress,
+    ) -> None:
+        """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
+        if not self._conf.recovers:
+            coordinator.reconnect(newest.agents)
+            return
+        if durable is not None and not newest.in_checkpoint:
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
+                "Set what it was before, or give the query a new checkpointLocation."
+            )
+        obstacle = f"epoch {newest.epoch} has no standbys"
+        from_memory = self._conf.replicates and newest.standbys and newest.identity == self._plan.identity
+        if from_memory and not (self._memory_failed and durable is not None):
+            # Should an agent refuse what it ought to hold, the next attempt has the files.
+            self._memory_failed = True
+            repair = coordinator.repair(newest, before, first_pane)
+            self._memory_failed = False
+            if isinstance(repair, Repair):
+                if durable is not None:
+                    durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
+                progress.promotions = len(repair.promotions)
+                logger.info("query goes on after epoch %d with %s", newest.epoch, repair)
+                return
+            obstacle = repair
+        if durable is None:
+            raise StateLostError(
+                f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
+                "checkpointLocation, and a spark.slash.durability that outlives such a loss."
+            )
+        if durable.files and self._conf.replicates:
+            logger.warning("the whole state is read from the checkpoint: %s", obstacle)
+        coordinator.restore(newest.epoch, durable, agents)
+        self._memory_failed = False
+        progress.restored_files = len(durable.files)
+        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
+
+    def _last_manifest(self, manifests: ManifestLog, epoch: int) -> Manifest | None:
+        """The manifest of the epoch before this one, where the query has run before."""
+        done = [known for known in manifests.epochs() if known < epoch]
+        if not done:
+            if epoch > 0:
+                raise StateLostError(
+                    f"the checkpoint has {epoch} finished batches but no manifest of pyslash: it was written by plain "
+                    "Spark. Set spark.slash.mode=off for this query, or give it a new checkpointLocation."
+                )
+            return None
+        last = manifests.read(done[-1], self._plan.identity)
+        if last is None or last.epoch != epoch - 1:
+            raise StateLostError(
+                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
+                "used without pyslash in between. Give the query a new checkpointLocation."
+            )
+        return last

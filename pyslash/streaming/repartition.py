@@ -1,0 +1,84 @@
+"""The other strategy: rows go to the owner of their key before they are aggregated (docs/design/015).
+
+    scatter: the update job, under a plan of rows -> blocks of rows, in buckets of hash prefixes
+    own:     a task a core, each with a range of buckets of every such block -> blocks of partial state
+
+Only the latter's receipts go on. The epoch's commit frees the blocks of rows, as it does all that it does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.conf import Conf
+from pyslash.plan import AggregationPlan
+from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
+from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.ingest import Ingest, collect
+from pyslash.tasks.own import SCHEMA, OwnRows
+from pyslash.tasks.receipt import Receipt
+
+# Owners take whole buckets: with so many for each of them, none has a quarter more than another.
+_BUCKETS_AN_OWNER = 4
+
+Meet = Callable[[list[AgentDescriptor]], None]
+
+
+class Repartition(Ingest):
+    """Runs both jobs for one query."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        plan: AggregationPlan,
+        conf: Conf,
+        query_id: bytes,
+        secret: bytes,
+        run: int,
+        meet: Meet,
+    ) -> None:
+        """`meet` is told of agents that hold rows: they are to hear of the epoch's commit, whatever else they hold."""
+        self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
+        self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
+        super().__init__(session, replace(plan, text=plan_of_rows(plan.text, self._bits)), conf, query_id, secret, run)
+        self._aggregation = plan.text
+        self._meet = meet
+
+    def update(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
+        """Both jobs; the receipts of owners."""
+        scattered = super().update(execution, batch, epoch, watermark_us)
+        written = [receipt for receipt in scattered if receipt.head.length > 0]
+        self.shuffled = {}
+        if not written:
+            return scattered
+        self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        own = OwnRows(
+            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation),
+            blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
+            bits=self._bits,
+            owners=self._owners,
+            transport=self._conf.transport,
+            timeout_seconds=self._conf.agent_call_timeout,
+        )
+        numbers = execution.session.range(0, self._owners, 1, self._owners)
+        rows = collect(numbers.mapInArrow(own, SCHEMA))
+        shuffled = Counter[str]()
+        for row in rows:
+            shuffled.update(json.loads(row.shuffled))
+        self.shuffled = dict(shuffled)
+        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+
+
+def ingest_of(
+    session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+) -> Ingest:
+    """The update of a query by the strategy of its configuration."""
+    if conf.strategy == "repartition":
+        return Repartition(session, plan, conf, query_id, secret, run, meet)
+    return Ingest(session, plan, conf, query_id, secret, run)

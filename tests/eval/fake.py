@@ -1,0 +1,52 @@
+"""Engines that need nothing: each does at once what its name says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from eval.engines import BATCH, CannotRunError, Engine, Runner
+from eval.workloads import Workload
+
+
+@dataclass(frozen=True)
+class FakeRunner:
+    """A run of one second, or a failure."""
+
+    name: str
+
+    def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
+        """Figures, or the failure that the name asks for."""
+        if self.name == "refuses":
+            raise CannotRunError("has no windows")
+        if self.name == "breaks":
+            raise RuntimeError("broke\nat length")
+        if self.name == "dies":
+            raise SystemExit(1)
+        return {"rows": workload.rows, "seconds": 1.0, "rows_per_second": float(workload.rows)}
+
+    def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
+        """Wrong if the name says so."""
+        return self.name != "wrong", 7
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Fake(Engine):
+    """In a process of its own like any other."""
+
+    kind: ClassVar[str] = BATCH
+
+    def heaps_gib(self, memory: int) -> int:
+        """A heap if the name says so."""
+        return memory if self.name == "heavy" else 0
+
+    def open(self, settings: dict[str, str]) -> Runner:
+        """One that does as the name says."""
+        return FakeRunner(self.name)
+
+
+ENGINES: dict[str, Engine] = {name: Fake(name) for name in ("good", "wrong", "refuses", "breaks", "dies", "heavy")}

@@ -1,0 +1,86 @@
+"""Bars, judged by records: reached, not reached, or not measured, never silently one of the first two."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import suites
+from eval.bars import Bar, verdicts
+
+
+def run(title: str, engine: str, rate: float, **figures: Any) -> dict[str, Any]:
+    """A record of one run."""
+    return {"title": title, "engine": engine, "rows_per_second": rate, "correct": True, **figures}
+
+
+def find(bars: list[Bar], text: str) -> Bar:
+    """The only bar with `text`."""
+    (bar,) = (bar for bar in bars if text in bar.what)
+    return bar
+
+
+def test_without_records_nothing_is_measured_and_nothing_met() -> None:
+    bars = verdicts([])
+    assert len(bars) > 20
+    assert {bar.met for bar in bars} == {None}
+
+
+@pytest.mark.parametrize(("rate", "met"), [(15e6, True), (14.9e6, False)])
+def test_a_ratio_is_of_medians_and_of_the_best_path(rate: float, met: bool) -> None:
+    records = [run(suites.TUMBLING, "slash-rows", each) for each in (1e6, rate, 99e6)]
+    records += [run(suites.TUMBLING, "slash-arrow", 2e6), run(suites.TUMBLING, "spark-rocksdb", 1e6)]
+    bars = verdicts(records)
+    assert find(bars, "10 s tumbling: best path / spark-rocksdb").met is met
+    assert find(bars, "10 s tumbling: slash-arrow / spark-rocksdb").met is False
+    assert find(bars, "10 s sliding by 1 s: best path").met is None
+
+
+@pytest.mark.parametrize(("ms", "met"), [(90, True), (150, False)])
+def test_latency_is_compared_with_the_store_of_the_same_session(ms: int, met: bool) -> None:
+    records = [
+        run(suites.CLOSING, "slash", 1e4, batch_ms=[ms, ms, 9_000]),
+        run(suites.CLOSING, "spark-rocksdb", 1e4, batch_ms=[100]),
+        run(suites.CLOSING, "noop", 1e4, batch_ms=[50]),
+    ]
+    bars = verdicts(records)
+    assert find(bars, "windows closing: slash, under spark-rocksdb").met is met
+    aim = find(bars, "windows closing: slash / no aggregation")
+    assert aim.figure == f"{ms / 50:.3g}x"
+    assert aim.wanted == "(<= 1.5x, an aim)"
+
+
+def test_memory_is_compared_by_its_peaks() -> None:
+    records = [
+        run(suites.PEAK, "slash", 1e6, peak_bytes=5_000_000_000),
+        run(suites.PEAK, "spark-hdfs", 1e6, peak_bytes=12_900_000_000),
+        run(suites.PINNED[0], "slash", 1e6, pinned_bytes=100),
+        run(suites.PINNED[1], "slash", 1e6, pinned_bytes=130),
+    ]
+    bars = verdicts(records)
+    assert find(bars, "peak memory").met is True
+    assert find(bars, "peak memory").wanted == "<= 12.9 GB"
+    assert find(bars, "pinned bytes").met is False
+
+
+def test_a_wrong_row_anywhere_is_named() -> None:
+    records = [run("a", "slash", 1e6), run("b", "duckdb", 1e6) | {"correct": False}]
+    bar = find(verdicts(records), "rows equal")
+    assert bar.met is False
+    assert bar.figure == "b: duckdb"
+
+
+def test_kernels_come_from_the_native_benchmarks(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels.json"
+    names = {"update_columns/ysb_count/10000": 40.0, "update_columns/sum_count_max/100000": 81.0}
+    benchmarks = [{"name": name, "cycles/record": cycles} for name, cycles in names.items()]
+    kernels.write_text(json.dumps({"benchmarks": [*benchmarks, {"name": "memory_copy"}]}))
+    bars = verdicts([], kernels)
+    assert [find(bars, name).met for name in names] == [True, False]
+
+
+def test_a_missing_path_of_kernels_measures_nothing(tmp_path: Path) -> None:
+    assert find(verdicts([], tmp_path / "none.json"), "ysb_count").met is None

@@ -1,0 +1,75 @@
+"""Processor time and memory of an application: all its processes, however they were started, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from eval import meter
+from eval.meter import MARK, Meter
+
+MIB = 1 << 20
+# A process that leaves its parent behind, as an agent does, and holds memory until its input ends.
+ORPHAN = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+held = bytearray({private}); held[::4096] = b"x" * len(held[::4096])
+memfd = os.memfd_create("arena"); os.truncate(memfd, {shared}); os.pwrite(memfd, b"x" * {shared}, 0)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def orphan() -> int:
+    """The process, with the mark `test`; it ends with the test."""
+    text = ORPHAN.format(private=64 * MIB, shared=32 * MIB)
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: "test"},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        pid = int(process.stdout.readline())
+        process.wait()
+        yield pid
+
+
+def test_a_process_that_left_its_parent_is_found_by_its_mark(orphan: int) -> None:
+    assert Meter("test").processes() == [orphan]
+    assert Meter("another").processes() == []
+
+
+def test_memory_counts_private_pages_and_memfds_that_nobody_maps(orphan: int) -> None:
+    found = meter.memory([orphan])
+    assert 64 * MIB <= found.private < 128 * MIB
+    assert 32 * MIB <= found.shared < 34 * MIB
+    assert found.total == found.private + found.shared
+
+
+def test_a_peak_is_measured_however_short_the_block(orphan: int) -> None:
+    with Meter("test") as measured:
+        pass
+    assert measured.peak_bytes >= 96 * MIB
+    assert measured.cpu_seconds < 1
+
+
+def test_processor_time_includes_children_that_are_gone() -> None:
+    before = meter.cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True)
+    assert meter.cpu_seconds(os.getpid()) > before
+
+
+def test_a_process_that_is_gone_counts_nothing() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert meter.cpu_seconds(gone.pid) == 0
+    assert meter.memory([gone.pid]).total == 0

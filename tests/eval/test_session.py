@@ -1,0 +1,98 @@
+"""A session over an engine that needs no JVM: what is written down, in which order, and what a failure leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import session as module
+from eval.engines import BATCH
+from eval.session import Comparison, Outcome, Session
+from tests.eval import fake, tiny
+
+WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """With fake engines; the oracle, which needs Spark, is there already."""
+    monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
+    monkeypatch.setattr(module, "memory_bytes", lambda: 24 << 30)
+    for workload in (WORKLOAD, WORKLOAD.sample()):
+        (workload.generate(tmp_path) / "oracle").mkdir()
+    return Session(tmp_path, tmp_path / "results.jsonl", repeats=2)
+
+
+def compare(session: Session, *engines: str, **more: Any) -> list[dict[str, Any]]:
+    """The records of one comparison."""
+    with session:
+        session.compare(Comparison("title", WORKLOAD, engines, **more), "suite")
+    written = [json.loads(line) for line in session.results.read_text().splitlines()]
+    assert written == session.records
+    return written
+
+
+def test_a_record_says_all_about_a_run(session: Session) -> None:
+    first, second = compare(session, "good")
+    assert (first["repeat"], second["repeat"]) == (0, 1)
+    assert first["workload"] == WORKLOAD.describe()
+    assert (first["suite"], first["title"], first["engine"], first["kind"]) == ("suite", "title", "good", BATCH)
+    assert first["correct"] is True
+    assert first["rows"] == WORKLOAD.rows
+    assert first["peak_bytes"] > 0
+    assert first["cpu_seconds"] >= 0
+    assert {"versions", "conf", "machine", "session"} <= first.keys()
+    assert "first_batches" not in first
+
+
+def test_a_slow_engine_runs_once_on_the_first_micro_batches(session: Session) -> None:
+    good, slow, again = compare(session, "good", "wrong", first={"wrong": 1})
+    assert (good["engine"], slow["engine"], again["engine"]) == ("good", "wrong", "good")
+    assert (slow["rows"], slow["first_batches"]) == (WORKLOAD.rows / 4, 1)
+    assert slow["workload"] == good["workload"]
+    assert slow["correct"] is False
+
+
+@pytest.mark.parametrize(
+    ("engine", "field", "text"),
+    [
+        ("refuses", "cannot", "has no windows"),
+        ("breaks", "error", "breaks: RuntimeError: broke; log: "),
+        ("dies", "error", "dies: its process is gone"),
+    ],
+)
+def test_a_failure_is_a_record_and_the_others_go_on(session: Session, engine: str, field: str, text: str) -> None:
+    *good, failed = compare(session, engine, "good")
+    assert [record["engine"] for record in good] == ["good", "good"]
+    assert failed["engine"] == engine
+    assert failed[field].startswith(text)
+    assert "rows_per_second" not in failed
+
+
+def test_a_cold_run_is_neither_checked_nor_warmed(session: Session) -> None:
+    (record,) = compare(session, "wrong", cold=True, repeats=1)
+    assert record["correct"] is None
+
+
+def test_engines_take_turns_if_their_heaps_are_too_much_for_the_machine(session: Session) -> None:
+    small, large = (Comparison("title", WORKLOAD, ("heavy", "good", "heavy", "wrong"), memory=gib) for gib in (4, 12))
+    sizes = {
+        comparison.memory: [
+            [outcome.engine for outcome in group]
+            for group in session._groups(comparison, [Outcome(name) for name in comparison.engines])
+        ]
+        for comparison in (small, large)
+    }
+    assert sizes == {4: [["heavy", "good", "heavy", "wrong"]], 12: [["heavy", "good"], ["heavy", "wrong"]]}
+
+
+def test_engines_stay_up_for_the_next_comparison_that_has_them(session: Session) -> None:
+    with session:
+        for engines in (("good", "wrong"), ("good",)):
+            session.compare(Comparison("title", WORKLOAD, engines, repeats=1))
+            assert sorted(name for name, _ in session._up) == sorted(engines)
+    assert not session._up

@@ -1,0 +1,45 @@
+"""The suites: that they are what their docstrings say, without running them."""
+
+from __future__ import annotations
+
+import pytest
+
+from eval.engines import ENGINES
+from eval.suites import SUITES
+from eval.workloads.base import WATERMARK_MS
+
+ROWS = 2_000_000
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_its_comparisons_can_be_run(suite: str) -> None:
+    comparisons = SUITES[suite](ROWS)
+    assert comparisons
+    for comparison in comparisons:
+        assert set(comparison.engines) <= set(ENGINES)
+        assert all(1 <= batches <= comparison.workload.batches for batches in comparison.first.values())
+        assert comparison.workload.rows >= comparison.workload.batches
+
+
+def test_no_two_comparisons_have_one_title() -> None:
+    titles = [comparison.title for suite in SUITES.values() for comparison in suite(ROWS)]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("suite", ["skew", "cardinality", "arcon", "batches"])
+def test_a_parameter_is_all_that_differs(suite: str) -> None:
+    workloads = [comparison.workload.describe() for comparison in SUITES[suite](ROWS)]
+    swept = {"skew": {"skew"}, "cardinality": {"keys"}, "arcon": {"iterations", "partitions"}, "batches": {"batches"}}
+    same_size = [each for each in workloads if each["rows"] == workloads[-1]["rows"]]
+    differing = {name for each in same_size for name, value in each.items() if value != same_size[0][name]}
+    assert differing == swept[suite]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_windows_close_in_its_streams_and_in_their_samples(suite: str) -> None:
+    for comparison in SUITES[suite](20_000_000):
+        query = comparison.workload.statement
+        if query.windowed and "none closing" not in comparison.title:
+            needed = query.slide_s + WATERMARK_MS / 1000
+            assert comparison.workload.span_s > needed
+            assert comparison.workload.sample().span_s > query.window_s + WATERMARK_MS / 1000

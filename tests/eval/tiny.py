@@ -1,0 +1,24 @@
+"""Every workload, so small that any engine runs it at once; some windows close in each."""
+
+from __future__ import annotations
+
+from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
+
+TUMBLING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20)
+SLIDING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20, slide_s=5)
+READ_ONLY = ReadOnly(rows=4_000, batches=2, span_s=60.0)
+WINDOWED: list[Workload] = [
+    TUMBLING,
+    SLIDING,
+    Ysb(rows=4_000, batches=2, span_s=60.0, campaigns=10),
+    CategoryLoad(rows=2_000, batches=2, span_s=90.0),
+    JobLoad(rows=2_000, batches=2, span_s=90.0),
+    HighestBid(rows=4_000, batches=2, span_s=150.0),
+    Arcon(rows=4_000, batches=2, span_s=60.0, iterations=20),
+]
+ALL = [*WINDOWED, READ_ONLY]
+
+
+def name(workload: Workload) -> str:
+    """For pytest's names of tests."""
+    return workload.name + ("-sliding" if workload is SLIDING else "")

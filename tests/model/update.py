@@ -1,0 +1,115 @@
+"""The tasks of an epoch's update, with the attempts that the schedule gives each: by one strategy or the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.plan.row_plan import plan_of_rows
+from pyslash.tasks.own import OwnRows
+from pyslash.tasks.receipt import Receipt, receipt_bytes
+from tests.model.agents import Fill
+from tests.model.rows import Row, batch_of
+from tests.model.schedule import TASK, Kind
+from tests.model.world import Injected
+
+if TYPE_CHECKING:
+    from tests.model.spark import Execution, Frame, Query
+
+QUERY = UUID(int=0x5159)
+SECRET = bytes(32)
+
+
+class Ingest:
+    """The update job: one task a partition."""
+
+    path = "model"
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.shuffled: dict[str, int] = {}
+
+    def update(self, execution: Execution, batch: Frame, number: int, watermark_us: int) -> list[Receipt]:
+        """Receipts of the winning attempts."""
+        return self._partitions(self._query.text, number, watermark_us)
+
+    def task(self, plan: str, fill: Fill, number: int, watermark_us: int) -> Receipt:
+        """The receipt of the attempt that wins."""
+        world = self._query.world
+        fault = world.point("runs a task", TASK)
+        if fault is Kind.ZOMBIE:
+            self._agent().publish_later(world, *self._attempt(plan, fill, number, watermark_us))
+        receipts = [self._publish(plan, fill, number, watermark_us)]
+        if fault in (Kind.TASK_RETRIED, Kind.SPECULATED):
+            world.point("has published a first attempt")
+            receipts.append(self._publish(plan, fill, number, watermark_us))
+        if fault is Kind.JOB_FAILS:
+            raise Injected("a task failed four times")
+        world.point("has published")
+        return receipts[-1] if fault is Kind.TASK_RETRIED else world.chance.choice(receipts)
+
+    def _partitions(self, plan: str, number: int, watermark_us: int) -> list[Receipt]:
+        partitions = self._query.workload.epochs[number].partitions
+        return [self.task(plan, _adding(rows), number, watermark_us) for rows in partitions]
+
+    def _publish(self, plan: str, fill: Fill, number: int, watermark_us: int) -> Receipt:
+        agent = self._agent()
+        head = agent.publish(*self._attempt(plan, fill, number, watermark_us))
+        return Receipt.parse(receipt_bytes(agent.descriptor, head))
+
+    def _attempt(self, plan: str, fill: Fill, number: int, watermark_us: int) -> tuple[str, Fill, int, bytes, int, int]:
+        return plan, fill, watermark_us, QUERY.bytes, number, self._query.next_attempt()
+
+    def _agent(self) -> Any:
+        world = self._query.world
+        return world.chance.choice(world.running.cluster.ensure())
+
+
+class Owners(Ingest):
+    """Both jobs of `pyslash.streaming.repartition`, the second one with its own tasks."""
+
+    _BITS, _OWNERS = 3, 2
+
+    def __init__(self, query: Query, meet: Callable[[list[AgentDescriptor]], None]) -> None:
+        super().__init__(query)
+        self._meet = meet
+
+    def update(self, execution: Execution, batch: Frame, number: int, watermark_us: int) -> list[Receipt]:
+        """Receipts of owners' winning attempts."""
+        plan = plan_of_rows(self._query.text, self._BITS)
+        scattered = self._partitions(plan, number, watermark_us)
+        written = [receipt for receipt in scattered if receipt.head.length > 0]
+        if not written:
+            return scattered
+        self._meet([receipt.agent for receipt in written])
+        blocks = [(receipt.agent, receipt.raw_head) for receipt in written]
+        sealing: Any = _Sealing(self, number, watermark_us, self._query.text)
+        own = OwnRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)
+        numbers = [pa.record_batch([pa.array([owner])], names=["id"]) for owner in range(self._OWNERS)]
+        return [Receipt.parse(batch.column(0)[0].as_py()) for batch in own(numbers)]
+
+
+@dataclass(frozen=True)
+class _Sealing:
+    """What an owner's task asks of `ArrowUpdate`."""
+
+    ingest: Ingest
+    number: int
+    watermark_us: int
+    plan: str
+    query = QUERY.bytes
+    secret = SECRET
+
+    def sealed(self, fill: Fill) -> bytes:
+        """A task of its own, with all of its attempts."""
+        receipt = self.ingest.task(self.plan, fill, self.number, self.watermark_us)
+        return receipt_bytes(receipt.agent, receipt.raw_head)
+
+
+def _adding(rows: list[Row]) -> Fill:
+    return lambda accumulator: accumulator.add(batch_of(rows))

@@ -1,0 +1,142 @@
+"""Which agents take a state over when a run begins: those that answer, and others only where these are too few."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.launch import AgentRequest, ensure
+from pyslash.conf import Conf
+from pyslash.errors import AgentStartError, CorruptBlockError
+from pyslash.streaming import coordinator, recovery
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.recovery import Recovery
+
+SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[], AgentDescriptor]]:
+    """Starts agents, each of a process that stands for its JVM."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-"))
+
+        def make() -> AgentDescriptor:
+            jvm = subprocess.Popen(["sleep", "600"])
+            stack.callback(jvm.wait)
+            stack.callback(jvm.kill)
+            return ensure(AgentRequest(SECRET, 64 << 20, jvm.pid, "127.0.0.1", str(Path(folder, "r"))))
+
+        yield make
+
+
+@pytest.fixture
+def query(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
+    """The coordinator of a query that gives an agent up after a second."""
+    monkeypatch.setattr(coordinator, "_PROBE_SECONDS", 1.0)
+    made = Coordinator(QUERY, "plan", SECRET, 20)
+    yield made
+    made.close()
+
+
+def test_who_answers_is_asked_and_who_is_gone_is_no_reason_to_wait(
+    start: Callable[[], AgentDescriptor], query: Coordinator
+) -> None:
+    lives, gone = start(), start()
+    os.kill(gone.pid, signal.SIGKILL)
+    assert query.probe([gone, lives]) == ([lives], False)
+    assert query.agents == []
+
+
+def test_who_lives_and_says_nothing_is_told_apart_from_who_is_gone(
+    start: Callable[[], AgentDescriptor], query: Coordinator
+) -> None:
+    stopped = start()
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        assert query.probe([stopped]) == ([], True)
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+
+
+class Search:
+    """`find_agents` and a coordinator's probe, with the answers of a test."""
+
+    def __init__(self, durability: str, answering: str, silent: bool = False, ingest: str = "auto") -> None:
+        self.found: list[bool] = []
+        self.recovery = Recovery(SimpleNamespace(), self._conf(durability, ingest), SECRET)  # type: ignore[arg-type]
+        self._probed = list(answering), silent
+
+    @staticmethod
+    def _conf(durability: str, ingest: str) -> Conf:
+        given = {"spark.slash.durability": durability, "spark.slash.ingest": ingest}
+        return Conf.read(lambda name, default: given.get(name, default))
+
+    def agents(self, monkeypatch: pytest.MonkeyPatch, files: int) -> Any:
+        """Those that the state goes to."""
+
+        def find(session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[str]:
+            self.found.append(by_worker)
+            return ["new"]
+
+        monkeypatch.setattr(recovery, "find_agents", find)
+        coordinator: Any = SimpleNamespace(probe=lambda agents: self._probed)
+        newest: Any = SimpleNamespace(agents=NAMES)
+        durable: Any = SimpleNamespace(files=[None] * files)
+        session: Any = None
+        return self.recovery._agents(session, coordinator, newest, durable)
+
+
+@pytest.mark.parametrize(
+    ("search", "files", "agents", "jobs"),
+    [
+        (Search("checkpoint", "a"), 1, ["a"], []),
+        (Search("checkpoint", ""), 1, ["new"], [False]),
+        (Search("checkpoint", ""), 0, [], []),
+        (Search("checkpoint", "ab", silent=True), 1, ["new"], [True]),
+        (Search("checkpoint", "", ingest="arrow"), 1, ["new"], [True]),
+        (Search("both", "ab"), 1, ["a", "b"], []),
+        (Search("both", "a"), 1, ["new"], [False]),
+        (Search("replica", ""), 0, ["new"], [False]),
+    ],
+)
+def test_a_job_looks_for_agents_only_where_too_few_answer(
+    monkeypatch: pytest.MonkeyPatch, search: Search, files: int, agents: list[str], jobs: list[bool]
+) -> None:
+    assert search.agents(monkeypatch, files) == agents
+    assert search.found == jobs
+
+
+@pytest.mark.parametrize(
+    ("durability", "agents", "executors", "met"),
+    [("both", 1, 2, ["new"]), ("both", 1, 1, []), ("both", 2, 3, []), ("checkpoint", 1, 2, [])],
+)
+def test_an_agent_that_is_alone_gets_a_standby_once_there_is_an_executor_for_it(
+    monkeypatch: pytest.MonkeyPatch, durability: str, agents: int, executors: int, met: list[str]
+) -> None:
+    search, found = Search(durability, ""), []
+    monkeypatch.setattr(recovery, "executors", lambda session: executors)
+    monkeypatch.setattr(recovery, "find_agents", lambda *_: ["new"])
+    coordinator: Any = SimpleNamespace(agents=NAMES[:agents], meet=found.extend)
+    session: Any = None
+    search.recovery.join_standby(session, coordinator)
+    assert found == met
+
+
+def test_what_may_pass_is_tried_again_and_what_is_wrong_with_a_file_is_not() -> None:
+    made = Search("checkpoint", "").recovery
+    assert made.may_succeed_after(RuntimeError("a job failed"))
+    assert made.may_succeed_after(AgentStartError("no answer within 30 s"))
+    assert not made.may_succeed_after(CorruptBlockError("torn"))

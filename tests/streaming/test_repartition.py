@@ -1,0 +1,137 @@
+"""spark.slash.strategy=repartition: the same rows, late rows and figures as merging; what it moves; what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pyslash.streaming import repartition
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.manifest import Manifest
+from pyslash.tasks.own import OwnRows
+from tests.agent.blocks import attach
+from tests.streaming.stream import Outcome, Stream, differences, run, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+WINDOW = ("ts", "10 seconds", "5 seconds")
+BATCHES, ROWS, KEYS = 4, 2000, 40
+
+
+def calls() -> list[Any]:
+    """The aggregates; a Column needs a session."""
+    return [F.count("*"), F.sum("v"), F.max("v")]
+
+
+def batch(number: int) -> pa.Table:
+    """Some of its rows are late, from the second batch on."""
+    times = [seconds(900 if number and i % 50 == 0 else 1000 + 20 * number + i / ROWS * 20) for i in range(ROWS)]
+    return pa.table({"ts": times, "k": [i % KEYS for i in range(ROWS)], "v": list(range(ROWS))}, SCHEMA)
+
+
+END = pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """All batches, and a last one that closes every window."""
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=5)
+    for number in range(BATCHES):
+        made.add(batch(number))
+    made.add(END)
+    return made
+
+
+def ran(stream: Stream, folder: Path, **conf: str) -> Outcome:
+    """The query, by a conf."""
+    return run(stream.read().groupBy(F.window(*WINDOW), "k").agg(*calls()), folder, ingest="rows", **conf)
+
+
+def wrong(stream: Stream, rows: Iterable[Any]) -> list[str]:
+    """Where rows differ from the oracle's."""
+    return list(differences(list(rows), stream.oracle(F.window(*WINDOW), [F.col("k")], calls()).collect(), 1))
+
+
+def test_both_strategies_give_the_same_rows_and_the_same_books(stream: Stream, tmp_path: Path) -> None:
+    merged, owned = (ran(stream, tmp_path / name, strategy=name) for name in ("merge", "repartition"))
+    assert wrong(stream, merged.rows) == wrong(stream, owned.rows) == []
+    assert [sorted(map(str, rows)) for rows in merged.batches] == [sorted(map(str, rows)) for rows in owned.batches]
+    for figure in ("rows", "late_rows", "windows", "watermark_us"):
+        assert [epoch[figure] for epoch in owned.progress] == [epoch[figure] for epoch in merged.progress], figure
+    assert sum(epoch["late_rows"] for epoch in owned.progress) == (BATCHES - 1) * ROWS // 50
+    read = [[entry["numInputRows"] for entry in outcome.spark_progress] for outcome in (merged, owned)]
+    assert read[0] == read[1]
+
+
+def test_every_row_crosses_and_none_stays(stream: Stream, tmp_path: Path) -> None:
+    merged, owned = (ran(stream, tmp_path / name, strategy=name) for name in ("merge", "repartition"))
+    assert all(epoch["bytes_shuffled"] == {} for epoch in merged.progress)
+    for epoch in owned.progress[:BATCHES]:
+        assert epoch["bytes_shuffled"].keys() == {"shm"}
+        assert epoch["bytes_shuffled"]["shm"] > ROWS * 3 * 8
+    # A group is in one block an epoch, not in one a task.
+    assert 0 < sum(epoch["groups"] for epoch in owned.progress) <= sum(epoch["groups"] for epoch in merged.progress)
+    assert max(epoch["pinned_bytes"] for epoch in owned.progress[:BATCHES]) <= max(
+        epoch["pinned_bytes"] for epoch in merged.progress[:BATCHES]
+    )
+
+
+def test_groups_per_row_tells_how_much_smaller_partial_state_is(stream: Stream, tmp_path: Path) -> None:
+    first, *_, last = ran(stream, tmp_path).progress
+    assert first["groups_per_row"] == pytest.approx(first["groups"] / first["rows"], abs=1e-6)
+    assert 0 < first["groups_per_row"] < 1
+    assert last["rows"] == 0 or last["groups_per_row"] == 1.0
+
+
+def test_rows_cross_by_the_transport_that_is_asked_for(stream: Stream, tmp_path: Path) -> None:
+    outcome = ran(stream, tmp_path, strategy="repartition", transport="tcp")
+    assert wrong(stream, outcome.rows) == []
+    assert {name for epoch in outcome.progress for name in epoch["bytes_shuffled"]} == {"tcp"}
+
+
+def test_a_query_may_change_its_strategy_when_it_starts_again(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=5)
+    rows: list[Any] = []
+    for number, strategy in enumerate(["merge", "repartition", "repartition", "merge"]):
+        stream.add(batch(number))
+        rows += ran(stream, tmp_path, strategy=strategy).rows
+    stream.add(END)
+    rows += ran(stream, tmp_path, strategy="repartition").rows
+    assert wrong(stream, rows) == []
+
+
+@dataclass(frozen=True)
+class LostAnswer(OwnRows):
+    """Every owner's first attempt publishes its block, and is never heard of again."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Two attempts; the receipt of the second."""
+        held = list(batches)
+        assert len(list(super().__call__(held))) == len(held)
+        yield from super().__call__(held)
+
+
+def test_an_owner_that_is_tried_again_counts_nothing_twice(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+    commit = Coordinator.commit
+
+    def counted(self: Coordinator, manifest: Manifest) -> None:
+        commit(self, manifest)
+        (agent,) = self.agents
+        blocks = [block for block in attach(agent).blocks() if block[4] == self.query_id]
+        held.append(sum(block[5] == manifest.epoch for block in blocks))
+
+    monkeypatch.setattr(repartition, "OwnRows", LostAnswer)
+    monkeypatch.setattr(Coordinator, "commit", counted)
+    outcome = ran(stream, tmp_path, strategy="repartition")
+    assert wrong(stream, outcome.rows) == []
+    # Of what an epoch has published, rows and first attempts included, its commit leaves a block an owner.
+    assert max(held) == stream.spark.sparkContext.defaultParallelism
