@@ -20,7 +20,7 @@ from eval.cluster.hosts import Host, HostFileError, read_hosts
 from eval.cluster.launcher import LAUNCHERS, ClusterError
 from eval.cluster.scaling import KINDS, Measurement, node_counts, steps
 from eval.cluster.standalone import Cluster
-from eval.engines import ENGINES
+from eval.engines import ENGINES, SparkEngine
 from eval.report import table
 from eval.report.page import page
 from eval.report.records import Results, note
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engines", default="slash,spark-rocksdb", help="of those that run on Spark")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
-    parser.add_argument("--driver-memory", default="4g")
+    parser.add_argument("--driver-memory", type=int, default=4, metavar="GIB")
     parser.add_argument("--executor-memory", default="8g")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
     parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
@@ -106,7 +106,7 @@ def _measure(args: argparse.Namespace, hosts: Sequence[Host]) -> int:
             say(f"{step.title}: {error}")
             good = False
             continue
-        good &= all(outcome.correct is not False and not outcome.error for outcome in outcomes)
+        good &= all(outcome.correct is not False and not outcome.over for outcome in outcomes)
     results = Results.load([out])
     print(table(results.records))
     if args.report:
@@ -116,7 +116,9 @@ def _measure(args: argparse.Namespace, hosts: Sequence[Host]) -> int:
 
 
 def _runs_on_spark(engine: str) -> bool:
-    return engine in ENGINES and engine.startswith(("slash", "spark", "noop"))
+    found = ENGINES.get(engine)
+    # Some bring a cluster of their own.
+    return isinstance(found, SparkEngine) and "spark.master" not in found.conf
 
 
 def _workload(args: argparse.Namespace) -> Workload:

@@ -16,7 +16,7 @@ from typing import Any
 
 from eval.cluster.hosts import Host
 from eval.report.records import note
-from eval.session import Outcome, Session
+from eval.session import Comparison, Outcome, Session
 from eval.workloads import Workload
 
 KINDS = ("weak", "strong")
@@ -58,8 +58,8 @@ class Measurement:
                 part = self.session.results.with_suffix(".part")
                 part.unlink(missing_ok=True)
                 conf = {**self._conf(master, hosts), **self.session.conf}
-                session = replace(self.session, results=part, conf=conf)
-                outcomes += session.compare(step.title, step.workload, [engine])
+                with replace(self.session, results=part, conf=conf) as session:
+                    outcomes += session.compare(Comparison(step.title, step.workload, (engine,)))
                 collect(part, self.session.results, step, hosts)
         return outcomes
 

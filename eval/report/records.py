@@ -142,6 +142,11 @@ class Results:
         return [record for record in self.records if "bar" in record]
 
     @cached_property
+    def left_out(self) -> list[Record]:
+        """Comparisons that a session did not come to: `title`, `not_measured`."""
+        return [record for record in self.records if "not_measured" in record]
+
+    @cached_property
     def reads(self) -> list[Record]:
         """Lines of `python -m eval.rdma`."""
         return [record for record in self.records if "perftest_mib_s" in record]
@@ -187,8 +192,8 @@ def clock_hz(machine: Record) -> float | None:
 
 
 def cycles_a_row(record: Record) -> float | None:
-    """Cycles that were counted, else CPU seconds times the nominal clock, over the rows of the workload."""
-    rows = (record.get("workload") or {}).get("rows")
+    """Cycles that were counted, else CPU seconds times the nominal clock, over the rows that were measured."""
+    rows = record.get("rows") or (record.get("workload") or {}).get("rows")
     clock = clock_hz(record.get("machine") or {})
     if not rows:
         return None

@@ -32,14 +32,23 @@ def bars(results: Results) -> str:
         return ""
     rows = []
     for record in results.bars:
-        style, verdict = _MET[record.get("met")]
+        style, verdict = ("open", "") if _is_aim(record) else _MET[record.get("met")]
         figure, wanted = (html.escape(str(record.get(name, "-"))) for name in ("figure", "wanted"))
         rows.append([html.escape(record["bar"]), figure, wanted, f'<span class="{style}">{verdict}</span>'])
-    counted = [record for record in results.bars if not str(record.get("wanted", "")).startswith("(")]
+    counted = [record for record in results.bars if not _is_aim(record)]
     met = sum(record.get("met") is True for record in counted)
     missed = sum(record.get("met") is False for record in counted)
     text = f"<p>{met} reached, {missed} not reached, {len(counted) - met - missed} not measured.</p>"
-    return text + _table(["bar", "figure", "wanted", ""], rows, numbers={1})
+    text += _table(["bar", "figure", "wanted", ""], rows, numbers={1})
+    if results.left_out:
+        left = ", ".join(f"{record.get('title')} ({record['not_measured']})" for record in results.left_out)
+        text += f"<p>Not measured: {html.escape(left)}.</p>"
+    return text
+
+
+def _is_aim(record: Record) -> bool:
+    """For comparison alone: what is wanted stands in brackets, or there is nothing."""
+    return str(record.get("wanted", "")).startswith("(")
 
 
 def runs(results: Results, baseline: str) -> str:

@@ -58,7 +58,7 @@ def test_two_workers_of_this_machine(tmp_path: Path) -> None:
     words += ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work"), "--out", str(out)]
     words += ["--report", str(report), "--engines", "slash", "--scaling", "weak", "--repeats", "1"]
     words += ["--rows-per-node", "40000", "--set", "campaigns=100", "--set", "batches=4"]
-    words += ["--executor-memory", "512m", "--driver-memory", "1g", "--conf", "spark.slash.arena.size=128m"]
+    words += ["--executor-memory", "512m", "--driver-memory", "1", "--conf", "spark.slash.arena.size=128m"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

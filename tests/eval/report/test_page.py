@@ -32,6 +32,8 @@ def everything() -> list[dict[str, Any]]:
         {"session": "s", "bar": "a <bar>", "figure": "5x", "wanted": ">= 6x", "met": met} for met in (True, False)
     ]
     lines += [{"session": "s", "bar": "another", "figure": "-", "wanted": ">= 6x", "met": None}]
+    lines += [{"session": "s", "bar": "an aim", "figure": "7x", "wanted": "(>= 9x, an aim)", "met": False}]
+    lines += [{"session": "s", "title": "sliding", "not_measured": "out of time"}]
     lines += [{"session": "s", "title": "tumbling", "engine": "flink", "cannot": "not installed <here>"}]
     return [*lines, {"port": "rxe0/1", "bytes": 64, "perftest_mib_s": 1.0, "pipeline_mib_s": 0.9}]
 
@@ -47,6 +49,7 @@ def test_every_section_is_there(text: str) -> None:
     wanted = ["Bars", "Ratios", "Throughput", "Cycles a row", "Latency", "Skew", "Cardinality", "Slide", "Scaling"]
     assert titles == [*wanted, "RDMA reads", "All figures", "Machines and commands"]
     assert "1 reached, 1 not reached, 1 not measured" in text
+    assert "Not measured: sliding (out of time)." in text
     assert "6.00x" in text
     assert "61.5" in text
 

@@ -53,6 +53,8 @@ def test_one_wrong_run_makes_an_engine_wrong() -> None:
 def test_cycles_are_counted_or_come_from_cpu_time() -> None:
     assert cycles_a_row(run("slash", 1e6, cpu_seconds=2.0)) == 2.0 * 2.5e9 / 1_000_000
     assert cycles_a_row(run("slash", 1e6, cpu_seconds=2.0, cycles=53e6)) == 53
+    # An engine may be measured on its first micro-batches alone.
+    assert cycles_a_row(run("slash", 1e6, cpu_seconds=2.0, rows=500_000)) == 2.0 * 2.5e9 / 500_000
     assert cycles_a_row(run("slash", 1e6)) is None
     assert cycles_a_row(run("slash", 1e6, cpu_seconds=2.0, machine={"cpu": "another"})) is None
     assert clock_hz({**MACHINE, "hz": 3e9}) == 3e9
