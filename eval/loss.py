@@ -34,6 +34,7 @@ STEADY_BATCHES = 5
 EXECUTORS = 2
 RESULT_SECONDS = 300
 LOOK_SECONDS = 0.05
+DUMP_SECONDS = 2
 # What an epoch's time goes to, as `pyslash.progress` has it.
 PARTS = ("agents", "restore", "update", "checkpoint", "replica", "commit", "merge", "sink")
 
@@ -165,7 +166,7 @@ def told_when_stuck(spark: SparkSession) -> Iterator[None]:
     except TimeoutError:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
         os.kill(jvm_of(spark), signal.SIGQUIT)
-        time.sleep(2)  # the JVM writes its dump by itself
+        time.sleep(DUMP_SECONDS)  # the JVM writes its dump by itself
         raise
 
 

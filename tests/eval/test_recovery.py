@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eval import loss
-from eval.loss import PARTS, WINDOW_SECONDS, Feed
+from eval.loss import PARTS, WINDOW_SECONDS, Feed, told_when_stuck
 from eval.recovery import Figures, bars, table
 
 
@@ -32,6 +33,17 @@ def test_a_result_that_does_not_come_is_an_error(tmp_path: Path, monkeypatch: py
         feed.wait(SimpleNamespace(isActive=True))
     with pytest.raises(RuntimeError, match="has ended in epoch 0: it failed"):
         feed.wait(SimpleNamespace(isActive=False, exception=lambda: "it failed"))
+
+
+def test_a_query_that_stands_still_is_told_thread_by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(loss, "jvm_of", lambda spark: 4711)
+    monkeypatch.setattr(loss, "DUMP_SECONDS", 0)
+    monkeypatch.setattr(loss.os, "kill", lambda *sent: told.append(sent))
+    monkeypatch.setattr(loss.faulthandler, "dump_traceback", lambda file, all_threads: told.append(all_threads))
+    with pytest.raises(TimeoutError, match="no result"), told_when_stuck(SimpleNamespace()):
+        raise TimeoutError("no result")
+    assert told == [True, (4711, signal.SIGQUIT)]
 
 
 def figures(*seconds: float, restore: float = 1.0) -> Figures:
