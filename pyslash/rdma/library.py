@@ -6,6 +6,7 @@ import enum
 import functools
 import importlib
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from pyslash.errors import TransportUnavailableError
@@ -81,5 +82,6 @@ def _constants(module: Any) -> dict[str, int]:
     found = {name: value for name, value in vars(module).items() if isinstance(value, int)}
     for kind in vars(module).values():
         if isinstance(kind, enum.EnumMeta):
-            found.update((name, int(member.value)) for name, member in kind.__members__.items())
+            members: Mapping[str, Any] = kind.__members__
+            found.update((name, int(member)) for name, member in members.items())
     return found
