@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from pyslash.errors import TransportUnavailableError
 
 _MODULES = ("addr", "cq", "device", "mr", "pd", "qp", "wr", "pyverbs_error")
-# Version 57 moved the enums.
+# Version 57 moved the enums, and took their members out of the module.
 _ENUMS = ("pyverbs.libibverbs_enums", "pyverbs.enums")
 
 
@@ -28,7 +30,7 @@ class Library:
         try:
             for name in _MODULES:
                 setattr(self, name, importlib.import_module(f"pyverbs.{name}"))
-            self._enums = _enums()
+            self._constants = _constants(_enums())
         finally:
             # pyverbs calls logging.basicConfig: the application's logging is not ours to configure.
             root.handlers[:] = handlers
@@ -43,7 +45,7 @@ class Library:
 
     def constant(self, name: str) -> int:
         """The value of `name`, such as IBV_ACCESS_REMOTE_READ; enums of older and newer versions alike."""
-        return int(getattr(self._enums, name))
+        return self._constants[name]
 
     def status_name(self, status: int) -> str:
         """A completion's status in libibverbs's words."""
@@ -73,3 +75,13 @@ def _enums() -> Any:
         except ImportError:
             continue
     return importlib.import_module(_ENUMS[-1])
+
+
+def _constants(module: Any) -> dict[str, int]:
+    """The module's own numbers, and those of the enums in it."""
+    found = {name: value for name, value in vars(module).items() if isinstance(value, int)}
+    for kind in vars(module).values():
+        if isinstance(kind, enum.EnumMeta):
+            members: Mapping[str, Any] = kind.__members__
+            found.update((name, int(member)) for name, member in members.items())
+    return found

@@ -15,6 +15,7 @@ import dataclasses
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -55,6 +56,8 @@ def main() -> int:
     run.add_argument("command", nargs="+", help="after --")
     commands.add_parser("prepare", help="install and download what is missing, nothing else")
     args = parser.parse_args()
+    # Ended from outside, too, it takes its folders away; its hosts die with it in any case.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(LAB_FAILED))
     try:
         kernel = prepare()
     except LabError as error:

@@ -8,12 +8,14 @@ the other one's agent holds. The last line is JSON; the exit status is 0 if rows
 
 `prepare` writes the events where both hosts see them, and runs the same stream in one JVM of this machine, which leaves
 an archive of the classes that it has loaded (CDS): to load them anew is most of what JVMs on emulated hosts would do.
+It also asks Spark's launcher, a JVM too, how daemons are started.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,25 +39,44 @@ ROOT = Path(__file__).resolve().parents[2]
 ON = ROOT / "scripts" / "rxe_lab" / "on"
 STREAM = Ysb(rows=18_000, batches=6, span_s=45.0, campaigns=200)
 FILES_A_BATCH = 2  # a task each, so that both executors have some
-START_SECONDS = 480
+START_SECONDS = 900
 FIRST = "10.77.0.1"
 # Emulated hosts: compile less.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
+HOME = Path(pyspark.__file__).parent
+# What bin/load-spark-env.sh sets for all versions that pyslash works with.
+SPARK = {"SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"}
+
+
+def daemon_command(name: str, java: str) -> list[str]:
+    """How Spark starts a Master or Worker."""
+    main = f"org.apache.spark.deploy.{name.lower()}.{name}"
+    launcher = [java_program(), "-cp", f"{HOME}/jars/*", "org.apache.spark.launcher.Main", main]
+    settings = {**SPARK, "SPARK_DAEMON_JAVA_OPTS": java, "SPARK_DAEMON_MEMORY": "256m"}
+    told = subprocess.run(launcher, env={**os.environ, **settings}, stdout=subprocess.PIPE, check=True).stdout
+    # As bin/spark-class reads it: an empty line begins the command, each word of it ends with a zero.
+    return [word.decode() for word in told.partition(b"\0\n")[2].split(b"\0")[:-1]]
+
+
+def java_program() -> str:
+    """The one that Spark takes."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
+
+
 @contextmanager
-def cluster(java: str, folder: Path) -> Iterator[str]:
+def cluster(daemons: dict[str, list[str]], folder: Path) -> Iterator[str]:
     """A master and a worker here, a worker on the other host."""
-    home = Path(pyspark.__file__).parent
-    daemon = {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": java, "SPARK_DAEMON_MEMORY": "256m"}
-    environment = {**os.environ, **daemon, "SPARK_LOCAL_IP": FIRST, "SPARK_LAUNCHER_OPTS": JAVA}
-    url, spark_class = f"spark://{FIRST}:7077", home / "bin" / "spark-class"
-    worker = f'SPARK_LOCAL_IP=$PYSLASH_LAB_ADDRESS exec "{spark_class}" org.apache.spark.deploy.worker.Worker '
+    environment = {**os.environ, **SPARK, "SPARK_LOCAL_IP": FIRST}
+    url = f"spark://{FIRST}:7077"
+    worker = f"SPARK_LOCAL_IP=$PYSLASH_LAB_ADDRESS exec {shlex.join(daemons['Worker'])} "
     worker += f"--host $PYSLASH_LAB_ADDRESS --cores 1 --memory 1g --work-dir /tmp/spark-work {url}"
     commands = {
-        "master": [spark_class, "org.apache.spark.deploy.master.Master", "--host", FIRST, "--port", "7077"],
+        "master": [*daemons["Master"], "--host", FIRST, "--port", "7077"],
         "worker-1": ["bash", "-c", worker],
-        "worker-2": [ON, "host2", "bash", "-c", worker],
+        "worker-2": [str(ON), "host2", "bash", "-c", worker],
     }
     processes = []
     try:
@@ -154,6 +175,9 @@ def prepare(folder: Path) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         found = findings(spark, STREAM.generate(folder), Path(scratch), durability="off")
         end(spark)
+    java = f"{JAVA} -XX:SharedArchiveFile={archive}"
+    daemons = {name: daemon_command(name, java) for name in ("Master", "Worker")}
+    (folder / "daemons.json").write_text(json.dumps(daemons))
     told(f"{archive.stat().st_size >> 20} MiB of classes")
     return 0 if equal(found) else 1
 
@@ -163,7 +187,7 @@ def run_in_lab(folder: Path) -> int:
     java = f"{JAVA} -XX:SharedArchiveFile={folder / 'classes.jsa'}"
     # /lab is seen, and kept, outside of the host.
     scratch = Path(tempfile.mkdtemp(dir="/lab"))
-    with cluster(java, scratch) as master:
+    with cluster(json.loads((folder / "daemons.json").read_text()), scratch) as master:
         told("cluster")
         spark = session(master, FIRST, java)
         told("session")

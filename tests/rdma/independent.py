@@ -6,10 +6,12 @@ It shares no code with what it checks. Plain loops, no pipeline: what it reads i
 from __future__ import annotations
 
 import ctypes
+import enum
 import json
 import mmap
 import struct
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.flight as flight
@@ -30,9 +32,20 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+def constants() -> Any:
+    """Pyverbs's, by name; from version 57 on they are members of enums."""
+    try:
+        import pyverbs.enums
+    except ImportError:
+        import pyverbs.libibverbs_enums
+
+        kinds = [kind for kind in vars(pyverbs.libibverbs_enums).values() if isinstance(kind, enum.EnumMeta)]
+        return SimpleNamespace(**{name: member for kind in kinds for name, member in kind.__members__.items()})
+    return pyverbs.enums
+
+
 def fetch(descriptor: dict[str, Any], headers: list[tuple[bytes, bytes]], offset: int, length: int, port: Any) -> bytes:
     """`length` bytes at `offset` of the arena, by one RDMA READ over a connection of our own."""
-    import pyverbs.enums as e
     from pyverbs.addr import GID, AHAttr, GlobalRoute
     from pyverbs.cq import CQ
     from pyverbs.device import Context
@@ -41,6 +54,7 @@ def fetch(descriptor: dict[str, Any], headers: list[tuple[bytes, bytes]], offset
     from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
     from pyverbs.wr import SGE, SendWR
 
+    e = constants()
     context = Context(name=port.device)
     domain, completions = PD(context), CQ(context, 4)
     memory = mmap.mmap(-1, length)

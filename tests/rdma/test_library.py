@@ -13,12 +13,11 @@ from pyslash.rdma import library
 
 # What pyverbs does on import, and a constant as each form has it.
 BASE = "import logging\nlogging.basicConfig(level=logging.INFO, force=True)\n"
-OLD = {"enums": "IBV_QPT_RC, IBV_WC_REM_ACCESS_ERR = 2, 10\n"}
+OLD = {"enums": "IBV_QPT_RC, IBV_WC_SUCCESS, IBV_WC_REM_ACCESS_ERR = 2, 0, 10\n"}
 NEW = {
     "libibverbs_enums": "import enum\n"
     "class ibv_qp_type(enum.IntEnum):\n    IBV_QPT_RC = 2\n"
-    "class ibv_wc_status(enum.IntEnum):\n    IBV_WC_REM_ACCESS_ERR = 10\n"
-    "globals().update(ibv_qp_type.__members__)\nglobals().update(ibv_wc_status.__members__)\n"
+    "class ibv_wc_status(enum.IntFlag):\n    IBV_WC_SUCCESS = 0\n    IBV_WC_REM_ACCESS_ERR = 10\n"
 }
 
 
@@ -52,6 +51,7 @@ def made_up(
 def test_constants_and_words_of_either_form() -> None:
     found = library.Library()
     assert found.constant("IBV_QPT_RC") == 2
+    assert found.constant("IBV_WC_SUCCESS") == 0
     assert type(found.constant("IBV_WC_REM_ACCESS_ERR")) is int
     assert found.status_name(found.constant("IBV_WC_REM_ACCESS_ERR")) == "remote access error"
     assert found.device.__name__ == "pyverbs.device"
