@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import pandas as pd
-from pyflink.common import Configuration, WatermarkStrategy
+from pyflink.common import Configuration, TypeInformation, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSource
 from pyflink.datastream.connectors.hybrid_source import HybridSource
@@ -72,6 +72,17 @@ def run(order: dict[str, Any], settings: dict[str, str]) -> float:
     return time.perf_counter() - began
 
 
+class _TypeOf(TypeInformation):
+    """Of a source's rows: a chain of sources does not tell its type, as each of its sources does."""
+
+    def __init__(self, source: FileSource) -> None:
+        super().__init__()
+        self._j_typeinfo = source.get_java_function().getProducedType()
+
+    def get_java_type_info(self) -> Any:
+        return self._j_typeinfo
+
+
 def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, environment: StreamTableEnvironment) -> Any:
     """The files as one stream, in the order of their names.
 
@@ -90,7 +101,7 @@ def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, enviro
     chain = HybridSource.builder(steps[0])
     for step in steps[1:]:
         chain = chain.add_source(step)
-    stream = execution.from_source(chain.build(), WatermarkStrategy.no_watermarks(), "files")
+    stream = execution.from_source(chain.build(), WatermarkStrategy.no_watermarks(), "files", _TypeOf(steps[0]))
     schema = Schema.new_builder()
     for name, kind in columns.items():
         schema = schema.column(name, _TYPES[kind])

@@ -21,4 +21,5 @@ ALL = [*WINDOWED, READ_ONLY]
 
 def name(workload: Workload) -> str:
     """For pytest's names of tests."""
-    return workload.name + ("-sliding" if workload is SLIDING else "")
+    query = workload.statement
+    return f"{workload.name}-{query.window_s}-{query.slide_s}-{workload.batches}"
