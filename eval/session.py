@@ -18,7 +18,7 @@ from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
-LONG_SECONDS = 30  # a run of this length varies little: it is not repeated
+LONG_SECONDS = 10  # a run of this length varies little: it is not repeated
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle")
 
@@ -103,7 +103,7 @@ class Session:
         return outcomes
 
     def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
-        """Compare a sample's rows with the oracle's, and warm the engine."""
+        """Compare a sample's rows with the oracle's, and warm the engine if it is new to the workload."""
         workload = comparison.workload
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)
@@ -114,8 +114,10 @@ class Session:
                 outcome.correct, rows = engine.ask("check", checked, folder)
                 verdict = "agree with" if outcome.correct else "DIFFER from"
                 say(f"  {outcome.engine:16} emitted rows {verdict} the {rows:,} of Spark batch")
-            warm_up = workload.warm_up()
-            engine.ask("run", warm_up, warm_up.generate(self.cache))
+            if workload.name not in engine.warm:
+                warm_up = workload.warm_up()
+                engine.ask("run", warm_up, warm_up.generate(self.cache))
+                engine.warm.add(workload.name)
 
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):

@@ -18,9 +18,9 @@ cannot() {
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 install_missing() {
-  shopt -s globstar nullglob
-  local providers=(/usr/lib*/**/libibverbs/librxe*)
-  shopt -u globstar nullglob
+  shopt -s nullglob
+  local providers=(/usr/{lib,lib64,lib/*}/libibverbs/librxe*)
+  shopt -u nullglob
   command -v rdma >/dev/null && command -v ip >/dev/null && [ ${#providers[@]} != 0 ] && return
   if command -v apt-get >/dev/null; then
     as_root apt-get update -qq

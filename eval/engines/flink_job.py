@@ -1,8 +1,8 @@
 """Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
 
 An order is a line of JSON: the stream (`files` in the order of event time, `columns` with types, `time`, `watermark` in
-SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function `compute` if the
-query has one. An answer is a line too: `seconds`, or `error`.
+SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function
+`compute`, if the query has one. An answer is a line too: `seconds`, or `error`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pandas as pd
 from pyflink.common import Configuration, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSource
+from pyflink.datastream.connectors.hybrid_source import HybridSource
 from pyflink.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
 from pyflink.table.udf import udf
@@ -72,16 +73,24 @@ def run(order: dict[str, Any], settings: dict[str, str]) -> float:
 
 
 def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, environment: StreamTableEnvironment) -> Any:
-    """The files as one stream.
+    """The files as one stream, in the order of their names.
 
-    A table of the folder would do but for the order: Flink takes a folder's files as the file system lists them, which
-    is not by name, and rows of files that come too late would be dropped.
+    A source of all files would read them in any order (its splits come out of a hash set), and rows of files that come
+    too late would be dropped. So it is a chain of sources, each of as many files as are read at the same time.
     """
     columns = order["columns"]
     row = DataTypes.ROW([DataTypes.FIELD(name, _TYPES[kind]) for name, kind in columns.items()])
-    parquet = ParquetColumnarRowInputFormat(row, Configuration(), ROWS_A_BATCH, True, True)
-    source = FileSource.for_bulk_file_format(parquet, *order["files"]).build()
-    stream = execution.from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    files, readers = order["files"], execution.get_parallelism()
+    steps = [
+        FileSource.for_bulk_file_format(
+            ParquetColumnarRowInputFormat(row, Configuration(), ROWS_A_BATCH, True, True), *files[at : at + readers]
+        ).build()
+        for at in range(0, len(files), readers)
+    ]
+    chain = HybridSource.builder(steps[0])
+    for step in steps[1:]:
+        chain = chain.add_source(step)
+    stream = execution.from_source(chain.build(), WatermarkStrategy.no_watermarks(), "files")
     schema = Schema.new_builder()
     for name, kind in columns.items():
         schema = schema.column(name, _TYPES[kind])

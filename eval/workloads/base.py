@@ -25,6 +25,7 @@ DISORDER_US = 1_000_000  # a row is at most this much ahead of its place in even
 WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
 WATERMARK_MS = 2_000
 SAMPLE_ROWS = 1_000_000
+SAMPLE_WORK = 2_000_000  # rows, each counted for every window that it is in, as Spark's state stores do it
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
 WARM_BATCHES = 24
 LAYOUT = 2  # of the files; another number makes them anew
@@ -73,8 +74,10 @@ class Workload(ABC):
     def sample(self) -> Workload:
         """The same workload, shorter, in fewer micro-batches; still long enough for windows to close in it."""
         batches = max(4, self.batches // 5)
-        rows = max(min(self.rows // 5, SAMPLE_ROWS), batches)
-        span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * self.statement.window_s)
+        query = self.statement
+        most = min(SAMPLE_ROWS, SAMPLE_WORK * query.slide_s // query.window_s)
+        rows = max(min(self.rows // 5, most), batches)
+        span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * query.window_s)
         return replace(self, rows=rows, batches=batches, span_s=span_s)
 
     def warm_up(self) -> Workload:

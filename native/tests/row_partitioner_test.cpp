@@ -213,7 +213,8 @@ TEST(RowPartitioner, RowsAreNeverTakenForGroupsNorGroupsForRows) {
   grouped.add_block(rows, 0, bytes);
   const Head groups = read_head(seal(grouped, arena, identity));
   Accumulator owner(plan, -1000);
-  expect_error(Status::invalid_plan, "columns and keys", [&] { add_range(owner, groups, arena, 0, all); });
+  const Bytes of_groups = arena.view(groups.header.arena_offset, groups.header.length);
+  expect_error(Status::invalid_plan, "columns and keys", [&] { owner.add_block(groups, 0, of_groups); });
 }
 
 }  // namespace

@@ -113,14 +113,20 @@ class Recovery:
         wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
         if not wanted:
             return []
-        answering, silent = coordinator.probe(newest.agents if newest is not None else [])
+        known = newest.agents if newest is not None else []
+        answering, silent = coordinator.probe(known)
         if len(answering) >= wanted and not silent:
             return answering
-        return self._find_agents(session, silent)
+        found = self._find_agents(session, silent)
+        gone = {agent.incarnation for agent in known} - {agent.incarnation for agent in answering}
+        if gone.isdisjoint(agent.incarnation for agent in found):
+            return found
+        # One that was killed a moment ago has closed its socket, and is yet a process: its JVM has taken it for alive.
+        return self._find_agents(session, by_worker=True)
 
-    def _find_agents(self, session: SparkSession, silent: bool = False) -> list[AgentDescriptor]:
+    def _find_agents(self, session: SparkSession, by_worker: bool = False) -> list[AgentDescriptor]:
         conf = self._conf
-        by_worker = silent or conf.ingest == "arrow"
+        by_worker = by_worker or conf.ingest == "arrow"
         return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
     def _durable_state(

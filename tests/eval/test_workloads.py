@@ -61,6 +61,13 @@ def test_a_sample_is_shorter_and_long_enough_for_windows_to_close() -> None:
     assert Aggregate().sample().span_s == 40.0
 
 
+def test_a_sample_counts_a_row_once_for_each_of_its_windows() -> None:
+    assert Aggregate().sample().rows == 1_000_000
+    assert Aggregate(slide_s=1).sample().rows == 200_000
+    assert CategoryLoad().sample().rows == 33_333
+    assert CategoryLoad().sample().span_s >= 120
+
+
 def test_skew_makes_few_keys_hot(tmp_path: Path) -> None:
     even = Aggregate(rows=80_000, span_s=40.0, keys=1000)
     share = {}

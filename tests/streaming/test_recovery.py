@@ -24,7 +24,13 @@ from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.recovery import Recovery
 
 SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
-NAMES = ("a", "b", "c")
+
+
+def agent(name: str) -> AgentDescriptor:
+    return AgentDescriptor(1, 1, 3, 1 << 20, name, "/s", "127.0.0.1", 1, "host", "/l", "")
+
+
+KNOWN = [agent(name) for name in "abc"]
 
 
 @pytest.fixture
@@ -74,10 +80,13 @@ def test_who_lives_and_says_nothing_is_told_apart_from_who_is_gone(
 class Search:
     """`find_agents` and a coordinator's probe, with the answers of a test."""
 
-    def __init__(self, durability: str, answering: str, silent: bool = False, ingest: str = "auto") -> None:
+    def __init__(
+        self, durability: str, answering: str, silent: bool = False, ingest: str = "auto", found: str = "n"
+    ) -> None:
         self.found: list[bool] = []
+        self._finds = found
         self.recovery = Recovery(SimpleNamespace(), self._conf(durability, ingest), SECRET)  # type: ignore[arg-type]
-        self._probed = list(answering), silent
+        self._probed = [agent(name) for name in answering], silent
 
     @staticmethod
     def _conf(durability: str, ingest: str) -> Conf:
@@ -87,29 +96,31 @@ class Search:
     def agents(self, monkeypatch: pytest.MonkeyPatch, files: int) -> Any:
         """Those that the state goes to."""
 
-        def find(session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[str]:
+        def find(session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[AgentDescriptor]:
             self.found.append(by_worker)
-            return ["new"]
+            return [agent(name) for name in ("n" if by_worker else self._finds)]
 
         monkeypatch.setattr(recovery, "find_agents", find)
         coordinator: Any = SimpleNamespace(probe=lambda agents: self._probed)
-        newest: Any = SimpleNamespace(agents=NAMES)
+        newest: Any = SimpleNamespace(agents=KNOWN)
         durable: Any = SimpleNamespace(files=[None] * files)
         session: Any = None
-        return self.recovery._agents(session, coordinator, newest, durable)
+        return [one.incarnation for one in self.recovery._agents(session, coordinator, newest, durable)]
 
 
 @pytest.mark.parametrize(
     ("search", "files", "agents", "jobs"),
     [
         (Search("checkpoint", "a"), 1, ["a"], []),
-        (Search("checkpoint", ""), 1, ["new"], [False]),
+        (Search("checkpoint", ""), 1, ["n"], [False]),
         (Search("checkpoint", ""), 0, [], []),
-        (Search("checkpoint", "ab", silent=True), 1, ["new"], [True]),
-        (Search("checkpoint", "", ingest="arrow"), 1, ["new"], [True]),
+        (Search("checkpoint", "ab", silent=True), 1, ["n"], [True]),
+        (Search("checkpoint", "", ingest="arrow"), 1, ["n"], [True]),
+        (Search("checkpoint", "", found="an"), 1, ["n"], [False, True]),
         (Search("both", "ab"), 1, ["a", "b"], []),
-        (Search("both", "a"), 1, ["new"], [False]),
-        (Search("replica", ""), 0, ["new"], [False]),
+        (Search("both", "a", found="an"), 1, ["a", "n"], [False]),
+        (Search("both", "a"), 1, ["n"], [False]),
+        (Search("replica", ""), 0, ["n"], [False]),
     ],
 )
 def test_a_job_looks_for_agents_only_where_too_few_answer(
@@ -129,7 +140,7 @@ def test_an_agent_that_is_alone_gets_a_standby_once_there_is_an_executor_for_it(
     search, found = Search(durability, ""), []
     monkeypatch.setattr(recovery, "executors", lambda session: executors)
     monkeypatch.setattr(recovery, "find_agents", lambda *_: ["new"])
-    coordinator: Any = SimpleNamespace(agents=NAMES[:agents], meet=found.extend)
+    coordinator: Any = SimpleNamespace(agents=KNOWN[:agents], meet=found.extend)
     session: Any = None
     search.recovery.join_standby(session, coordinator)
     assert found == met
