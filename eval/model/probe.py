@@ -71,11 +71,11 @@ def tasks(rates: Rates) -> Rates:
 
     def job(count: int) -> float:
         began = _cpu_seconds(jvm)
-        spark.sparkContext._jsc.sc().range(0, count, 1, count).count()
+        spark.range(0, count, 1, count).write.format("noop").mode("overwrite").save()
         return _cpu_seconds(jvm) - began
 
     try:
-        for _ in range(2):
+        for _ in range(_REPEATS):
             job(_MANY_TASKS)
         few, many = (statistics.median(job(count) for _ in range(_REPEATS)) for count in (_FEW_TASKS, _MANY_TASKS))
     finally:
