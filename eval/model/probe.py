@@ -59,13 +59,13 @@ def blocks(rates: Rates) -> Rates:
 
 
 def tasks(rates: Rates) -> Rates:
-    """With `task_s`: CPU time that a driver's JVM spends on a task without work; executors have a JVM of their own.
+    """With `task_s`: CPU time that a local session's JVM, driver and executor in one, spends on a task without work.
 
-    CPU time, so that others on the machine do not matter; of all its threads, so it is rather more than what is serial.
+    CPU time, so that others on the machine do not matter; of both sides, so it is more than the driver's share.
     """
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local-cluster[1,2,1024]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
 
@@ -75,7 +75,7 @@ def tasks(rates: Rates) -> Rates:
         return _cpu_seconds(jvm) - began
 
     try:
-        for _ in range(2):
+        for _ in range(_REPEATS):
             job(_MANY_TASKS)
         few, many = (statistics.median(job(count) for _ in range(_REPEATS)) for count in (_FEW_TASKS, _MANY_TASKS))
     finally:
