@@ -48,9 +48,11 @@ def _range_of(column: pq.ColumnChunkMetaData, rows: int) -> _Range:
     if statistics is None:
         return _Range()
     nulls = statistics.null_count if statistics.has_null_count else None
-    low, high = (statistics.min_raw, statistics.max_raw) if statistics.has_min_max else (None, None)
-    bounded = type(low) is int and type(high) is int
-    return _Range(low if bounded else -inf, high if bounded else inf, nulls != 0, nulls != rows)
+    low: float = -inf
+    high: float = inf
+    if statistics.has_min_max and type(statistics.min_raw) is int and type(statistics.max_raw) is int:
+        low, high = statistics.min_raw, statistics.max_raw
+    return _Range(low, high, nulls != 0, nulls != rows)
 
 
 def _operand(text: list[Any], ranges: dict[str, _Range]) -> _Range:
@@ -100,7 +102,7 @@ def _compared(kind: str, a: _Range, b: _Range) -> _May:
 
 
 def _some(true: bool, false: bool, null: bool) -> _May:
-    return true * _May.BE_TRUE | false * _May.BE_FALSE | null * _May.BE_NULL
+    return _May(true * _May.BE_TRUE | false * _May.BE_FALSE | null * _May.BE_NULL)
 
 
 def _negated(outcome: _May) -> _May:
