@@ -68,11 +68,10 @@ bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
 eval: setup ## the full comparison with Spark, Flink, DuckDB and Polars (20 M rows, half an hour): JSON lines, table, bars
-	@pip install --quiet --group eval
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
-	@python -m eval suite all --minutes 26 --kernels build/eval/kernels.json $(ARGS)
+	@python -m eval suite all --minutes 24 --kernels build/eval/kernels.json --report build/eval/report.html $(ARGS)
 
 eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cluster-eval.md): HOSTS=FILE
 	@python -m eval cluster --hosts $(HOSTS) $(ARGS)

@@ -14,7 +14,8 @@ from pathlib import Path
 from eval.bars import verdicts
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
-from eval.report.records import note
+from eval.report.page import page
+from eval.report.records import Results, note
 from eval.session import Comparison, Session, say
 from eval.suites import SUITES
 from eval.workloads import WORKLOADS, Workload
@@ -45,6 +46,7 @@ def main() -> int:
     suite.add_argument("--engines", help="these alone (default: all that a suite has)")
     suite.add_argument("--minutes", type=float, default=24 * 60.0, help="after these no other comparison begins")
     suite.add_argument("--kernels", type=Path, help="google-benchmark's JSON of `make bench-native`, for its bars")
+    suite.add_argument("--report", type=Path, metavar="FILE", help="write all of it as an HTML page")
     for command in (run, suite):
         command.add_argument("--repeats", type=int, default=3)
         command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
@@ -80,6 +82,10 @@ def _measure(args: argparse.Namespace) -> int:
             for bar in bars:
                 session.write({"bar": bar.what, "figure": bar.figure, "wanted": bar.wanted, "met": bar.met})
             print("\nbars", *bars, sep="\n")
+            if args.report:
+                sources = [out, *(path for path in [args.kernels] if path and path.exists())]
+                args.report.write_text(page(Results.load(sources)))
+                print(f"\nreport: {args.report}")
     return int(any(record.get("correct") is False or "error" in record for record in session.records))
 
 
