@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pyslash import _native
-from pyslash.checkpoint.block_file import encode
+from pyslash.checkpoint.block_file import write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
@@ -61,8 +62,8 @@ def written(tmp_path: Path) -> Written:
     run, folder, files = log.take_over(), BlockDirectory(str(location / BLOCKS)), list[BlockFile]()
     for epoch, parts in enumerate([[rows[:50], rows[50:100]], [rows[100:]]]):
         name = f"{epoch}-{run}-{'a' * 32}.arrow"
-        data = encode(PLAN, [block(part, epoch) for part in parts])
-        files.append(BlockFile(name, data.size, folder.write(name, data), 0, "a" * 32, False))
+        stored = folder.write(name, partial(write, PLAN, [block(part, epoch) for part in parts]))
+        files.append(BlockFile(name, *stored, 0, "a" * 32, False))
         before, after = (WATERMARKS[epoch + i] * SECOND for i in (0, 1))
         log.create(Manifest(epoch, run, PLAN, ["k", "v"], before, after, 100, 0, [("a" * 32, 0, 0)], [], list(files)))
     return Written(location, rows)
