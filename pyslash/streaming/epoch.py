@@ -106,7 +106,7 @@ class EpochRunner:
             self._recovery.join_standby(execution.session, state.coordinator)
         manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
-        if manifest is not None and self._conf.recovers and state.begun < epoch:
+        if manifest is not None and self._conf.recovers and state.as_of < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
         if manifest is None:
             manifest = self._update(execution, batch, epoch, state, progress)

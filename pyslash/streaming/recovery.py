@@ -35,7 +35,7 @@ class RunState:
     manifests: ManifestLog
     last: Manifest | None
     durable: DurableState | None
-    begun: int  # the first epoch of this run
+    as_of: int  # the epoch whose manifest told what to bring back; -1: there was none
     swept: bool = False  # what earlier runs have left without a manifest is gone
 
 
@@ -94,7 +94,7 @@ class Recovery:
             with progress.timed("restore"):
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
-        return RunState(coordinator, manifests, last, durable, epoch)
+        return RunState(coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
         """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
