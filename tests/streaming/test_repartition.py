@@ -77,9 +77,8 @@ def test_every_row_crosses_and_none_stays(stream: Stream, tmp_path: Path) -> Non
         assert epoch["bytes_shuffled"]["shm"] > ROWS * 3 * 8
     # A group is in one block an epoch, not in one a task.
     assert 0 < sum(epoch["groups"] for epoch in owned.progress) <= sum(epoch["groups"] for epoch in merged.progress)
-    assert max(epoch["pinned_bytes"] for epoch in owned.progress[:BATCHES]) <= max(
-        epoch["pinned_bytes"] for epoch in merged.progress[:BATCHES]
-    )
+    # An epoch's rows are gone once it has committed.
+    assert max(epoch["pinned_bytes"] for epoch in owned.progress[:BATCHES]) < ROWS * 3 * 8 // 2
 
 
 def test_groups_per_row_tells_how_much_smaller_partial_state_is(stream: Stream, tmp_path: Path) -> None:

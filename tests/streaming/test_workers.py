@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ def workers_of(spark: SparkSession) -> set[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    lists = (task / "children" for task in Path(f"/proc/{pid}/task").iterdir())
-    return [int(child) for children in lists for child in children.read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended since
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def test_state_outlives_the_workers_that_wrote_it(spark: SparkSession, tmp_path: Path) -> None:
