@@ -20,6 +20,7 @@ from tests.rdma.peer import HOSTS, SELF, Peer, peer
 from tests.transport.in_process import InProcess, serving
 
 MIB = 1 << 20
+PATIENCE_SECONDS = 120  # emulated hosts of a busy machine are slow
 SIZES = [64, 65, 4096, 64 << 10, MIB, MIB + 64, 8 * MIB + 1, 64 * MIB]
 
 
@@ -60,7 +61,7 @@ def own(port: Port, shared_secret: bytes, tmp_path: Path) -> Iterator[InProcess]
 @pytest.fixture
 def transport(shared_secret: bytes) -> Iterator[VerbsTransport]:
     """Of one reader."""
-    made = VerbsTransport(QUERY, query_token(shared_secret, QUERY), timeout_seconds=30)
+    made = VerbsTransport(QUERY, query_token(shared_secret, QUERY), PATIENCE_SECONDS)
     yield made
     made.close()
 

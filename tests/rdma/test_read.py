@@ -22,7 +22,7 @@ from pyslash.rdma.transfer import Operation, Piece
 from pyslash.transport import Transports
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import OTHER_QUERY, QUERY
-from tests.rdma.conftest import SIZES
+from tests.rdma.conftest import PATIENCE_SECONDS, SIZES
 from tests.rdma.peer import Peer
 from tests.rdma.raw_block import HEADER_BYTES, body
 
@@ -64,7 +64,7 @@ def test_bytes_stay_as_they_are_while_they_are_held(remote: Peer, transport: Ver
 
 
 def test_many_queue_pairs_at_once(remote: Peer, shared_secret: bytes) -> None:
-    readers = [VerbsTransport(QUERY, query_token(shared_secret, QUERY)) for _ in range(16)]
+    readers = [VerbsTransport(QUERY, query_token(shared_secret, QUERY), PATIENCE_SECONDS) for _ in range(16)]
     wrong: list[object] = []
 
     def read(reader: VerbsTransport, first: int) -> None:
