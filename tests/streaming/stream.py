@@ -40,8 +40,7 @@ class Stream:
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name("." + path.name)
         pq.write_table(rows.cast(self.schema), hidden, row_group_size=500)  # a row group is one task's
-        # The file source reads in the order of modification times.
-        os.utime(hidden, (1_000_000_000 + len(self.batches),) * 2)
+        in_order(hidden, len(self.batches))
         hidden.rename(path)
         self.batches.append(rows)
 
@@ -108,6 +107,11 @@ def run(df: DataFrame, folder: Path, **conf: str) -> Outcome:
             spark.conf.unset(name)
         pyslash.disable()
     return Outcome([row for batch in batches for row in batch], batches, pyslash.progress(query), query.recentProgress)
+
+
+def in_order(path: Path, batch: int) -> None:
+    """Date a file by its micro-batch: the file source reads in the order of modification times, which may be equal."""
+    os.utime(path, (1_000_000_000 + batch,) * 2)
 
 
 def differences(found: Sequence[Any], expected: Sequence[Any], keys: int) -> Iterator[str]:
