@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-native test-python chaos soak lint format lab lab-spark bench bench-native bench-rdma
+.PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native bench-rdma
 .PHONY: bench-recovery bench-durability eval eval-cluster model wheel clean
 
 help: ## list the targets
@@ -28,6 +28,12 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
+
+nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, Spark over RDMA
+	@pytest -m nightly
+	@$(MAKE) chaos ARGS=
+	@$(MAKE) soak MINUTES=5
+	@$(MAKE) lab-spark
 
 chaos: setup ## every fault at every point of an epoch, then 35,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)

@@ -21,7 +21,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: private and file pages in their shares, and shared memory once, whoever has it mapped."""
+    """Bytes: each process's own pages, and shared memory once, whoever has it mapped; pages of program files are none.
+
+    A fork's pages count for both, although they are shared until one of them writes: to know better, the kernel would
+    walk through the pages of all processes while they are to be measured.
+    """
 
     private: int
     shared: int
@@ -89,20 +93,14 @@ def memory(pids: list[int]) -> Memory:
 
     Pages of a memfd count even where no process has them mapped any more: the kernel keeps them as long as it is open.
     """
-    private = mapped = 0
+    private = 0
     files: dict[int, int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            private += _kib(rollup, "Pss_Anon") + _kib(rollup, "Pss_File")
-            mapped += _kib(rollup, "Pss_Shmem")
+            found = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            private += int(found[1]) * 1024 if found else 0
             files |= _memfds(pid)
-    return Memory(private, max(mapped, sum(files.values())))
-
-
-def _kib(rollup: str, field: str) -> int:
-    found = re.search(rf"^{field}:\s+(\d+) kB", rollup, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    return Memory(private, sum(files.values()))
 
 
 def _memfds(pid: int) -> dict[int, int]:

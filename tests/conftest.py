@@ -12,6 +12,24 @@ from pyspark.sql import SparkSession
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Executors run the tests' own Python; otherwise they take whatever `python3` is on the PATH.
 os.environ["PYSPARK_PYTHON"] = sys.executable
+# For every JVM that tests start: none lives long enough for what a better compiler would make of its code.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+# Long versions run when they are asked for, by `-m`.
+_LONG = {
+    "chaos": "every fault at every point, and a long soak: `make chaos` and `make soak` run them",
+    "nightly": "minutes of Spark beside what the others cover: `make nightly` runs them",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is long, unless it is asked for, with the command that runs it."""
+    for marker, reason in _LONG.items():
+        if marker not in config.option.markexpr:
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

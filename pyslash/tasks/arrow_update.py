@@ -17,6 +17,7 @@ from pyslash import _native, errors
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import SlashError
 from pyslash.tasks.receipt import receipt_bytes
+from pyslash.tasks.worker import spare_collections
 
 _ERROR = re.compile(r"^pyslash\.errors\.(\w+): (.*)$", re.MULTILINE)
 
@@ -89,6 +90,7 @@ class ArrowUpdate:
         except errors.ArenaFullError as full:
             self._make_room(agent, full.wanted_bytes)
             head = accumulator.seal(arena, self.query, self.epoch, attempt)
+        spare_collections()
         return receipt_bytes(agent, head)
 
     def _make_room(self, agent: AgentDescriptor, size: int) -> None:

@@ -26,15 +26,6 @@ from tests.streaming.stream import Stream, seconds
 _TALLIES: list[Tally] = []
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long versions run when they are asked for."""
-    if "chaos" not in config.option.markexpr:
-        reason = "every fault at every point, and a long soak: `make chaos` and `make soak` run them"
-        for item in items:
-            if item.get_closest_marker("chaos"):
-                item.add_marker(pytest.mark.skip(reason=reason))
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the counters."""
     if _TALLIES:
