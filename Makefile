@@ -35,7 +35,7 @@ nightly: setup ## what is too long for `make test`: more of its tests, chaos, a 
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark
 
-chaos: setup ## every fault at every point of an epoch, then 35,000 schedules of the model; ARGS="-k agent" for some faults
+chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)
 	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 

@@ -104,7 +104,7 @@ class Session:
         return outcomes
 
     def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
-        """Compare a sample's rows with the oracle's, and warm the engine by small micro-batches and by some as measured."""
+        """Compare a sample's rows with the oracle's, and warm the engine: by many micro-batches, and by full ones."""
         workload = comparison.workload
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)

@@ -43,7 +43,7 @@ def windows(rows: int) -> list[Comparison]:
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
     engines = ("slash", *STORES, "flink", "slash-rows", "slash-arrow", "bare-arrow", *BOUNDS)
     found = [
-        Comparison(TUMBLING, tumbling, engines, _first(tumbling, 4)),
+        Comparison(TUMBLING, tumbling, (*engines, "noop"), _first(tumbling, 4)),
         Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 2)),
     ]
     shorter = Aggregate(rows=rows // 4, span_s=rows / 4 / PACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from eval.report.figures import save_headline
 from eval.report.page import page
 from eval.report.records import BASELINE, Results
 from eval.report.table import table
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "results", type=Path, nargs="+", help="JSON lines; or google-benchmark's JSON (make bench-native)"
     )
     parser.add_argument("--out", type=Path, help="write the report here, as one HTML file")
+    parser.add_argument("--plot", type=Path, help="write the plot of the headline's throughput here (.svg, .png)")
     parser.add_argument("--baseline", default=BASELINE, help="the engine that ratios are to")
     parser.add_argument("--title", default="pyslash, measured")
 
@@ -24,6 +26,8 @@ def main(args: argparse.Namespace) -> int:
     """0; the page is written before its path is printed."""
     results = Results.load(args.results)
     print(table(results.records, args.baseline))
+    if args.plot:
+        save_headline(args.plot, results, args.baseline)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(page(results, args.baseline, args.title))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.report import sweeps
-from eval.report.drawing import colour, draw, draw_all, number, plain_ticks
+from eval.report.drawing import colour, draw, draw_all, number, plain_ticks, save_all
 from eval.report.records import Comparison, Results, Runs
 from eval.report.sweeps import Parameter, Sweep
+from eval.suites import SLIDING, TUMBLING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Plot = tuple[str, str]
+HEADLINE = (TUMBLING, SLIDING)
 
 SLASH_CYCLES = 53  # cycles a record that Slash's authors give for their prototype (SIGMOD 2022)
 _LEAST_BATCHES = 20  # in one run: fewer make no distribution
@@ -33,6 +36,24 @@ def throughput(results: Results, baseline: str) -> Iterator[Plot]:
             continue
         paint = partial(_throughput, comparison, measured, baseline)
         yield comparison.title, draw(0.7 + _ROW_INCHES * len(measured), paint)
+
+
+def save_headline(path: Path, results: Results, baseline: str) -> None:
+    """The throughput of the headline's two comparisons, to be shown where a report is not: a file by its suffix.
+
+    Raises:
+        ValueError: one of them was not measured.
+    """
+    found = {comparison.title: comparison for comparison in results.comparisons if comparison.measured}
+    if missing := [title for title in HEADLINE if title not in found]:
+        raise ValueError(f"the results have no {', no '.join(missing)}")
+    paints = [partial(_headline, found[title], baseline) for title in HEADLINE]
+    save_all(path, 0.9 + _ROW_INCHES * max(len(found[title].measured) for title in HEADLINE), paints, columns=2)
+
+
+def _headline(comparison: Comparison, baseline: str, axes: Axes) -> None:
+    _throughput(comparison, comparison.measured, baseline, axes)
+    axes.set_title(comparison.title)
 
 
 def _throughput(comparison: Comparison, measured: list[Runs], baseline: str, axes: Axes) -> None:

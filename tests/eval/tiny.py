@@ -6,16 +6,15 @@ from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, 
 
 TUMBLING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20)
 SLIDING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20, slide_s=5)
+YSB = Ysb(rows=4_000, batches=2, span_s=60.0, campaigns=10)
 READ_ONLY = ReadOnly(rows=4_000, batches=2, span_s=60.0)
-WINDOWED: list[Workload] = [
-    TUMBLING,
-    SLIDING,
-    Ysb(rows=4_000, batches=2, span_s=60.0, campaigns=10),
+OTHERS: list[Workload] = [
     CategoryLoad(rows=2_000, batches=2, span_s=90.0),
     JobLoad(rows=2_000, batches=2, span_s=90.0),
     HighestBid(rows=4_000, batches=2, span_s=150.0),
     Arcon(rows=4_000, batches=2, span_s=60.0, iterations=20),
 ]
+WINDOWED: list[Workload] = [TUMBLING, SLIDING, YSB, *OTHERS]
 ALL = [*WINDOWED, READ_ONLY]
 
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import pyslash
@@ -25,6 +25,7 @@ from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
+from tests.faults.application import session
 from tests.streaming.stream import Stream, differences, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -141,22 +142,7 @@ SUMS = ("recoveries", "promotions", "restored_files", "replica_bytes", "checkpoi
 
 def main(master: str, folder: Path, cases: list[str]) -> None:
     """Run each case; the last line is the list of findings."""
-    spark = (
-        SparkSession.builder.master(master)
-        .appName("pyslash standby test")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.executor.memory", "512m")
-        .config("spark.sql.files.maxPartitionBytes", "8k")  # several tasks a batch, so that both executors have some
-        .config("spark.slash.arena.size", "128m")
-        .config("spark.cores.max", "2")
-        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
-        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(master, 2, {"spark.slash.arena.size": "128m"})
     stream = Stream(spark, folder, SCHEMA, delay_seconds=15)
     for batch in range(BATCHES):
         times = [seconds(1000 + 7 * batch + i / ROWS * 10) for i in range(ROWS)]

@@ -13,6 +13,7 @@ from tests.faults.strike import DRIVER_POINTS, FAULTS, OWNER_POINT, TASK_POINTS
 Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
 # Merges run in tasks, so that there are some to strike; a call to a stopped agent is given up before it goes on.
 CONF = {"merge.driverBytes": "0", "agent.callTimeout": "3"}
+REPARTITION = {"strategy": "repartition"}
 STOP_SECONDS = 8
 LOSSES = ("kill agent", "kill executor")
 ALL_POINTS = (*DRIVER_POINTS, *TASK_POINTS)
@@ -30,7 +31,7 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
         {
             "name": name,
             "sinks": [sink],
-            "conf": {**CONF, **more.get("conf", {})},
+            "conf": {**CONF, **more.get("conf", {}), **more.get("conf_of", {}).get(name, {})},
             "strikes": [
                 {"fault": fault, "point": point, "stop_seconds": more.get("stop_seconds", STOP_SECONDS)}
                 for fault, point in strikes
@@ -68,13 +69,6 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
                 ("kill executor", "after commit, before its answer"),
             ],
         ),
-    }
-    strike(applications, rounds)
-
-
-@pytest.mark.timeout(400)
-def test_faults_while_rows_are_repartitioned_change_no_row(applications: Applications) -> None:
-    rounds: dict[str, tuple[str, Strikes]] = {
         "owners try again": (
             "batch",
             [
@@ -89,7 +83,7 @@ def test_faults_while_rows_are_repartitioned_change_no_row(applications: Applica
             [("kill agent", "after publish"), ("kill executor", OWNER_POINT), ("kill agent", OWNER_POINT)],
         ),
     }
-    strike(applications, rounds, conf={"strategy": "repartition"})
+    strike(applications, rounds, conf_of=dict.fromkeys(["owners try again", "owners die"], REPARTITION))
 
 
 @pytest.mark.chaos

@@ -1,6 +1,6 @@
 """The epoch protocol under thousands of schedules, and under schedules with a protection taken away.
 
-`PYSLASH_SCHEDULES` sets how many, `PYSLASH_FIRST_SCHEDULE` where they start.
+`PYSLASH_SCHEDULES` sets how many in all, `PYSLASH_FIRST_SCHEDULE` where they start.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("durability", "strategy", "schedules"),
     [
-        ("checkpoint", "merge", 1.0),
-        ("both", "merge", 0.5),
-        ("replica", "merge", 0.25),
-        ("checkpoint", "repartition", 0.5),
-        ("both", "repartition", 0.25),
+        ("checkpoint", "merge", 0.4),
+        ("both", "merge", 0.2),
+        ("replica", "merge", 0.1),
+        ("checkpoint", "repartition", 0.2),
+        ("both", "repartition", 0.1),
     ],
 )
 def test_no_schedule_loses_doubles_or_changes_a_row(
@@ -73,7 +73,7 @@ def test_no_schedule_loses_doubles_or_changes_a_row(
         )
         print("none lost, doubled or wrong")
     assert ran == wanted
-    if wanted >= 1000:
+    if wanted >= 400:
         assert all(struck[kind] > wanted // 100 for kind in Kind), struck
 
 

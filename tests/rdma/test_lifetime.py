@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import closing
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.rdma.raw_block import HEADER_BYTES, body
 
 pytestmark = pytest.mark.rdma
 CYCLES = 100
+DEADLINE_SECONDS = 30  # nothing answers any more where an agent was
 
 
 def own_descriptors() -> int:
@@ -110,8 +112,9 @@ def test_a_reader_connects_anew_when_its_lease_has_ended(
     assert transport._peers[remote.descriptor]._connection is not connection
 
 
-def test_a_restarted_agent_is_another(port: Port, transport: VerbsTransport, shared_secret: bytes) -> None:
-    with peer(shared_secret, 8 << 20, [4096]) as first:
+def test_a_restarted_agent_is_another(port: Port, shared_secret: bytes) -> None:
+    transport = VerbsTransport(QUERY, query_token(shared_secret, QUERY), DEADLINE_SECONDS)
+    with closing(transport), peer(shared_secret, 8 << 20, [4096]) as first:
         offset, size = first.blocks[0]
         transport.read(first.descriptor, offset, [(HEADER_BYTES, size)])
         first.kill()

@@ -34,7 +34,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 def window() -> Any:
-    return F.window("ts", "4 seconds", "1 second")
+    return F.window("ts", "4 seconds", "2 seconds")
 
 
 def aggregated(rows: DataFrame) -> DataFrame:
@@ -53,7 +53,6 @@ def emitted(outcome: Outcome) -> set[str]:
     ("conf", "emit"),
     [
         ({}, "columns"),
-        ({"transport": "shm"}, "columns"),
         ({"transport": "tcp"}, "arrow"),
         ({"emit": "arrow"}, "arrow"),
     ],

@@ -50,6 +50,7 @@ def test_lines_are_collected_with_their_step(tmp_path: Path) -> None:
     assert "cpu_seconds" not in records[0]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_two_workers_of_this_machine(tmp_path: Path) -> None:
     hosts, out, report = (tmp_path / name for name in ("hosts", "out.jsonl", "report.html"))

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from eval.report import command
+from eval.report import command, figures
 from eval.report.page import page
 from eval.report.records import Results
+from eval.suites import SLIDING, TUMBLING
 from tests.eval.report.lines import run
 
 
@@ -93,3 +94,13 @@ def test_the_command_prints_the_table_and_writes_the_page(tmp_path: Path, capsys
     assert command.main(parser.parse_args([str(lines), "--out", str(tmp_path / "out" / "report.html")])) == 0
     assert "6.00x" in capsys.readouterr().out
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_headline_is_a_plot_of_its_own(tmp_path: Path) -> None:
+    records = [run(engine, 1e6, title=title) for title in (TUMBLING, SLIDING) for engine in ("slash", "spark-rocksdb")]
+    figures.save_headline(tmp_path / "plot.svg", Results(records, []), "spark-rocksdb")
+    shown = "".join(ElementTree.parse(tmp_path / "plot.svg").getroot().itertext())
+    assert TUMBLING in shown
+    assert SLIDING in shown
+    with pytest.raises(ValueError, match=SLIDING):
+        figures.save_headline(tmp_path / "plot.svg", Results(records[:2], []), "spark-rocksdb")
