@@ -49,12 +49,17 @@ def test_a_record_says_all_about_a_run(session: Session) -> None:
     assert "first_batches" not in first
 
 
-def test_a_slow_engine_runs_once_on_the_first_micro_batches(session: Session) -> None:
-    good, slow, again = compare(session, "good", "wrong", first={"wrong": 1})
-    assert (good["engine"], slow["engine"], again["engine"]) == ("good", "wrong", "good")
+def test_a_slow_engine_runs_on_the_first_micro_batches(session: Session) -> None:
+    good, slow, *again = compare(session, "good", "wrong", first={"wrong": 1})
+    assert (good["engine"], slow["engine"], *(record["engine"] for record in again)) == ("good", "wrong") * 2
     assert (slow["rows"], slow["first_batches"]) == (WORKLOAD.rows / 4, 1)
     assert slow["workload"] == good["workload"]
     assert slow["correct"] is False
+
+
+def test_an_engine_whose_run_is_long_runs_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONG_SECONDS", 0.5)
+    assert [record["repeat"] for record in compare(session, "good")] == [0]
 
 
 @pytest.mark.parametrize(
