@@ -126,15 +126,15 @@ def _throughput(measured: Measured) -> list[Bar]:
         _ratio(f"{ysb}, a join below: slash / {base}", measured.rate(ysb, "slash"), measured.rate(ysb, base), 10.0),
         # Rows that are dropped are not even copied, which makes the bar on a bare copy a little higher than asked.
         _ratio(
-            f"{title}: slash-rows / rows dropped in the JVM",
-            measured.rate(title, "slash-rows"),
-            measured.rate(title, "noop"),
+            "row bridge / rows dropped in the JVM",
+            measured.rate(suites.FLOORS, "slash-rows"),
+            measured.rate(suites.FLOORS, "noop"),
             0.7,
         ),
         _ratio(
-            f"{title}: slash-arrow / bare mapInArrow",
-            measured.rate(title, "slash-arrow"),
-            measured.rate(title, "bare-arrow"),
+            "Arrow path / bare mapInArrow",
+            measured.rate(suites.FLOORS, "slash-arrow"),
+            measured.rate(suites.FLOORS, "bare-arrow"),
             0.8,
         ),
     ]

@@ -21,6 +21,7 @@ PACE = 100_000  # rows a second of event time: more rows are a longer stream, wi
 
 TUMBLING = "10 s tumbling"
 SLIDING = "10 s sliding by 1 s"
+FLOORS = "10 s tumbling, without aggregating"
 YSB = "YSB"
 YSB_TWO = "YSB, two executors"
 MANY_KEYS = "5 M keys, 10 s tumbling"
@@ -39,14 +40,32 @@ def skew_title(exponent: float) -> str:
 
 
 def windows(rows: int) -> list[Comparison]:
-    """The headline: 100,000 keys, every path, every peer. Then windows and slides of other lengths."""
+    """The headline: 100,000 keys, every path of pyslash against Spark's faster store, and a batch bound.
+
+    Engines that are measured against each other stand together: they take turns within minutes of one machine's day.
+    """
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    # Engines that are measured against each other stand together: they take turns within minutes of one machine's day.
-    engines = ("slash", "slash-rows", "slash-arrow", *STORES, "flink", "bare-arrow", *BOUNDS)
-    found = [
-        Comparison(TUMBLING, tumbling, (*engines, "noop"), {**_first(tumbling, 2), BASELINE: 4}),
-        Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 2)),
+    engines = ("slash", "slash-rows", "slash-arrow", BASELINE, "duckdb")
+    return [
+        Comparison(TUMBLING, tumbling, engines, _first(tumbling, 4)),
+        Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 1)),
     ]
+
+
+def peers(rows: int) -> list[Comparison]:
+    """The headline's queries on what else there is, and on the floors of two paths."""
+    tumbling = Aggregate(rows=rows, span_s=rows / PACE)
+    others = ("slash", "spark-hdfs", "flink", "polars")
+    return [
+        Comparison(f"{TUMBLING}, peers", tumbling, others, _first(tumbling, 2)),
+        Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), others, _first(tumbling, 1)),
+        Comparison(FLOORS, tumbling, ("slash-rows", "noop", "slash-arrow", "bare-arrow"), repeats=2),
+    ]
+
+
+def lengths(rows: int) -> list[Comparison]:
+    """Windows and slides of other lengths."""
+    found = []
     shorter = Aggregate(rows=rows // 4, span_s=rows / 4 / PACE)
     for window_s, slide_s in ((1, 1), (10, 5), (30, 30), (30, 1)):
         other = replace(shorter, window_s=window_s, slide_s=slide_s)
@@ -60,7 +79,7 @@ def ysb(rows: int) -> list[Comparison]:
     workload = Ysb(rows=rows // 2, span_s=rows / 2 / PACE)
     between = ("slash-2x", "slash-uppar-2x", "slash-tcp-2x")
     return [
-        Comparison(YSB, workload, ("slash", *STORES, "flink", "slash-uppar", *BOUNDS), _first(workload, 4)),
+        Comparison(YSB, workload, ("slash", "slash-uppar", BASELINE, "flink", "duckdb"), _first(workload, 4)),
         Comparison(YSB_TWO, workload, between, repeats=2),
     ]
 
@@ -158,8 +177,10 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "latency": latency,
     "ysb": ysb,
     "memory": memory,
+    "peers": peers,
     "skew": skew,
     "cardinality": cardinality,
+    "lengths": lengths,
     "readonly": readonly,
     "batches": batches,
     "monitoring": monitoring,
