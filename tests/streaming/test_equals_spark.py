@@ -1,7 +1,11 @@
-"""Random tables x random queries x random splits into micro-batches give the rows that Spark batch gives."""
+"""Random tables x random queries x random splits into micro-batches give the rows that Spark batch gives.
+
+`PYSLASH_STREAMS` sets how many of them on each path.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from datetime import date, datetime
@@ -18,6 +22,7 @@ from pyspark.sql import functions as F
 
 from tests.streaming.stream import Stream, differences, run, seconds
 
+STREAMS = int(os.environ.get("PYSLASH_STREAMS", "5"))
 NAN, INF = float("nan"), float("inf")
 
 # Column type -> values to draw from; each column is nullable.
@@ -70,7 +75,7 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     return pa.table(columns, SCHEMA)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300 + 60 * STREAMS)
 @pytest.mark.parametrize(
     ("ingest", "emit", "strategy"),
     [
@@ -82,7 +87,7 @@ def table(rng: random.Random, rows: int, around: float, nulls: float) -> pa.Tabl
     ],
 )
 @settings(
-    max_examples=5,
+    max_examples=STREAMS,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
