@@ -19,7 +19,6 @@ from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
 LONG_SECONDS = 40  # a run of this length varies little: it is not repeated
-WARM_BATCHES = 2  # of full size, for engines that are not slow
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle")
 
@@ -104,7 +103,7 @@ class Session:
         return outcomes
 
     def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
-        """Compare a sample's rows with the oracle's, and warm the engine: by many micro-batches, and by full ones."""
+        """Compare a sample's rows with the oracle's, and warm the engine if it is new to the workload."""
         workload = comparison.workload
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)
@@ -119,10 +118,6 @@ class Session:
                 warm_up = workload.warm_up()
                 engine.ask("run", warm_up, warm_up.generate(self.cache))
                 engine.warm.add(workload.name)
-            if outcome.engine not in comparison.first:
-                # Small micro-batches may take other ways than those that are measured.
-                first = workload.first(WARM_BATCHES)
-                engine.ask("run", first, first.generate(self.cache))
 
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):
@@ -133,6 +128,8 @@ class Session:
                     engine = self._engine(comparison, outcome)
                     batches = comparison.first.get(outcome.engine, comparison.workload.batches)
                     workload = comparison.workload.first(batches)
+                    if not comparison.cold:
+                        self._wake(engine, workload)
                     figures = engine.measure(workload, workload.generate(self.cache))
                     outcome.runs.append(figures)
                     part = {"first_batches": batches} if workload != comparison.workload else {}
@@ -142,6 +139,16 @@ class Session:
                         f"{figures['seconds']:6.1f} s, {figures['peak_bytes'] / 1e9:5.2f} GB"
                         + (f", first {batches} of {comparison.workload.batches} micro-batches" if part else "")
                     )
+
+    def _wake(self, engine: EngineProcess, workload: Workload) -> None:
+        """Have the engine run one micro-batch of full size, as if it came from the one before.
+
+        Those of the warm-up may be too small to take the ways that are measured; and PySpark ends Python workers that
+        had nothing to do for a minute, while other engines had their turns.
+        """
+        first = workload.first(1)
+        if workload != first:
+            engine.ask("run", first, first.generate(self.cache))
 
     def _groups(self, comparison: Comparison, outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
         """Engines that are up at the same time: as many as their heaps leave room for."""
