@@ -7,7 +7,7 @@ import platform
 import re
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from pathlib import Path
 
 
@@ -31,7 +31,7 @@ def memory_bytes() -> int:
 @cache
 def versions() -> dict[str, str]:
     """Of what every engine of Spark's has in common."""
-    packages = {name: _version(name) for name in ("pyslash", "pyspark", "pyarrow")}
+    packages = {name: version(name) for name in ("pyslash", "pyspark", "pyarrow")}
     return {"python": platform.python_version(), "java": _java(), **packages}
 
 
@@ -47,8 +47,9 @@ def _java() -> str:
     return lines[0] if lines else "unknown"
 
 
-def _version(name: str) -> str:
+def version(name: str) -> str:
+    """Of an installed package."""
     try:
-        return version(name)
-    except PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return "not installed"

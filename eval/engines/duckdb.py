@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from eval.engines.base import BATCH, CannotRunError, Engine, Runner
 from eval.engines.batch import BatchRunner
+from eval.machine import version
 from eval.workloads import Workload
 from eval.workloads.query import Query
 
