@@ -8,8 +8,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native bench-rdma
-.PHONY: bench-recovery bench-durability eval eval-cluster model wheel clean
+.PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
+.PHONY: bench-rdma bench-recovery bench-durability eval eval-cluster model wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ bench-recovery: setup ## seconds from a killed executor or driver to the next re
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## the full comparison with Spark, Flink, DuckDB and Polars (20 M rows, half an hour): JSON lines, table, bars
+eval: setup ## Spark, Flink, DuckDB, Polars beside pyslash (20 M rows): what begins within 24 minutes
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2

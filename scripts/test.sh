@@ -7,7 +7,7 @@ started=$SECONDS
 
 scripts/test_native.sh
 status=0
-python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
+[ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
   printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml
 if compgen -G '/sys/class/infiniband/*' >/dev/null; then

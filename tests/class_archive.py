@@ -17,10 +17,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.jvm import JAVA_OPTIONS, end
 from tests.streaming.stream import Stream, run, seconds
-
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-END_SECONDS = 120
 
 
 def write(archive: Path) -> None:
@@ -41,12 +39,7 @@ def write(archive: Path) -> None:
         rows = stream.read().groupBy(F.window("ts", "10 seconds"), "k").agg(F.sum("v"), F.avg("v"))
         run(rows, Path(folder), **{"merge.driverBytes": "0"})
         stream.oracle(F.window("ts", "10 seconds"), [F.col("k")], [F.sum("v")]).collect()
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(END_SECONDS)
+    end(spark)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.class_archive import JAVA_OPTIONS
+from tests.jvm import JAVA_OPTIONS
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Executors run the tests' own Python; otherwise they take whatever `python3` is on the PATH.
 os.environ["PYSPARK_PYTHON"] = sys.executable
-# For every JVM that tests start: none lives long enough for what a better compiler would make of its code.
+# For every JVM, however it is started.
 _JAVA = JAVA_OPTIONS + (f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else "")
 os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA)
 

@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from eval.cluster.standalone import wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
+from tests.jvm import JAVA_OPTIONS, end
 from tests.streaming.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +42,6 @@ STREAM = Ysb(rows=18_000, batches=6, span_s=45.0, campaigns=200)
 FILES_A_BATCH = 2  # a task each, so that both executors have some
 START_SECONDS = 900
 FIRST = "10.77.0.1"
-# Emulated hosts: compile less.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 HOME = Path(pyspark.__file__).parent
@@ -127,15 +126,6 @@ def session(master: str, host: str, java: str) -> SparkSession:
     return made
 
 
-def end(spark: SparkSession) -> None:
-    """Ends the driver's JVM too, and waits until it has left its archive."""
-    gateway = spark.sparkContext._gateway
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(120)
-
-
 def findings(spark: SparkSession, folder: Path, scratch: Path, **conf: str) -> dict[str, Any]:
     """The stream's rows against those of Spark batch, and what moved them."""
     rows = str(folder / "rows")
@@ -171,11 +161,11 @@ def told(what: str) -> None:
 def prepare(folder: Path) -> int:
     """0 if the rows are equal."""
     archive = folder / "classes.jsa"
-    spark = session("local[2]", "127.0.0.1", f"{JAVA} -Xlog:cds=off -XX:ArchiveClassesAtExit={archive}")
+    spark = session("local[2]", "127.0.0.1", f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive}")
     with tempfile.TemporaryDirectory() as scratch:
         found = findings(spark, STREAM.generate(folder), Path(scratch), durability="off")
         end(spark)
-    java = f"{JAVA} -XX:SharedArchiveFile={archive}"
+    java = f"{JAVA_OPTIONS} -XX:SharedArchiveFile={archive}"
     daemons = {name: daemon_command(name, java) for name in ("Master", "Worker")}
     (folder / "daemons.json").write_text(json.dumps(daemons))
     told(f"{archive.stat().st_size >> 20} MiB of classes")
@@ -184,7 +174,7 @@ def prepare(folder: Path) -> int:
 
 def run_in_lab(folder: Path) -> int:
     """0 if the rows are equal and all bytes moved by verbs."""
-    java = f"{JAVA} -XX:SharedArchiveFile={folder / 'classes.jsa'}"
+    java = f"{JAVA_OPTIONS} -XX:SharedArchiveFile={folder / 'classes.jsa'}"
     # /lab is seen, and kept, outside of the host.
     scratch = Path(tempfile.mkdtemp(dir="/lab"))
     with cluster(json.loads((folder / "daemons.json").read_text()), scratch) as master:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from eval.cluster.standalone import free_port, wait_for_workers
+from tests.jvm import JAVA_OPTIONS
 
 DEADLINE_SECONDS = 60
 
@@ -24,7 +25,7 @@ def standalone_cluster(folder: Path, workers: int = 2, cores: int = 1, memory: s
     """The master's URL while the cluster runs; every process is ended afterwards."""
     home = Path(pyspark.__file__).parent
     port, web = free_port("127.0.0.1"), free_port("127.0.0.1")
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, host: str, *arguments: str) -> None:

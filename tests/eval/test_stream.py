@@ -21,19 +21,14 @@ def engine(name: str) -> SparkEngine:
     return found
 
 
-@pytest.mark.parametrize("workload", [tiny.SLIDING, tiny.YSB, tiny.READ_ONLY], ids=tiny.name)
+NIGHTLY = [pytest.param(workload, marks=pytest.mark.nightly) for workload in (tiny.TUMBLING, *tiny.OTHERS)]
+
+
+@pytest.mark.parametrize("workload", [tiny.SLIDING, tiny.YSB, tiny.READ_ONLY, *NIGHTLY], ids=tiny.name)
 def test_sparks_own_stream_agrees_with_batch(spark: SparkSession, tmp_path: Path, workload: Workload) -> None:
     same, rows = stream.check(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path))
     assert same
     assert rows > 0
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("workload", [tiny.TUMBLING, *tiny.OTHERS], ids=tiny.name)
-def test_sparks_own_stream_agrees_with_batch_in_every_workload(
-    spark: SparkSession, tmp_path: Path, workload: Workload
-) -> None:
-    test_sparks_own_stream_agrees_with_batch(spark, tmp_path, workload)
 
 
 @dataclass(frozen=True)

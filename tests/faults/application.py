@@ -26,13 +26,12 @@ import pyslash
 from tests.faults.points import Arm, update_and_strike
 from tests.faults.strike import Strike
 from tests.faults.tally import Row, plain
+from tests.jvm import JAVA_OPTIONS
 from tests.streaming.stream import Stream, seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 WINDOW = ("10 seconds", "5 seconds")
-# These JVMs live for seconds: they compile little and their heaps are small.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BATCHES, ROWS, KEYS = 6, 1000, 50
 LATE, FIRST, LAST, DELAY = 900, 1000, 5000, 15  # event times in seconds
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable

@@ -33,6 +33,7 @@ from tests.faults.figures import Figures, executors
 from tests.faults.live import WORKLOAD
 from tests.faults.strike import agent_of, all_children, command_of, kill, stop, workers_of
 from tests.faults.tally import Tally, plain, table, tally
+from tests.streaming.stream import in_order
 
 # How often each fault, against the others. A driver costs ten seconds to start.
 WEIGHTS = {"kill agent": 4, "kill executor": 3, "kill worker": 3, "stop agent": 2, "kill driver": 1}
@@ -116,7 +117,7 @@ class Soak:
         path = self.folder / "in" / f"{self._files:06d}.parquet"
         hidden = path.with_name("." + path.name)
         pq.write_table(WORKLOAD.table(generator, event_us), hidden, row_group_size=1000)
-        os.utime(hidden, (1_400_000_000 + self._files,) * 2)  # Spark streams files in the order of these times
+        in_order(hidden, self._files)
         hidden.rename(path)
         self._files += 1
         self.rows_in += len(event_us)

@@ -1,4 +1,6 @@
 // The native methods of io.pyslash.Native that merge: blocks of mapped arenas in, addresses of columns out.
+#include "pyslash/merge.h"
+
 #include <jni.h>
 
 #include <optional>
@@ -6,7 +8,6 @@
 #include "arenas.h"
 #include "boundary.h"
 #include "pyslash/block.h"
-#include "pyslash/merge.h"
 
 namespace pyslash::jvm {
 namespace {

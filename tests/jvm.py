@@ -1,0 +1,19 @@
+"""What the JVMs that tests start have in common."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+# None lives long enough for what a better compiler would make of its code; an archive that does not fit is no news.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+_END_SECONDS = 120
+
+
+def end(spark: SparkSession) -> None:
+    """Ends the driver's JVM too, and waits until it has left its class archive, if it was to write one."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(_END_SECONDS)
