@@ -10,12 +10,13 @@ status=0
 [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
   printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml
+printf '\n== pytest\n'
+# Two processes: half of what a test with a Spark of its own does is to wait.
+pytest -m 'not rdma' -n 2 --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 if compgen -G '/sys/class/infiniband/*' >/dev/null; then
   printf '\n== pytest, RDMA tests on this machine'\''s device\n'
-  pytest --junitxml=build/pytest.xml || status=$?
+  pytest -m rdma tests/rdma tests/doctor --junitxml=build/rdma/pytest.xml || status=$?
 else
-  printf '\n== pytest\n'
-  pytest -m 'not rdma' --junitxml=build/pytest.xml || status=$?
   printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
   # 125: no lab to be had here. That is told below, and is no failure of ours.
   scripts/rxe_lab/lab run --hosts 2 --seconds 900 --results build/rdma -- \

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,27 @@ from tests.faults.local import SCHEMA
 from tests.faults.tally import Row, Tally, plain, table, tally
 from tests.streaming.stream import Stream, seconds
 
-_TALLIES: list[Tally] = []
+Record = Callable[[Tally], Tally]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the counters."""
-    if _TALLIES:
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    tallies = [Tally(**value) for report in reports for name, value in report.user_properties if name == "tally"]
+    if tallies:
         terminalreporter.section("faults: rows in, groups emitted, lost, duplicated, wrong")
-        terminalreporter.write_line(table(_TALLIES))
+        terminalreporter.write_line(table(tallies))
 
 
-def record(found: Tally) -> Tally:
-    """Keep for the table at the end."""
-    _TALLIES.append(found)
-    return found
+@pytest.fixture
+def record(record_property: Callable[[str, object], None]) -> Record:
+    """Keeps a tally for the table at the end, from whichever process the test runs in."""
+
+    def keep(found: Tally) -> Tally:
+        record_property("tally", asdict(found))
+        return found
+
+    return keep
 
 
 @pytest.fixture
@@ -70,6 +77,7 @@ class Applications:
     folder: Path
     rows_in: int
     expected: list[Row]
+    record: Record
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, executors: int, timeout: float = 240, **conf: str) -> int:
@@ -103,12 +111,12 @@ class Applications:
             found = [plain(row) for row in self.spark.read.parquet(str(folder)).collect()]
         else:
             found = application.kept(folder)
-        return record(tally(f"{name} ({sink})", self.rows_in, found, self.expected))
+        return self.record(tally(f"{name} ({sink})", self.rows_in, found, self.expected))
 
 
 @pytest.fixture
-def applications(spark: SparkSession, cluster: str, tmp_path: Path) -> Applications:
+def applications(spark: SparkSession, cluster: str, record: Record, tmp_path: Path) -> Applications:
     """Over rows of its own."""
     stream = application.write_input(spark, tmp_path)
     expected = [plain(row) for row in application.oracle(stream).collect()]
-    return Applications(spark, cluster, tmp_path, sum(len(batch) for batch in stream.batches), expected)
+    return Applications(spark, cluster, tmp_path, sum(map(len, stream.batches)), expected, record)

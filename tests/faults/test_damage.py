@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from tests.faults.conftest import record
+from tests.faults.conftest import Record
 from tests.faults.local import Rows, emitted, expected, failed_at, start
 from tests.faults.tally import tally
 from tests.streaming.stream import Stream
@@ -32,12 +32,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 }
 
 
-def check(name: str, stream: Stream, rows: Rows) -> None:
-    rows_in = sum(len(batch) for batch in stream.batches)
+def check(record: Record, name: str, stream: Stream, rows: Rows) -> None:
+    rows_in = sum(map(len, stream.batches))
     assert record(tally(name, rows_in, emitted(rows), expected(stream))).exact
 
 
-def test_a_damaged_checkpoint_is_refused_until_it_is_whole_again(stream: Stream) -> None:
+def test_a_damaged_checkpoint_is_refused_until_it_is_whole_again(stream: Stream, record: Record) -> None:
     rows: Rows = {}
     failed_at(stream, rows, 3)
     slash = stream.folder / "checkpoint" / "slash"
@@ -53,7 +53,7 @@ def test_a_damaged_checkpoint_is_refused_until_it_is_whole_again(stream: Stream)
         assert sorted(rows) == [0, 1, 2], name
         path.write_bytes(whole)
     assert start(stream, rows).awaitTermination(120)
-    check("damaged checkpoint", stream, rows)
+    check(record, "damaged checkpoint", stream, rows)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def little_room(folder: Path) -> Iterator[Callable[[], None]]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_checkpoint_fails_the_batch_and_a_later_start_goes_on(stream: Stream) -> None:
+def test_a_full_checkpoint_fails_the_batch_and_a_later_start_goes_on(stream: Stream, record: Record) -> None:
     rows: Rows = {}
     with little_room(stream.folder / "checkpoint" / "slash" / "blocks") as make_room:
         for _ in range(2):  # the same again while there is no room
@@ -78,4 +78,4 @@ def test_a_full_checkpoint_fails_the_batch_and_a_later_start_goes_on(stream: Str
         assert emitted(rows) == []
         make_room()
         assert start(stream, rows).awaitTermination(120)
-    check("full checkpoint", stream, rows)
+    check(record, "full checkpoint", stream, rows)

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.faults.conftest import record
+from tests.faults.conftest import Record
 from tests.faults.figures import Figures
 from tests.faults.soak import Soak
 
 
 @pytest.mark.timeout(600)
-def test_random_kills_for_half_a_minute_change_no_row(spark: SparkSession, cluster: str, tmp_path: Path) -> None:
+def test_random_kills_for_half_a_minute_change_no_row(
+    spark: SparkSession, cluster: str, record: Record, tmp_path: Path
+) -> None:
     soak = Soak(cluster, tmp_path, seconds=30, seed=3)
     soak.run()
     assert record(soak.tally(spark)).exact
