@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.errors import PythonException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan import AggregationPlan
 from pyslash.streaming.execution import BatchExecution
-from pyslash.tasks.arrow_update import ArrowUpdate, slash_error
-from pyslash.tasks.parquet_scan import OnlySpark, ParquetScan
-from pyslash.tasks.parquet_update import SCHEMA, ParquetUpdate, merged
+from pyslash.tasks.arrow_update import ArrowUpdate
+from pyslash.tasks.job import collect, run_numbered
+from pyslash.tasks.parquet_scan import OnlySpark, ParquetScan, ScanFigures
+from pyslash.tasks.parquet_update import ParquetUpdate
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -70,14 +70,15 @@ class Ingest:
 
     def _from_files(self, scan: ParquetScan, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "files"
-        tasks = len(scan.partitions)
         update = ParquetUpdate(self.arrow_update(execution, epoch, watermark_us), scan)
-        rows = collect(execution.session.range(0, tasks, 1, tasks).mapInArrow(update, SCHEMA))
-        reasons = [row.reason for row in rows if row.reason is not None]
-        if reasons:
-            raise OnlySpark(reasons[0])
-        execution.count_input(merged(row.figures for row in rows))
-        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+        figures, receipts = ScanFigures(), []
+        for found in run_numbered(execution.session, len(scan.partitions), update):
+            if isinstance(found, str):
+                raise OnlySpark(found)
+            receipts.append(Receipt.parse(found.receipt))
+            figures.merge(found.figures)
+        execution.count_input(figures)
+        return receipts
 
     def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
@@ -126,14 +127,3 @@ class Ingest:
                 raise
             logger.warning("rows reach native code by mapInArrow, which is slower: %s", error)
             return None
-
-
-def collect(rows: DataFrame) -> list[Row]:
-    """The rows of a job; what fails in its tasks for a reason of ours is raised as that."""
-    try:
-        collected: list[Row] = rows.collect()
-        return collected
-    except PythonException as failure:
-        if (ours := slash_error(failure)) is not None:
-            raise ours from failure
-        raise

@@ -8,7 +8,6 @@ Only the latter's receipts go on. The epoch's commit frees the blocks of rows, a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,8 +19,9 @@ from pyslash.conf import Conf
 from pyslash.plan import AggregationPlan
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.streaming.execution import BatchExecution
-from pyslash.streaming.ingest import Ingest, collect
-from pyslash.tasks.own import SCHEMA, OwnRows
+from pyslash.streaming.ingest import Ingest
+from pyslash.tasks.job import run_numbered
+from pyslash.tasks.own import OwnRows
 from pyslash.tasks.receipt import Receipt
 
 # Owners take whole buckets: with so many for each of them, none has a quarter more than another.
@@ -66,13 +66,9 @@ class Repartition(Ingest):
             transport=self._conf.transport,
             timeout_seconds=self._conf.agent_call_timeout,
         )
-        numbers = execution.session.range(0, self._owners, 1, self._owners)
-        rows = collect(numbers.mapInArrow(own, SCHEMA))
-        shuffled = Counter[str]()
-        for row in rows:
-            shuffled.update(json.loads(row.shuffled))
-        self.shuffled = dict(shuffled)
-        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+        owned = run_numbered(execution.session, self._owners, own)
+        self.shuffled = dict(sum((shuffled for _, shuffled in owned), Counter[str]()))
+        return [Receipt.parse(receipt) for receipt, _ in owned]
 
 
 def ingest_of(

@@ -6,7 +6,6 @@ Slower than the row bridge, equal in all else: the same accumulator, the same bl
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,11 +14,8 @@ import pyarrow as pa
 
 from pyslash import _native, errors
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.errors import SlashError
 from pyslash.tasks.receipt import receipt_bytes
 from pyslash.tasks.worker import spare_collections
-
-_ERROR = re.compile(r"^pyslash\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -101,13 +97,6 @@ class ArrowUpdate:
         room = Room(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
         with AgentClient(agent, self.query, query_token(self.secret, self.query)) as client:
             client.room(room, self.room_timeout_seconds)
-
-
-def slash_error(failure: Exception) -> SlashError | None:
-    """The error of ours that made a task fail, out of the worker's traceback; None if it was something else."""
-    found = _ERROR.search(str(failure))
-    kind = getattr(errors, found[1], None) if found else None
-    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, SlashError) else None
 
 
 def executor_host(driver_host: str | None) -> str:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.tasks.arrow_update import executor_host
+from pyslash.tasks.job import run_numbered
 from pyslash.tasks.row_bridge import RowBridge
 
 
 @dataclass(frozen=True)
 class FindAgent:
-    """A function for `mapInArrow`: the descriptor of its executor's agent, as JSON."""
+    """A function for a task to run, whatever its number: the descriptor of its executor's agent, as JSON."""
 
     secret: bytes = field(repr=False)
     arena_bytes: int
     driver_host: str | None
     start_timeout_seconds: float
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, _: int) -> str:
         """Runs in the executor.
 
         Raises:
@@ -31,11 +30,8 @@ class FindAgent:
         """
         from pyslash.agent.launch import ensure_from_worker
 
-        for _ in batches:
-            agent = ensure_from_worker(
-                self.secret, self.arena_bytes, executor_host(self.driver_host), None, self.start_timeout_seconds
-            )
-            yield pa.record_batch([pa.array([agent.to_json()])], names=["agent"])
+        host = executor_host(self.driver_host)
+        return ensure_from_worker(self.secret, self.arena_bytes, host, None, self.start_timeout_seconds).to_json()
 
 
 def find_agents(
@@ -60,9 +56,7 @@ def find_agents(
         else:
             return bridge.agents(tasks, secret, arena_bytes, session.sparkContext.pythonExec, start_timeout)
     find = FindAgent(secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout)
-    rows = session.range(0, tasks, 1, tasks).mapInArrow(find, "agent string").collect()
-    found = {row.agent: AgentDescriptor.from_json(row.agent) for row in rows}
-    return [found[text] for text in sorted(found)]
+    return [AgentDescriptor.from_json(agent) for agent in sorted(set(run_numbered(session, tasks, find)))]
 
 
 def executors(session: SparkSession) -> int:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from pyslash._native import Accumulator, Head
 from pyslash.agent.descriptor import AgentDescriptor
@@ -15,13 +11,12 @@ from pyslash.agent.token import query_token
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.fetch import Fetch
 
-SCHEMA = "receipt binary, shuffled string"
 _PANE_OF_ROWS = (0, 1)
 
 
 @dataclass(frozen=True)
 class OwnRows:
-    """A function for `mapInArrow` over the numbers of owners: `SCHEMA`, a receipt and the bytes read by transport.
+    """A function of an owner's number, for a task to run.
 
     `update` has the plan to aggregate by; `blocks` are (agent, raw head) of all blocks of rows, in 2**bits buckets;
     `timeout_seconds` bounds each read.
@@ -34,33 +29,17 @@ class OwnRows:
     transport: str
     timeout_seconds: float
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, owner: int) -> tuple[bytes, Counter[str]]:
         """Runs in the executor.
+
+        Returns:
+            The receipt, and the bytes that were read by transport.
 
         Raises:
             CorruptBlockError: rows are not what their task has written.
             StaleIncarnationError, AgentError: an agent that holds rows is gone, or does not answer.
             AgentStartError, ArenaFullError, SpillError: as `ArrowUpdate`.
         """
-        for batch in batches:
-            for owner in batch.column(0).to_pylist():
-                receipt, shuffled = self._own(owner)
-                yield pa.record_batch(
-                    [pa.array([receipt], pa.binary()), pa.array([json.dumps(shuffled)], pa.string())],
-                    names=["receipt", "shuffled"],
-                )
-
-    def prefixes_of(self, owner: int) -> tuple[int, int]:
-        """The hash prefixes of an owner: whole buckets, so that each block's segments have one reader."""
-        first, end = (bound * (1 << self.bits) // self.owners for bound in (owner, owner + 1))
-        return first * self._bucket, end * self._bucket
-
-    @property
-    def _bucket(self) -> int:
-        """Prefixes of one bucket."""
-        return 1 << (32 - self.bits)
-
-    def _own(self, owner: int) -> tuple[bytes, dict[str, int]]:
         update, shuffled = self.update, Counter[str]()
         credentials = (update.query, query_token(update.secret, update.query))
         fetch = Fetch(self.blocks, _PANE_OF_ROWS, self.transport, credentials, self.timeout_seconds)
@@ -73,3 +52,13 @@ class OwnRows:
                     shuffled[transport] += size
 
         return update.sealed(fill), shuffled
+
+    def prefixes_of(self, owner: int) -> tuple[int, int]:
+        """The hash prefixes of an owner: whole buckets, so that each block's segments have one reader."""
+        first, end = (bound * (1 << self.bits) // self.owners for bound in (owner, owner + 1))
+        return first * self._bucket, end * self._bucket
+
+    @property
+    def _bucket(self) -> int:
+        """Prefixes of one bucket."""
+        return 1 << (32 - self.bits)

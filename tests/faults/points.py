@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -145,11 +146,11 @@ class StruckOwner(OwnRows):
 
     strike: Strike
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, owner: int) -> tuple[bytes, Counter[str]]:
         """`OwnRows`."""
-        for batch in super().__call__(batches):
-            self.strike.in_task()
-            yield batch
+        owned = super().__call__(owner)
+        self.strike.in_task()
+        return owned
 
 
 def merge_and_strike(strike: Strike, *arguments: Any) -> Iterator[pa.RecordBatch]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import pyarrow as pa
-
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.plan.row_plan import plan_of_rows
 from pyslash.tasks.own import OwnRows
@@ -90,8 +88,7 @@ class Owners(Ingest):
         blocks = [(receipt.agent, receipt.raw_head) for receipt in written]
         sealing: Any = _Sealing(self, number, watermark_us, self._query.text)
         own = OwnRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)
-        numbers = [pa.record_batch([pa.array([owner])], names=["id"]) for owner in range(self._OWNERS)]
-        return [Receipt.parse(batch.column(0)[0].as_py()) for batch in own(numbers)]
+        return [Receipt.parse(own(owner)[0]) for owner in range(self._OWNERS)]
 
 
 @dataclass(frozen=True)

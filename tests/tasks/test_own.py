@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from itertools import pairwise
 
@@ -14,10 +13,10 @@ from pyslash.agent.client import AgentClient
 from pyslash.agent.token import query_token
 from pyslash.errors import CorruptBlockError
 from pyslash.plan.row_plan import plan_of_rows
-from pyslash.streaming.ingest import collect
 from pyslash.tasks import fetch
 from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.own import SCHEMA, OwnRows
+from pyslash.tasks.job import run_numbered
+from pyslash.tasks.own import OwnRows
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.row_bridge import RowBridge
 from tests.agent.blocks import attach
@@ -58,10 +57,10 @@ def test_owners_find_the_groups_of_spark(
     blocks = scattered(spark, update, rows.select(columns), bits, ingest)
     assert sum(block.head.rows for block in blocks) == sum(block.head.groups for block in blocks) == ROWS
     own = OwnRows(update, [(block.agent, block.raw_head) for block in blocks], bits, owners, transport, 30)
-    outcome = collect(spark.range(0, owners, 1, owners).mapInArrow(own, SCHEMA))
-    receipts = [Receipt.parse(bytes(row.receipt)) for row in outcome]
+    outcome = run_numbered(spark, owners, own)
+    receipts = [Receipt.parse(receipt) for receipt, _ in outcome]
     assert sum(receipt.head.rows for receipt in receipts) == ROWS
-    read = [json.loads(row.shuffled) for row in outcome]
+    read = [shuffled for _, shuffled in outcome]
     assert {name for figures in read for name in figures} == {transport}
     # Every segment has one reader.
     assert sum(figures[transport] for figures in read) == sum(
@@ -89,7 +88,7 @@ def test_rows_that_are_not_there_any_more_are_no_rows(
         scattered(spark, other, spark.read.parquet(events).select("t", "v", "k").coalesce(1), 1, "rows")
         own = OwnRows(update, [(block.agent, block.raw_head)], 1, 1, "shm", 30)
         with pytest.raises(CorruptBlockError, match="CRC32C"):
-            collect(spark.range(0, 1, 1, 1).mapInArrow(own, SCHEMA))
+            run_numbered(spark, 1, own)
         client.drop()
 
 
