@@ -17,7 +17,7 @@ from eval.report import BASELINE, table
 from eval.report.page import page
 from eval.report.records import Results, note
 from eval.session import Comparison, Session, say
-from eval.suites import SUITES
+from eval.suites import SUITES, in_order
 from eval.workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,16 +94,15 @@ def _suites(session: Session, args: argparse.Namespace) -> None:
     names = list(SUITES) if "all" in args.names else args.names
     wanted = set(args.engines.split(",")) if args.engines else set(ENGINES)
     deadline = time.monotonic() + args.minutes * 60
-    for name in names:
-        for whole in SUITES[name](args.rows):
-            comparison = replace(whole, engines=tuple(engine for engine in whole.engines if engine in wanted))
-            if not comparison.engines:
-                continue
-            if time.monotonic() < deadline:
-                session.compare(comparison, name)
-            else:
-                say(f"{comparison.title}: NOT MEASURED, the {args.minutes:g} minutes are over")
-                session.write({"suite": name, "title": comparison.title, "not_measured": "out of time"})
+    for name, whole in in_order(names, args.rows):
+        comparison = replace(whole, engines=tuple(engine for engine in whole.engines if engine in wanted))
+        if not comparison.engines:
+            continue
+        if time.monotonic() < deadline:
+            session.compare(comparison, name)
+        else:
+            say(f"{comparison.title}: NOT MEASURED, the {args.minutes:g} minutes are over")
+            session.write({"suite": name, "title": comparison.title, "not_measured": "out of time"})
 
 
 def _gib(text: str) -> int:

@@ -166,7 +166,7 @@ def _memory(measured: Measured) -> list[Bar]:
 
 
 def _skew(measured: Measured) -> list[Bar]:
-    even, skewed = (measured.rate(suites.skew_title(exponent), "slash") for exponent in (0.0, 1.5))
+    even, skewed = (measured.rate(title, "slash") for title in (suites.EVEN, suites.SKEWED))
     return [_ratio("slash at Zipf 1.5 / at even keys", skewed, even, 0.95)]
 
 

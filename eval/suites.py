@@ -6,7 +6,7 @@ engines are measured on a prefix of the micro-batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from eval.machine import memory_bytes
@@ -31,12 +31,10 @@ CLOSING = "1,000 rows a batch, windows closing"
 STAYING = "1,000 rows a batch, none closing"
 READ_ONLY = "read only"
 SKEWS = (0.0, 0.5, 1.0, 1.5)
+EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
+# What `eval.bars` judges by.
+JUDGED = {TUMBLING, SLIDING, FLOORS, YSB, YSB_TWO, MANY_KEYS, PEAK, *PINNED, CLOSING, STAYING, READ_ONLY, EVEN, SKEWED}
 WINDOW_S = 10
-
-
-def skew_title(exponent: float) -> str:
-    """Of a comparison of the suite `skew`."""
-    return f"keys by Zipf {exponent}"
 
 
 def windows(rows: int) -> list[Comparison]:
@@ -102,7 +100,7 @@ def skew(rows: int) -> list[Comparison]:
     even = Aggregate(rows=rows // 2, span_s=rows / 2 / PACE)
     engines = ("slash", "slash-uppar", "spark-hdfs")
     return [
-        Comparison(skew_title(exponent), workload, engines, _first(workload, 2))
+        Comparison(f"keys by Zipf {exponent}", workload, engines, _first(workload, 2))
         for exponent in SKEWS
         for workload in (replace(even, skew=exponent),)
     ]
@@ -171,7 +169,6 @@ def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
 
-# In the order of what matters most, as a session may run out of time.
 SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "windows": windows,
     "latency": latency,
@@ -186,3 +183,12 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "monitoring": monitoring,
     "arcon": arcon,
 }
+
+
+def in_order(names: Iterable[str], rows: int) -> list[tuple[str, Comparison]]:
+    """The comparisons of the named suites, each with its suite's name; what bars are judged by first.
+
+    A session may run out of time.
+    """
+    found = [(name, comparison) for name in names for comparison in SUITES[name](rows)]
+    return sorted(found, key=lambda each: each[1].title not in JUDGED)

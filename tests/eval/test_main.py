@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
-from eval import session
+from eval import session, suites
 from eval.session import Comparison
 from tests.eval import fake, tiny
 
@@ -20,7 +20,8 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     comparisons = [Comparison(title, tiny.TUMBLING, ("good", "refuses", "wrong")) for title in ("one", "two")]
     for module in (command, session):
         monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
-    monkeypatch.setattr(command, "SUITES", {"small": lambda _: comparisons, "none": lambda _: []})
+    for module in (command, suites):
+        monkeypatch.setattr(module, "SUITES", {"small": lambda _: comparisons, "none": lambda _: []})
     (tiny.TUMBLING.sample().generate(tmp_path) / "oracle").mkdir()
 
     def run(*words: str) -> tuple[int, list[dict[str, Any]]]:

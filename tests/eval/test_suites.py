@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eval.engines import ENGINES
-from eval.suites import SUITES
+from eval.suites import JUDGED, SUITES, in_order
 from eval.workloads.base import WATERMARK_MS
 
 ROWS = 2_000_000
@@ -24,6 +24,12 @@ def test_its_comparisons_can_be_run(suite: str) -> None:
 def test_no_two_comparisons_have_one_title() -> None:
     titles = [comparison.title for suite in SUITES.values() for comparison in suite(ROWS)]
     assert len(titles) == len(set(titles))
+
+
+def test_what_bars_are_judged_by_comes_first() -> None:
+    titles = [comparison.title for _, comparison in in_order(SUITES, ROWS)]
+    assert set(titles[: len(JUDGED)]) == JUDGED
+    assert len(titles) > len(JUDGED)
 
 
 @pytest.mark.parametrize("suite", ["skew", "cardinality", "arcon", "batches"])
