@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.faults.tally import Tally, table
 from tests.jvm import JAVA_OPTIONS
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
@@ -36,6 +37,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in items:
                 if item.get_closest_marker(marker):
                     item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the counters of the fault tests, which may have run in other processes."""
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    tallies = [Tally(**value) for report in reports for name, value in report.user_properties if name == "tally"]
+    if tallies:
+        terminalreporter.section("faults: rows in, groups emitted, lost, duplicated, wrong")
+        terminalreporter.write_line(table(tallies))
 
 
 @pytest.fixture(scope="session")

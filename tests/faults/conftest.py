@@ -20,19 +20,10 @@ import pyslash
 from tests.cluster.standalone import standalone_cluster
 from tests.faults import application
 from tests.faults.local import SCHEMA
-from tests.faults.tally import Row, Tally, plain, table, tally
+from tests.faults.tally import Row, Tally, plain, tally
 from tests.streaming.stream import Stream, seconds
 
 Record = Callable[[Tally], Tally]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the counters."""
-    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-    tallies = [Tally(**value) for report in reports for name, value in report.user_properties if name == "tally"]
-    if tallies:
-        terminalreporter.section("faults: rows in, groups emitted, lost, duplicated, wrong")
-        terminalreporter.write_line(table(tallies))
 
 
 @pytest.fixture
