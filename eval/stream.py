@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +39,16 @@ def run(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Pa
     if read != workload.rows:
         raise RuntimeError(f"{engine.name} read {read} of {workload.rows} rows")
     moved = {"shuffle": _shuffled_bytes(spark) - shuffled}
+    phases = Counter[str]()
+    for entry in progress:
+        phases.update(entry["durationMs"])
     figures = {
         "rows": workload.rows,
         "seconds": seconds,
         "rows_per_second": workload.rows / seconds,
         # A micro-batch without input is Spark's way to emit what the last watermark closed.
         "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in progress if entry["numInputRows"]],
+        "spark_ms": dict(phases),
         "moved_bytes": moved,
     }
     return figures | (_slash_figures(query, moved) if engine.slash else {})

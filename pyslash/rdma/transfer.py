@@ -17,11 +17,12 @@ MESSAGE_BYTES = 1 << 20
 
 # One completion for so many requests: each costs some time to take.
 _SIGNAL_EVERY = 8
-# After the last completion: so many polls in a row (10 us, which is longer than a small READ takes), then for so long
-# with the interpreter offered to other threads in between, then with pauses.
-_POLLS_IN_A_ROW = 64
+# After the last completion: so many polls in a row (40 us, which is longer than a small READ takes), then for so long
+# with the interpreter offered to other threads in between, then with pauses in proportion to the time without any.
+_POLLS_IN_A_ROW = 256
 _SPIN_SECONDS = 5e-3
-_PAUSE_SECONDS = 200e-6
+_PAUSE_SHARE = 1 / 16
+_LONGEST_PAUSE_SECONDS = 10e-3
 
 Operation = Literal["IBV_WR_RDMA_READ", "IBV_WR_RDMA_WRITE"]
 
@@ -111,7 +112,8 @@ class Mover:
                 if now > deadline:
                     raise AgentTimeoutError(f"{what}: {done} of {total} messages completed by the deadline")
                 # Even without a pause, sleeping lets other threads have the interpreter.
-                time.sleep(_PAUSE_SECONDS if now - idle_since > _SPIN_SECONDS else 0)
+                idle = now - idle_since
+                time.sleep(min(idle * _PAUSE_SHARE, _LONGEST_PAUSE_SECONDS) if idle > _SPIN_SECONDS else 0)
 
     def _error(self, what: str, number: int, status: int, vendor_code: int) -> SlashError:
         name, error = self._errors.get(status, ("", VerbsError))
