@@ -99,16 +99,16 @@ def pipeline(transport: VerbsTransport, remote: Peer, size: int, messages: int) 
     offset, _ = remote.blocks[0]
     known = transport._peers[remote.descriptor]
     lease = known._hub.landing.acquire(size * messages)
+    assert known._connection is not None
+    landing, source = lease.slab.address, known._connection.address + offset
+    pieces = [Piece(landing + at * size, source + at * size, size) for at in range(messages)]
+
+    def move(connection: Any) -> None:
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, "eval", deadline)
 
     def act() -> None:
-        deadline = time.monotonic() + _DEADLINE_SECONDS
-
-        def move(connection: Any) -> None:
-            source = connection.address + offset
-            pieces = [Piece(lease.slab.address + at * size, source + at * size, size) for at in range(messages)]
-            connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, "eval", deadline)
-
-        known._with_connection(move, deadline)
+        known._with_connection(move, time.monotonic() + _DEADLINE_SECONDS)
 
     return act
 

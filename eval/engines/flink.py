@@ -37,6 +37,7 @@ class Flink(Engine):
             "pipeline.object-reuse": "true",
             "state.backend.type": self.backend,
             "execution.checkpointing.interval": "10 s",
+            "restart-strategy.type": "disable",  # or a job that fails begins anew for ever
             **self.conf,
         }
 

@@ -16,7 +16,7 @@ _TYPES = {
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
     pa.string(): "STRING",
-    pa.binary(16): "BYTES",
+    pa.binary(): "BYTES",
 }
 
 

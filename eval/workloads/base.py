@@ -28,7 +28,7 @@ SAMPLE_ROWS = 1_000_000
 SAMPLE_WORK = 2_000_000  # rows, each counted for every window that it is in, as Spark's state stores do it
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
 WARM_BATCHES = 16
-LAYOUT = 2  # of the files; another number makes them anew
+LAYOUT = 3  # of the files; another number makes them anew
 
 
 @dataclass(frozen=True)

@@ -71,12 +71,16 @@ class Ysb(Workload):
 
 
 def _ids(values: np.ndarray) -> pa.Array:
-    data = pa.py_buffer(np.ascontiguousarray(values).tobytes())
-    return pa.Array.from_buffers(pa.binary(16), len(values), [None, data])
+    return _binary(np.ascontiguousarray(values).tobytes(), len(values))
 
 
 def _random_ids(generator: np.random.Generator, size: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(16), size, [None, pa.py_buffer(generator.bytes(16 * size))])
+    return _binary(generator.bytes(16 * size), size)
+
+
+def _binary(data: bytes, size: int) -> pa.Array:
+    """Not of fixed size in the files, which Flink does not read."""
+    return pa.Array.from_buffers(pa.binary(16), size, [None, pa.py_buffer(data)]).cast(pa.binary())
 
 
 def _choose(generator: np.random.Generator, names: tuple[str, ...], size: int) -> pa.Array:
