@@ -83,8 +83,8 @@ def wait_for_workers(url: str, workers: int, seconds: float, alive: Callable[[],
             with urllib.request.urlopen(url, timeout=5) as answer:
                 if json.load(answer)["aliveworkers"] == workers:
                     return
-        except OSError:
-            pass
+        except (OSError, json.JSONDecodeError):
+            pass  # nothing answers yet; or the master's page does, before its JSON is there
         time.sleep(0.2)  # polling another process's state, up to the deadline
     raise TimeoutError(f"the standalone cluster had not {workers} workers within {seconds} s")
 
