@@ -18,7 +18,7 @@ from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
-LONG_SECONDS = 40  # a run of this length varies little: it is not repeated
+LONG_SECONDS = 20  # a run of this length varies little: it is not repeated
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle")
 
@@ -27,9 +27,9 @@ ORACLE = SparkEngine("oracle")
 class Comparison:
     """One workload on some engines.
 
-    `first`: engines that are measured once, on the first so many micro-batches only, as their rate is low and steady.
+    `first`: engines that are measured on the first so many micro-batches only, as their rate is low and steady.
     `repeats`: instead of the session's. `memory`: GiB, instead of the session's, of each JVM's heap. `cold`: neither
-    checked nor warmed, in processes of their own one after the other: for peaks of memory.
+    checked nor warmed, in processes of their own one after the other: for what memory is taken.
     """
 
     title: str

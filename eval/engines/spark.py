@@ -74,10 +74,8 @@ class SparkEngine(Engine):
         """What the engine does with the rows."""
         if self.below is None:
             return workload.query(spark, rows, folder)
-        if self.below == "arrow":
-            needed = rows.select(*workload.statement.inputs)
-            return needed.mapInArrow(_drop, needed.schema)
-        return rows
+        below = workload.below(spark, rows, folder)
+        return below.mapInArrow(_drop, below.schema) if self.below == "arrow" else below
 
 
 class SparkRunner:

@@ -63,6 +63,10 @@ class Workload(ABC):
         """`statement` over `rows`, a stream or a batch of them."""
         return self.statement.on_spark(spark, rows, folder, WATERMARK)
 
+    def below(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
+        """The rows that `query` aggregates, with the columns that it needs."""
+        return self.statement.below_on_spark(spark, rows, folder, WATERMARK).select(*self.statement.inputs)
+
     def write_extras(self, folder: Path) -> None:  # noqa: B027 - most need nothing
         """Write what the query needs beside the rows."""
 

@@ -99,7 +99,18 @@ class Query:
         return tuple(dict.fromkeys((self.time, *self.keys, *arguments)))
 
     def on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
-        """The query over `rows`, a stream or a batch of them.
+        """The query over `rows`, a stream or a batch of them."""
+        from pyspark.sql import functions as F
+
+        if not self.windowed:
+            return (rows.where(self.where) if self.where else rows).selectExpr(*self.select)
+        rows = self.below_on_spark(spark, rows, folder, watermark)
+        window = F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")
+        named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
+        return rows.groupBy(window, *self.keys).agg(*named)
+
+    def below_on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
+        """What is below the aggregation.
 
         The filter stands before the watermark, where Spark's optimizer would move it anyway, so that the watermark is
         the same whoever runs the query.
@@ -108,17 +119,13 @@ class Query:
 
         if self.where:
             rows = rows.where(self.where)
-        if not self.windowed:
-            return rows.selectExpr(*self.select)
         rows = rows.withWatermark(self.time, watermark)
         if self.join:
             table = spark.read.parquet(str(folder / f"{self.join.table}.parquet"))
             rows = rows.join(F.broadcast(table), self.join.on)
         if self.computed:
             rows = rows.withColumn(self.computed.name, _pandas(self.computed)(self.computed.column))
-        window = F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")
-        named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
-        return rows.groupBy(window, *self.keys).agg(*named)
+        return rows
 
 
 def _pandas(computed: Computed) -> Callable[[str], object]:

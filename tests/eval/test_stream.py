@@ -58,6 +58,16 @@ def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_pa
     assert (figures["moved_bytes"]["shuffle"] > 0) == (name == "spark-hdfs")
 
 
+def test_a_floor_has_the_rows_that_the_query_aggregates(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tiny.YSB.generate(tmp_path)
+    rows = spark.read.parquet(str(folder / "rows"))
+    below = engine("noop").result(tiny.YSB, spark, rows, folder)
+    assert below.columns == ["event_time", "campaign_id"]
+    counted = tiny.YSB.query(spark, rows, folder).agg({"views": "sum"}).first()
+    assert counted is not None
+    assert below.count() == counted[0] < rows.count()
+
+
 def test_real_time_mode_refuses_files_in_its_own_words(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match=r"(?i)real.?time"):
         stream.run(spark, engine("spark-rtm"), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
