@@ -27,7 +27,10 @@ def main(args: argparse.Namespace) -> int:
     results = Results.load(args.results)
     print(table(results.records, args.baseline))
     if args.plot:
-        save_headline(args.plot, results, args.baseline)
+        try:
+            save_headline(args.plot, results, args.baseline)
+        except ValueError as missing:
+            raise SystemExit(f"--plot: {missing}; `python -m eval suite windows large` measures all of them") from None
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(page(results, args.baseline, args.title))

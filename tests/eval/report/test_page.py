@@ -13,7 +13,6 @@ import pytest
 from eval.report import command, figures
 from eval.report.page import page
 from eval.report.records import Results
-from eval.suites import SLIDING, TUMBLING
 from tests.eval.report.lines import run
 
 
@@ -97,10 +96,22 @@ def test_the_command_prints_the_table_and_writes_the_page(tmp_path: Path, capsys
 
 
 def test_the_headline_is_a_plot_of_its_own(tmp_path: Path) -> None:
-    records = [run(engine, 1e6, title=title) for title in (TUMBLING, SLIDING) for engine in ("slash", "spark-rocksdb")]
+    titles = figures.HEADLINE
+    records = [run(engine, 1e6, title=title) for title in titles for engine in ("slash", "spark-rocksdb")]
     figures.save_headline(tmp_path / "plot.svg", Results(records, []), "spark-rocksdb")
     shown = "".join(ElementTree.parse(tmp_path / "plot.svg").getroot().itertext())
-    assert TUMBLING in shown
-    assert SLIDING in shown
-    with pytest.raises(ValueError, match=SLIDING):
-        figures.save_headline(tmp_path / "plot.svg", Results(records[:2], []), "spark-rocksdb")
+    assert all(title in shown for title in titles)
+    with pytest.raises(ValueError, match=titles[-1]):
+        figures.save_headline(tmp_path / "plot.svg", Results(records[:-2], []), "spark-rocksdb")
+
+
+def test_a_plot_of_what_was_not_measured_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    import argparse
+    import json
+
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps(run("slash", 1e6)) + "\n")
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    with pytest.raises(SystemExit, match="eval suite windows large"):
+        command.main(parser.parse_args([str(lines), "--plot", str(tmp_path / "plot.svg")]))
