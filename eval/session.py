@@ -18,7 +18,7 @@ from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
-LONG_SECONDS = 20  # a run of this length varies little: it is not repeated
+LONG_SECONDS = 15  # a run of this length varies little: it is not repeated
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle")
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -110,8 +111,8 @@ class Workload(ABC):
         shutil.rmtree(unfinished, ignore_errors=True)
         (unfinished / "rows").mkdir(parents=True)
         files = self.batches * self.files_per_batch
-        for number in range(files):
-            self._write_file(unfinished / "rows", number, files)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy and Arrow let go of the interpreter
+            list(threads.map(lambda number: self._write_file(unfinished / "rows", number, files), range(files)))
         self.write_extras(unfinished)
         (unfinished / "parameters.json").write_text(parameters)
         unfinished.rename(folder)
