@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, RemoteAccessError, SlashError, VerbsError
 from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device
+from pyslash.rdma.library import Library
 from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.work_request import work_request
 
@@ -50,12 +51,11 @@ class Mover:
         """Over a connected pair."""
         verbs = device.verbs
         self._post_send, self._take = pair.verbs_qp.post_send, completions.take
-        self._request, self._entry = work_request(verbs)
+        self._requests = {name: _request(verbs, name) for name in get_args(Operation)}
         self._most = device.max_in_flight
         self._every = min(_SIGNAL_EVERY, self._most)
         self._message = min(MESSAGE_BYTES, device.max_message)
         self._verbs = verbs
-        self._opcodes = {name: verbs.constant(name) for name in get_args(Operation)}
         self._failure = verbs.pyverbs_error.PyverbsError
         self._signaled = verbs.constant("IBV_SEND_SIGNALED")
         self._errors = {verbs.constant(name): (name, error) for name, error in _BY_STATUS.items()}
@@ -79,41 +79,43 @@ class Mover:
             AgentTimeoutError: not all was moved by the deadline.
             VerbsError: the local device failed.
         """
-        self._request.opcode = self._opcodes[operation]
-        self._entry.lkey = lkey
-        try:
-            self._run(_messages(pieces, self._message), rkey, what, deadline)
-        except self._failure as error:
-            raise VerbsError(f"{what}: {error}") from None
-
-    def _run(self, messages: Sequence[Piece], rkey: int, what: str, deadline: float) -> None:
-        request, entry, total, most = self._request, self._entry, len(messages), self._most
+        request, entry = self._requests[operation]
+        take, most = self._take, self._most
+        for _, _, length in pieces:
+            if length > self._message:
+                pieces = _messages(pieces, self._message)
+                break
+        total = len(pieces)
         posted = done = polls = 0
         idle_since = 0.0
-        while done < total:
-            while posted < total and posted - done < most:
-                entry.addr, remote, entry.length = messages[posted]
-                request.set_wr_rdma(rkey, remote)
-                request.wr_id = posted
-                posted += 1
-                request.send_flags = self._signaled if posted == total or not posted % self._every else 0
-                self._post_send(request)
-            completion = self._take()
-            if completion is not None:
-                number, status, vendor_code = completion
-                if status:
-                    raise self._error(what, number, status, vendor_code)
-                # Requests of one queue pair complete in order.
-                done, polls = number + 1, 0
-            elif (polls := polls + 1) > _POLLS_IN_A_ROW:
-                now = time.monotonic()
-                if polls == _POLLS_IN_A_ROW + 1:
-                    idle_since = now
-                if now > deadline:
-                    raise AgentTimeoutError(f"{what}: {done} of {total} messages completed by the deadline")
-                # Even without a pause, sleeping lets other threads have the interpreter.
-                idle = now - idle_since
-                time.sleep(min(idle * _PAUSE_SHARE, _LONGEST_PAUSE_SECONDS) if idle > _SPIN_SECONDS else 0)
+        try:
+            entry.lkey = lkey
+            while done < total:
+                while posted < total and posted - done < most:
+                    entry.addr, remote, entry.length = pieces[posted]
+                    request.set_wr_rdma(rkey, remote)
+                    request.wr_id = posted
+                    posted += 1
+                    request.send_flags = self._signaled if posted == total or not posted % self._every else 0
+                    self._post_send(request)
+                completion = take()
+                if completion is not None:
+                    number, status, vendor_code = completion
+                    if status:
+                        raise self._error(what, number, status, vendor_code)
+                    # Requests of one queue pair complete in order.
+                    done, polls = number + 1, 0
+                elif (polls := polls + 1) > _POLLS_IN_A_ROW:
+                    now = time.monotonic()
+                    if polls == _POLLS_IN_A_ROW + 1:
+                        idle_since = now
+                    if now > deadline:
+                        raise AgentTimeoutError(f"{what}: {done} of {total} messages completed by the deadline")
+                    # Even without a pause, sleeping lets other threads have the interpreter.
+                    idle = now - idle_since
+                    time.sleep(min(idle * _PAUSE_SHARE, _LONGEST_PAUSE_SECONDS) if idle > _SPIN_SECONDS else 0)
+        except self._failure as error:
+            raise VerbsError(f"{what}: {error}") from None
 
     def _error(self, what: str, number: int, status: int, vendor_code: int) -> SlashError:
         name, error = self._errors.get(status, ("", VerbsError))
@@ -121,17 +123,20 @@ class Mover:
         return error(f"{what}: message {number} failed: {words} {name} (vendor code {vendor_code})")
 
 
-def _messages(pieces: Sequence[Piece], most: int) -> Sequence[Piece]:
+def _request(verbs: Library, operation: Operation) -> tuple[Any, Any]:
+    request, entry = work_request(verbs)
+    request.opcode = verbs.constant(operation)
+    return request, entry
+
+
+def _messages(pieces: Sequence[Piece], most: int) -> list[Piece]:
     """The same bytes in pieces of at most `most`.
 
     >>> _messages([Piece(0, 100, 3), Piece(4, 200, 5)], 4)
     [Piece(local=0, remote=100, length=3), Piece(local=4, remote=200, length=4), Piece(local=8, remote=204, length=1)]
     """
-    for _, _, length in pieces:
-        if length > most:
-            return [
-                Piece(local + at, remote + at, min(most, whole - at))
-                for local, remote, whole in pieces
-                for at in range(0, whole, most)
-            ]
-    return pieces
+    return [
+        Piece(local + at, remote + at, min(most, whole - at))
+        for local, remote, whole in pieces
+        for at in range(0, whole, most)
+    ]

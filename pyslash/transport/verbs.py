@@ -156,9 +156,13 @@ class _Connection:
             self.close()
             raise
         self.address, self.rkey = int(answer["address"]), int(answer["rkey"])
-        self.length, self.lease_seconds = int(answer["length"]), float(answer["lease_seconds"])
-        self.renewed = time.monotonic()
+        self.length, self._lease_seconds = int(answer["length"]), float(answer["lease_seconds"])
+        self.renewed()
         self.mover = Mover(device, self._pair, self._completions)
+
+    def renewed(self) -> None:
+        """The lease has begun anew: it is to be renewed long before it ends."""
+        self.renew_at = time.monotonic() + self._lease_seconds / 3
 
     def close(self) -> None:
         """Both are gone when this returns: nothing lands in our memory any more."""
@@ -239,10 +243,12 @@ class _Peer:
 
     def _use(self, deadline: float) -> _Connection:
         connection = self._connection
-        if connection is not None and time.monotonic() - connection.renewed > connection.lease_seconds / 3:
+        if connection is not None:
+            if time.monotonic() < connection.renew_at:
+                return connection
             try:
                 self._client.act("renew", Renew(connection.peer.qpn), _until(deadline))
-                connection.renewed = time.monotonic()
+                connection.renewed()
             except InvalidRequestError:
                 self._end()  # the lease had ended
         if self._connection is None:

@@ -106,7 +106,7 @@ def test_a_reader_connects_anew_when_its_lease_has_ended(
     connection = transport._peers[remote.descriptor]._connection
     assert connection is not None
     control.act("disconnect", Disconnect(connection.peer.qpn))  # as the agent does after the lease
-    connection.renewed -= connection.lease_seconds
+    connection.renew_at = 0.0
     (buffer,) = transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
     assert buffer.to_pybytes() == body(0, size)
     assert transport._peers[remote.descriptor]._connection is not connection
