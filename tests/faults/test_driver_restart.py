@@ -11,12 +11,15 @@ from tests.faults.conftest import Applications
 from tests.faults.strike import DRIVER_POINTS, TASK_POINTS
 
 
-def restart(applications: Applications, points: list[list[str]], executors: list[int], sinks: list[str]) -> None:
+def restart(
+    applications: Applications, points: list[list[str]], executors: list[int], sinks: list[str], **conf: str
+) -> None:
     """A round for each list of points, its driver killed at each; the sinks of a round run at the same time."""
     applications.rounds = [
         {
             "name": f"driver killed {' and '.join(killed)}",
             "sinks": sinks,
+            "conf": conf,
             "strikes": [{"fault": "kill driver", "point": point} for point in killed],
         }
         for killed in points
@@ -44,4 +47,5 @@ def test_a_driver_killed_at_any_point(applications: Applications) -> None:
     executors = [(3, 5, 1)[index % 3] for index in range(len(points) + 1)]
     most = BATCHES - FIRST_STRUCK
     rounds = [points[index : index + most] for index in range(0, len(points), most)]
-    restart(applications, rounds, executors, ["batch", "files"])
+    # Merges run in tasks of Python, so that there are some to strike.
+    restart(applications, rounds, executors, ["batch", "files"], **{"merge.driverBytes": "0", "emit": "arrow"})
