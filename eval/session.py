@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class Session:
     conf: dict[str, str] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     records: list[dict[str, Any]] = field(default_factory=list, init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
     _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict, init=False)
 
     def compare(self, comparison: Comparison, suite: str = "") -> list[Outcome]:
@@ -215,7 +217,7 @@ class Session:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append a line to the results, and keep it."""
-        record = {"session": self.started, **record}
+        record = {"session": self.started, "at_s": round(time.monotonic() - self._began, 1), **record}
         self.records.append(record)
         self.results.parent.mkdir(parents=True, exist_ok=True)
         with self.results.open("a") as file:

@@ -28,7 +28,7 @@ WATERMARK_MS = 2_000
 SAMPLE_ROWS = 1_000_000
 SAMPLE_WORK = 2_000_000  # rows, each counted for every window that it is in, as Spark's state stores do it
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
-WARM_BATCHES = 16
+WARM_BATCHES = 8
 LAYOUT = 3  # of the files; another number makes them anew
 
 
