@@ -104,11 +104,11 @@ def pipeline(transport: VerbsTransport, remote: Peer, size: int, messages: int) 
     assert known._connection is not None
     landing, source = lease.slab.address, known._connection.address + offset
     pieces = [Piece(landing + at * size, source + at * size, size) for at in range(messages)]
-
-    key, deadline = lease.slab.lkey, time.monotonic() + ROUNDS * _DEADLINE_SECONDS
+    deadline = time.monotonic() + ROUNDS * _DEADLINE_SECONDS
 
     def move(connection: Any) -> None:
-        connection.mover.move("IBV_WR_RDMA_READ", pieces, key, connection.rkey, "eval", deadline)
+        # By the lease, which has to live as long as READs land in its slab.
+        connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, "eval", deadline)
 
     return partial(known._with_connection, move, deadline)
 

@@ -102,15 +102,15 @@ class Query:
         """The query over `rows`, a stream or a batch of them."""
         from pyspark.sql import functions as F
 
-        if not self.windowed:
-            return (rows.where(self.where) if self.where else rows).selectExpr(*self.select)
         rows = self.below_on_spark(spark, rows, folder, watermark)
+        if not self.windowed:
+            return rows.selectExpr(*self.select)
         window = F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")
         named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
         return rows.groupBy(window, *self.keys).agg(*named)
 
     def below_on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
-        """What is below the aggregation.
+        """What is below the aggregation, or below the projection where there is none.
 
         The filter stands before the watermark, where Spark's optimizer would move it anyway, so that the watermark is
         the same whoever runs the query.
@@ -119,6 +119,8 @@ class Query:
 
         if self.where:
             rows = rows.where(self.where)
+        if not self.windowed:
+            return rows
         rows = rows.withWatermark(self.time, watermark)
         if self.join:
             table = spark.read.parquet(str(folder / f"{self.join.table}.parquet"))

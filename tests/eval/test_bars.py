@@ -31,12 +31,20 @@ def test_without_records_nothing_is_measured_and_nothing_met() -> None:
 
 @pytest.mark.parametrize(("rate", "met"), [(15e6, True), (14.9e6, False)])
 def test_a_ratio_is_of_medians_and_of_the_best_path(rate: float, met: bool) -> None:
-    records = [run(suites.LARGE, "slash", each) for each in (1e6, rate, 99e6)]
-    records += [run(suites.LARGE, "slash-rows", 2e6), run(suites.LARGE, "spark-rocksdb", 1e6)]
+    records = [run(suites.TUMBLING, "slash-rows", each) for each in (1e6, rate, 99e6)]
+    records += [run(suites.TUMBLING, "slash-arrow", 2e6), run(suites.TUMBLING, "spark-rocksdb", 1e6)]
     bars = verdicts(records)
-    assert find(bars, f"{suites.LARGE}: best path / spark-rocksdb").met is met
-    assert find(bars, f"{suites.LARGE}: slash-rows / spark-rocksdb").met is False
+    assert find(bars, f"{suites.TUMBLING}: best path / spark-rocksdb").met is met
+    assert find(bars, f"{suites.TUMBLING}: slash-arrow / spark-rocksdb").met is False
+    assert find(bars, f"{suites.LARGE}: best path / spark-rocksdb").met is None
     assert find(bars, "10 s sliding by 1 s: best path").met is None
+
+
+def test_micro_batches_of_any_size_are_held_to_the_same_ratios() -> None:
+    for title in (suites.TUMBLING, suites.LARGE):
+        bars = verdicts([run(title, "slash", 14e6), run(title, "spark-rocksdb", 1e6), run(title, "duckdb", 20e6)])
+        assert find(bars, f"{title}: best path / spark-rocksdb").met is False
+        assert find(bars, f"{title}: best path / duckdb").met is True
 
 
 @pytest.mark.parametrize(("ms", "met"), [(90, True), (150, False)])

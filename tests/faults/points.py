@@ -30,6 +30,9 @@ from pyslash.tasks.merge import run_merge_tasks
 from pyslash.tasks.own import OwnRows
 from tests.faults.strike import Strike, executor_of
 
+# Conf under which an epoch's merges run in tasks of Python, where "mid-merge" can be reached.
+MERGES_IN_TASKS = {"merge.driverBytes": "0", "emit": "arrow"}
+
 
 class Arm:
     """Waits for the points of some strikes."""

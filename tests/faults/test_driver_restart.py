@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 import pytest
 
 from tests.faults.application import BATCHES, FIRST_STRUCK
 from tests.faults.conftest import Applications
+from tests.faults.points import MERGES_IN_TASKS
 from tests.faults.strike import DRIVER_POINTS, TASK_POINTS
 
 
 def restart(
-    applications: Applications, points: list[list[str]], executors: list[int], sinks: list[str], **conf: str
+    applications: Applications,
+    points: list[list[str]],
+    executors: list[int],
+    sinks: list[str],
+    conf: Mapping[str, str] | None = None,
 ) -> None:
     """A round for each list of points, its driver killed at each; the sinks of a round run at the same time."""
     applications.rounds = [
         {
             "name": f"driver killed {' and '.join(killed)}",
             "sinks": sinks,
-            "conf": conf,
+            "conf": dict(conf or {}),
             "strikes": [{"fault": "kill driver", "point": point} for point in killed],
         }
         for killed in points
@@ -47,5 +53,4 @@ def test_a_driver_killed_at_any_point(applications: Applications) -> None:
     executors = [(3, 5, 1)[index % 3] for index in range(len(points) + 1)]
     most = BATCHES - FIRST_STRUCK
     rounds = [points[index : index + most] for index in range(0, len(points), most)]
-    # Merges run in tasks of Python, so that there are some to strike.
-    restart(applications, rounds, executors, ["batch", "files"], **{"merge.driverBytes": "0", "emit": "arrow"})
+    restart(applications, rounds, executors, ["batch", "files"], MERGES_IN_TASKS)

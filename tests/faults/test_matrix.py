@@ -8,11 +8,12 @@ import pytest
 
 from tests.faults.application import BATCHES, FIRST_STRUCK
 from tests.faults.conftest import Applications
+from tests.faults.points import MERGES_IN_TASKS
 from tests.faults.strike import DRIVER_POINTS, FAULTS, OWNER_POINT, TASK_POINTS
 
 Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
-# Merges run in tasks, so that there are some to strike; a call to a stopped agent is given up before it goes on.
-CONF = {"merge.driverBytes": "0", "agent.callTimeout": "3"}
+# A call to a stopped agent is given up before the agent goes on.
+CONF = {**MERGES_IN_TASKS, "agent.callTimeout": "3"}
 REPARTITION = {"strategy": "repartition"}
 STOP_SECONDS = 8
 LOSSES = ("kill agent", "kill executor")
