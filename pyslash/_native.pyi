@@ -193,6 +193,16 @@ class Merger:
     def rewind(self) -> None:
         """Back to the first row."""
 
+class KeyIndex:
+    """Rows of a table by their keys, which differ: what a join looks its rows up in. A null equals a null."""
+
+    def __init__(self, plan: Plan) -> None: ...
+    def add(self, rows: _ArrowArray) -> None:
+        """The next rows, a record batch: the event time, then the plan's columns. InvalidInputError if a key recurs."""
+
+    def find(self, rows: _ArrowArray, found: Buffer) -> None:
+        """Into `found`, an int32 a row: the number of the table's row, as added, that has its key, or -1."""
+
 def compact(
     plan: Plan, arena: Arena, offsets: Sequence[int], first_live_pane_us: int, query: bytes, epoch: int
 ) -> bytes:

@@ -50,10 +50,8 @@ class BatchExecution:
             return current_us
         return max(current_us, (int(stats.max()) - int(self._watermark.delayMs())) * 1000)
 
-    def count_input(self, figures: ScanFigures) -> None:
-        """Tell Spark what it has not counted itself: its watermark and its progress figures are of these rows."""
-        if figures.rows:
-            self._operator("FileSourceScanExec").metrics().apply("numOutputRows").add(figures.rows)
+    def count_times(self, figures: ScanFigures) -> None:
+        """Tell Spark the event times that it has not seen itself: its watermark is of these."""
         if figures.time_min is None or figures.time_max is None:
             return
         mean_ms = figures.time_sum / figures.times / 1000
@@ -63,11 +61,8 @@ class BatchExecution:
     @cached_property
     def _watermark(self) -> JavaObject:
         """The operator that Spark asks for the watermark. Adaptive execution may still replace it before the update."""
-        return self._operator("EventTimeWatermarkExec")
-
-    def _operator(self, name: str) -> JavaObject:
-        """The one operator of this class: a covered query has one watermark."""
-        return next(node for node in _physical(self.execution.executedPlan()) if name_of(node) == name)
+        nodes = _physical(self.execution.executedPlan())
+        return next(node for node in nodes if name_of(node) == "EventTimeWatermarkExec")
 
 
 @cache

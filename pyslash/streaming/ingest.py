@@ -7,19 +7,23 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan import AggregationPlan
+from pyslash.plan.catalyst import JavaObject
 from pyslash.streaming.execution import BatchExecution
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import collect, run_numbered
-from pyslash.tasks.parquet_scan import OnlySpark, ParquetScan, ScanFigures
+from pyslash.tasks.only_spark import OnlySpark
+from pyslash.tasks.parquet_scan import ParquetScan, ScanFigures
 from pyslash.tasks.parquet_update import ParquetUpdate
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.row_bridge import RowBridge
+from pyslash.tasks.static_join import StaticTables
 
 logger = logging.getLogger("pyslash")
 
@@ -38,6 +42,8 @@ class Ingest:
         self._secret = secret
         self._bridge = self._row_bridge(session) if conf.ingest != "arrow" else None
         self._reads_files = self._bridge is not None and conf.ingest in ("auto", "files")
+        self._static_tables = StaticTables()
+        self._obstacle = ""
         self.path = ""
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
@@ -51,24 +57,35 @@ class Ingest:
             watermark_us: rows whose last window ends at or before this are late.
         """
         if self._reads_files:
-            try:
-                scan = self._scan(execution)
-                if scan is not None:
-                    return self._from_files(scan, execution, epoch, watermark_us)
-            except OnlySpark as reason:
-                self._reads_files = False
-                logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
+            receipts = self._from_files(execution, epoch, watermark_us)
+            if receipts is not None:
+                return receipts
         if self._bridge is not None:
             return self._from_rows(self._bridge, execution, epoch, watermark_us)
         return self._from_arrow(execution, batch, epoch, watermark_us)
 
-    def _scan(self, execution: BatchExecution) -> ParquetScan | None:
-        """What to read, if that is worth a Python job."""
+    def _from_files(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt] | None:
+        """None if Spark is to read the files, or they are too small to be worth a Python job."""
         assert self._bridge is not None
-        scan = ParquetScan.parse(self._bridge.describe_scan(execution.execution))
-        return scan if self._conf.ingest == "files" or scan.bytes >= self._conf.ingest_files_min_bytes else None
+        files = self._bridge.scan(execution.execution)
+        try:
+            scan = ParquetScan.parse(files.describe())
+        except OnlySpark as reason:
+            self._leave_to_spark(execution, reason)  # this time: another micro-batch may be planned otherwise
+            return None
+        if self._conf.ingest != "files" and scan.bytes < self._conf.ingest_files_min_bytes:
+            return None
+        try:
+            scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
+            return self._from_scan(scan, files, execution, epoch, watermark_us)
+        except OnlySpark as reason:
+            self._leave_to_spark(execution, reason)
+            self._reads_files = False
+            return None
 
-    def _from_files(self, scan: ParquetScan, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_scan(
+        self, scan: ParquetScan, files: JavaObject, execution: BatchExecution, epoch: int, watermark_us: int
+    ) -> list[Receipt]:
         self.path = "files"
         update = ParquetUpdate(self.arrow_update(execution, epoch, watermark_us), scan)
         figures, receipts = ScanFigures(), []
@@ -77,8 +94,14 @@ class Ingest:
                 raise OnlySpark(found)
             receipts.append(Receipt.parse(found.receipt))
             figures.merge(found.figures)
-        execution.count_input(figures)
+        files.count(figures.rows)
+        execution.count_times(figures)
         return receipts
+
+    def _leave_to_spark(self, execution: BatchExecution, reason: OnlySpark) -> None:
+        if str(reason) != self._obstacle:
+            self._obstacle = str(reason)
+            logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
@@ -93,7 +116,7 @@ class Ingest:
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
-        execution.count_input(figures)
+        execution.count_times(figures)
         return receipts
 
     def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyslash.arrow_types import arrow_type
 from pyslash.file_systems import open_location
-from pyslash.plan import Uncovered
-from pyslash.plan.types import native_type
+from pyslash.tasks.only_spark import OnlySpark, arrow_type_of
 from pyslash.tasks.row_groups import may_hold
+from pyslash.tasks.static_join import StaticJoin
 
 BATCH_ROWS = 1 << 16
 # Spark reads older times by the calendar that the file's writer used, which the values do not tell.
@@ -37,10 +36,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class OnlySpark(Exception):
-    """The reason why this is left to Spark."""
-
-
 class Split(NamedTuple):
     """A range of a file, in bytes. A row group belongs to the split that its middle lies in."""
 
@@ -53,14 +48,15 @@ class Split(NamedTuple):
 class ParquetScan:
     """A micro-batch's files, as `io.pyslash.FileScan` tells them.
 
-    `columns` are (name, Spark type) of the event time and the plan's columns in order; `filters` drop rows before the
-    watermark sees them, `late_filters` after that; `partitions` is what each task reads, without row groups that have
-    no row for `filters` by their statistics if `skips` says so.
+    `columns` are (name, Spark type) of the event time and the plan's columns in order, `1.2` the third column of the
+    second join's table; `filters` drop rows before the watermark sees them, `late_filters` after that; `partitions` is
+    what each task reads, without row groups that have no row for `filters` by their statistics if `skips` says so.
     """
 
     columns: list[tuple[str, str]]
     filters: list[Any]
     late_filters: list[Any]
+    joins: list[StaticJoin]
     partitions: list[list[Split]]
     skips: bool
 
@@ -76,15 +72,19 @@ class ParquetScan:
             raise OnlySpark(told["reason"])
         partitions = [[Split(*split) for split in partition] for partition in told["partitions"]]
         columns = [(str(name), str(spark_type)) for name, spark_type in told["columns"]]
-        scan = cls(columns, told["filters"], told["late_filters"], partitions, told["skips"])
+        joins = [StaticJoin.parse(join) for join in told["joins"]]
+        scan = cls(columns, told["filters"], told["late_filters"], joins, partitions, told["skips"])
         for _, spark_type in scan.read_columns:
-            _arrow_type(spark_type)
+            arrow_type_of(spark_type)
         return scan
 
     @property
     def read_columns(self) -> list[tuple[str, str]]:
-        """Names and types of every column that is read, filters included."""
-        return [*self.columns, *_filter_columns([*self.filters, *self.late_filters])]
+        """Names and types of every column that is read, those of filters and joins included."""
+        joined = {f"{number}.{index}" for number, join in enumerate(self.joins) for index in range(len(join.columns))}
+        columns = [column for column in self.columns if column[0] not in joined]
+        keys = [key for join in self.joins for key in join.keys]
+        return [*columns, *keys, *_filter_columns([*self.filters, *self.late_filters])]
 
     @property
     def bytes(self) -> int:
@@ -155,19 +155,20 @@ class ParquetReader:
             time = self.scan.columns[0][0]
             filters, late_filters = _condition(self.scan.filters), _condition(self.scan.late_filters)
             for batch in parquet.iter_batches(BATCH_ROWS, groups, columns=list(wanted), use_threads=False):
-                rows = _filtered(_exact(batch, wanted, split.path), filters)
+                rows = self._joined(_filtered(_exact(batch, wanted, split.path), filters), late=False)
                 self.figures.add(rows.column(time))
-                rows = _filtered(rows, late_filters)
+                rows = self._joined(_filtered(rows, late_filters), late=True)
                 names = [f"c{index}" for index in range(len(self.scan.columns))]
                 yield pa.record_batch([rows.column(name) for name, _ in self.scan.columns], names=names)
 
-
-def _arrow_type(spark_type: str) -> pa.DataType:
-    """The type that a column of a Parquet file must have to be read natively as this Spark type."""
-    try:
-        return arrow_type(native_type(spark_type, "a column"))
-    except Uncovered as reason:
-        raise OnlySpark(str(reason)) from None
+    def _joined(self, rows: pa.RecordBatch, late: bool) -> pa.RecordBatch:
+        """A join finds its key in the files' columns and at most one row in its table: before or after others, and
+        before or after filters, is the same.
+        """
+        for number, join in enumerate(self.scan.joins):
+            if join.late == late:
+                rows = join.apply(rows, number, {name for name, _ in self.scan.columns})
+        return rows
 
 
 def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str) -> dict[str, pa.DataType]:
@@ -183,18 +184,25 @@ def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str)
     for name, spark_type in columns:
         if len(schema.get_all_field_indices(name)) != 1:
             raise OnlySpark(f"{path} has not one column {name}")
-        found = schema.field(name).type
-        expected = _arrow_type(spark_type)
+        found = _plain(schema.field(name).type)
+        expected = arrow_type_of(spark_type)
         # An INT96 is an instant to Spark; Arrow gives it no zone.
-        instant = physical.get(name) == "INT96" and expected == arrow_type("timestamp") and found == pa.timestamp("us")
-        if found != expected and not instant:
+        zoneless = expected == arrow_type_of("timestamp") and found == pa.timestamp("us")
+        if found != expected and not (physical.get(name) == "INT96" and zoneless):
             raise OnlySpark(f"{path} has {name} as {found}, the table as {spark_type}")
         wanted[name] = expected
     return wanted
 
 
+def _plain(found: pa.DataType) -> pa.DataType:
+    """The type of the same values: Arrow's writers note in a file how they had them in memory, Spark reads no notes."""
+    if pa.types.is_dictionary(found):
+        return _plain(found.value_type)
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(found, found)
+
+
 def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> pa.RecordBatch:
-    """The batch in the wanted types: an INT96 has no time zone yet."""
+    """The batch in the wanted types: an INT96 has no time zone yet, a column may be one of a dictionary."""
     columns = []
     for name, expected in wanted.items():
         values = batch.column(name)
@@ -203,7 +211,7 @@ def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> 
             oldest = pc.min(values.view(pa.int32() if is_date else pa.int64())).as_py()
             if oldest < _YEAR_1900_DAYS * (1 if is_date else _DAY_US):
                 raise OnlySpark(f"{path} has times before 1900 in {name}")
-        columns.append(values if values.type == expected else values.view(expected))
+        columns.append(values if values.type == expected else values.cast(expected))
     return pa.record_batch(columns, names=list(wanted))
 
 
@@ -253,7 +261,7 @@ def _expression(text: list[Any]) -> pc.Expression:
 
 def _literal(spark_type: str, value: Any) -> pa.Scalar:
     """Spark keeps dates as days and times as microseconds."""
-    return pa.scalar(value, _arrow_type(spark_type))
+    return pa.scalar(value, arrow_type_of(spark_type))
 
 
 def _filter_columns(filters: list[Any]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.parquet_scan import OnlySpark, ParquetReader, ParquetScan, ScanFigures
+from pyslash.tasks.only_spark import OnlySpark
+from pyslash.tasks.parquet_scan import ParquetReader, ParquetScan, ScanFigures
 
 
 class Updated(NamedTuple):

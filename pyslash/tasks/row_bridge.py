@@ -143,9 +143,9 @@ class RowBridge:
         )
         return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
-    def describe_scan(self, execution: Any) -> str:
-        """The files that a micro-batch reads, or why only Spark can read them: text for `ParquetScan.parse`."""
-        return str(self._bridge.describeScan(execution))
+    def scan(self, execution: Any) -> Any:
+        """The JVM's `FileScan` of a micro-batch: its `describe()` is text for `ParquetScan.parse`."""
+        return self._bridge.scan(execution)
 
     def _find(self) -> Any:
         """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""

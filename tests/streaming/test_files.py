@@ -2,75 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.stream import in_order, run, seconds
-
-WINDOW = "10 seconds"
-Query = Callable[[DataFrame], DataFrame]
-
-
-def table(batch: int, rows: int = 400) -> pa.Table:
-    """Nulls in every column but the key."""
-    return pa.table(
-        {
-            "ts": pa.array(
-                [seconds(1000 + 10 * batch + i / rows * 10) if i % 17 else None for i in range(rows)],
-                pa.timestamp("us", "UTC"),
-            ),
-            "k": pa.array([i % 7 for i in range(rows)], pa.int64()),
-            "v": pa.array([i if i % 5 else None for i in range(rows)], pa.int32()),
-            "s": [f"name {i % 11}" if i % 3 else None for i in range(rows)],
-            "b": pa.array([i % 2 == 0 if i % 4 else None for i in range(rows)], pa.bool_()),
-            "d": pa.array([date(2024, 1, 1 + i % 20) if i % 6 else None for i in range(rows)], pa.date32()),
-            "x": pa.array([float(i) for i in range(rows)], pa.float64()),
-            "n": pa.array([Decimal(i) / 4 for i in range(rows)], pa.decimal128(9, 2)),
-        }
-    )
-
-
-def write(folder: Path, tables: list[pa.Table], **options: Any) -> Path:
-    """A file a batch, of several row groups."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for index, rows in enumerate(tables):
-        path = folder / f"{index}.parquet"
-        pq.write_table(rows, path, row_group_size=64, **options)
-        in_order(path, index)
-    return folder
-
-
-def stream(spark: SparkSession, folder: Path) -> DataFrame:
-    """One file a micro-batch, under a watermark."""
-    source = spark.readStream.schema(spark.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", 1)
-    return source.parquet(str(folder))
-
-
-def watermarked(rows: DataFrame) -> DataFrame:
-    """With the watermark that every query here has."""
-    return rows.withWatermark("ts", "1 second")
-
-
-def counts(rows: DataFrame) -> DataFrame:
-    """The aggregation of most tests."""
-    return rows.groupBy(F.window("ts", WINDOW), "k").agg(F.count("*"), F.sum("v"), F.max("s"))
-
-
-def ran(df: DataFrame, folder: Path, **conf: str) -> tuple[list[Any], list[Any], set[str]]:
-    """Rows, Spark's progress of the batches that had input, and the paths that were taken; by conf, if any."""
-    outcome = run(df, folder / "-".join(conf.values()), **conf)
-    progress = [entry for entry in outcome.spark_progress if entry["numInputRows"]]
-    return sorted(outcome.rows, key=str), progress, {epoch["ingest"] for epoch in outcome.progress}
-
+from tests.streaming.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
 
 QUERIES: dict[str, tuple[Query, str]] = {
     "as it is": (lambda rows: counts(watermarked(rows)), "files"),
@@ -113,15 +54,7 @@ QUERIES: dict[str, tuple[Query, str]] = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]
-    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
-    expected, plain, _ = ran(query(stream(spark, folder)), tmp_path, mode="off")
-    found, ours, paths = ran(query(stream(spark, folder)), tmp_path, ingest="files")
-    assert len(expected) > 1
-    assert [entry["numInputRows"] for entry in ours] == [entry["numInputRows"] for entry in plain]
-    for time in ("watermark", "max"):  # Spark's least time and mean take a null for 1970
-        assert [entry["eventTime"].get(time) for entry in ours] == [entry["eventTime"].get(time) for entry in plain]
-    assert found == expected
-    assert paths == {path}
+    assert same_as_spark(spark, query, tmp_path) == {path}
 
 
 def old(rows: pa.Table) -> pa.Table:
@@ -150,6 +83,12 @@ FILES: dict[str, tuple[list[pa.Table], dict[str, Any], set[str]]] = {
     "dictionaries": ([table(0), table(1), table(2)], {"use_dictionary": ["s", "k"], "compression": "zstd"}, {"files"}),
     "no dictionaries": ([table(0), table(1), table(2)], {"use_dictionary": False, "compression": "none"}, {"files"}),
     "empty file": ([table(0), table(1).slice(0, 0), table(2)], {}, {"files"}),
+    "a column of categories": (
+        [table(0), table(1).set_column(3, "s", table(1)["s"].dictionary_encode()), table(2)],
+        {},
+        {"files"},
+    ),
+    "large strings": ([table(0), table(1).set_column(3, "s", table(1)["s"].cast(pa.large_string()))], {}, {"files"}),
     "another order of columns": ([table(0), table(1).select(["s", "v", "k", "ts", "b", "d", "x", "n"])], {}, {"files"}),
     "a column that is missing": ([table(0), table(1).drop_columns(["s"]), table(2)], {}, {"files", "rows"}),
     "another type": (

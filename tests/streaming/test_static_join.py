@@ -1,29 +1,223 @@
-"""A stream joined with a static table: Spark plans it adaptively, in stages, and the watermark lies inside one."""
+"""A stream joined with static tables: natively where a broadcast join finds one row a key, else by Spark.
+
+Spark plans such a query adaptively, in stages, and the watermark lies inside one.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.stream import Stream, differences, run, seconds
+from pyslash.plan.catalyst import JavaObject
+from pyslash.tasks.only_spark import OnlySpark
+from pyslash.tasks.row_bridge import RowBridge
+from pyslash.tasks.static_join import StaticJoin, StaticTables
+from tests.streaming.files import WINDOW, same_as_spark, stream, table, watermarked, write
+from tests.streaming.stream import differences, run
 
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
+Tables = dict[str, DataFrame]
+Joined = Callable[[DataFrame, Tables], DataFrame]
 
 
-def test_windows_close_behind_a_broadcast_join(spark: SparkSession, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=1)
-    for batch in range(3):
-        times = [seconds(1000 + 10 * batch + i / 10) for i in range(100)]
-        stream.add(pa.table({"ts": times, "k": [i % 7 for i in range(100)]}, SCHEMA))
-    names = spark.range(5).select(F.col("id").alias("k"), F.concat(F.lit("name "), "id").alias("name"))
-    window = F.window("ts", "10 seconds")
-    joined = stream.read().join(F.broadcast(names), "k").groupBy(window, "name").count()
-    outcome = run(joined, tmp_path)
-    batches = [spark.read.parquet(str(tmp_path / "in" / f"{index:04d}.parquet")) for index in range(2)]
-    rows = batches[0].unionByName(batches[1])
-    expected = rows.join(names, "k").groupBy(window, "name").count().collect()
-    assert len(expected) == 10
-    assert list(differences(outcome.rows, expected, 1)) == []
+def tables(spark: SparkSession) -> Tables:
+    """Static tables by what they are joined on: `k` 0 to 5 of 0 to 6, and a null, which joins nothing."""
+    ids = [(number, f"name {number % 4}", number * 10) for number in range(6)]
+    days = [(date(2024, 1, 1 + number), f"name {number}", number) for number in range(11)]
+    return {
+        "k": spark.createDataFrame([*ids, (None, "nothing", -1)], "k bigint, label string, weight int"),
+        "s": spark.createDataFrame([(f"name {number}", number / 8) for number in range(9)], "s string, share double"),
+        "n": spark.createDataFrame([(Decimal(n) / 2, n % 3 == 0) for n in range(150)], "n decimal(9,2), third boolean"),
+        "d, s": spark.createDataFrame(days, "d date, s string, both int"),
+        "s, s": spark.createDataFrame([("name 1", 1), ("name 1", 2)], "s string, twice int"),
+        "small": spark.sql("SELECT * FROM VALUES (1L, 'one'), (2L, 'two'), (4L, 'four') AS t(k, label)"),
+        "x": spark.createDataFrame([(float(number), number) for number in range(400)], "x double, whole int"),
+    }
+
+
+def by(rows: DataFrame, *keys: str) -> DataFrame:
+    """Windows of the joined rows."""
+    return rows.groupBy(F.window("ts", WINDOW), *keys).agg(F.count("*"), F.sum("v"), F.max("s"))
+
+
+QUERIES: dict[str, tuple[Joined, str]] = {
+    "above the watermark": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k"), "label"), "files"),
+    "below the watermark": (lambda rows, t: by(watermarked(rows.join(F.broadcast(t["k"]), "k")), "label"), "files"),
+    "from the left": (lambda rows, t: by(F.broadcast(t["k"]).join(watermarked(rows), "k"), "k", "label"), "files"),
+    "rows without one are kept": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k", "left"), "k", "label"),
+        "files",
+    ),
+    "rows without one are kept below the watermark": (
+        lambda rows, t: by(watermarked(rows.join(F.broadcast(t["s"]), "s", "left")), "share"),
+        "files",
+    ),
+    "a column of the table is aggregated": (
+        lambda rows, t: (
+            watermarked(rows).join(F.broadcast(t["k"]), "k").groupBy(F.window("ts", WINDOW)).agg(F.sum("weight"))
+        ),
+        "files",
+    ),
+    "by nothing of the table": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k"), "k"), "files"),
+    "by a string with nulls": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["s"]), "s"), "share"),
+        "files",
+    ),
+    "by a decimal": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["n"]), "n"), "third"), "files"),
+    "by two keys": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["d, s"]), ["d", "s"]), "both"), "files"),
+    "two tables": (
+        lambda rows, t: by(
+            watermarked(rows.join(F.broadcast(t["k"]), "k", "left")).join(F.broadcast(t["s"]), "s"), "label", "share"
+        ),
+        "files",
+    ),
+    "with filters and other names": (
+        lambda rows, t: by(
+            watermarked(rows.where("v < 300").withColumnRenamed("k", "was"))
+            .join(F.broadcast(t["k"].where("weight > 10").withColumnRenamed("label", "l")), F.expr("was = k"))
+            .where("b and weight < 50"),
+            "l",
+        ),
+        "files",
+    ),
+    "a table of no rows": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"].where("weight > 1000")), "k", "left"), "label"),
+        "files",
+    ),
+    "small enough to be broadcast": (
+        lambda rows, t: by(watermarked(rows).join(t["small"], "k"), "label"),
+        "files",
+    ),
+    "a key that comes twice": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["s, s"]), "s"), "twice"),
+        "rows",
+    ),
+    "by a floating number": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["x"]), "x"), "whole"), "rows"),
+    "by an expression": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), F.expr("v % 7 = weight / 10")), "label"),
+        "rows",
+    ),
+    "with another condition": (
+        lambda rows, t: by(
+            watermarked(rows).join(F.broadcast(t["k"].withColumnRenamed("k", "id")), F.expr("k = id and v > weight")),
+            "label",
+        ),
+        "rows",
+    ),
+    "filtered by a column of an outer table": (
+        lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k", "left").where("label is null"), "k"),
+        "rows",
+    ),
+    "half a join": (lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k", "left_semi"), "k"), "rows"),
+    "by a column of another table": (
+        lambda rows, t: by(
+            watermarked(rows)
+            .join(F.broadcast(t["k"]), "k")
+            .join(F.broadcast(t["k"].selectExpr("weight", "label AS other")), "weight"),
+            "other",
+        ),
+        "rows",
+    ),
+    "by hashes of both sides": (
+        lambda rows, t: by(watermarked(rows).join(t["k"].hint("shuffle_hash"), "k"), "label"),
+        "rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    query, path = QUERIES[name]
+    assert same_as_spark(spark, lambda rows: query(rows, tables(spark)), tmp_path) == {path}
+
+
+def test_windows_close_behind_a_broadcast_join_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
+    joined = by(watermarked(stream(spark, folder)).join(F.broadcast(tables(spark)["k"]), "k"), "label")
+    outcome = run(joined, tmp_path, ingest="rows")
+    assert {epoch["ingest"] for epoch in outcome.progress} == {"rows"}
+    rows = spark.read.parquet(*(str(folder / f"{batch}.parquet") for batch in range(2)))
+    expected = by(rows.join(tables(spark)["k"], "k"), "label").where("window.end <= timestamp '1970-01-01 00:17:00'")
+    assert len(outcome.rows) == 8
+    assert list(differences(outcome.rows, expected.collect(), 1)) == []
+
+
+def scan_of(table: DataFrame) -> SimpleNamespace:
+    """A scan that knows a table, of which it cannot be told whether it has changed."""
+    source = SimpleNamespace(rows=lambda: table._jdf, isSameAs=lambda _: False)
+    return SimpleNamespace(table=lambda session, number: source)
+
+
+def static_table(table: DataFrame) -> JavaObject:
+    """The JVM's view of a static table, as one micro-batch has it."""
+    bridge = RowBridge(table.sparkSession).java
+    return bridge.staticTable(table.sparkSession._jsparkSession, table._jdf.queryExecution().optimizedPlan())
+
+
+def test_a_table_over_files_is_the_same_until_they_change(spark: SparkSession, tmp_path: Path) -> None:
+    path, now = tmp_path / "names.parquet", time.time()
+
+    def seen(condition: str = "true", age: int = 3600) -> JavaObject:
+        os.utime(path, (now - age,) * 2)
+        return static_table(spark.read.parquet(str(path)).where(condition))
+
+    def write_names(*names: str) -> None:
+        pq.write_table(pa.table({"k": list(range(len(names))), "name": list(names)}), path)
+
+    write_names("a", "b")
+    first = seen()
+    assert seen().isSameAs(first)
+    assert not seen("name = 'a'").isSameAs(first)
+    assert not seen(age=3500).isSameAs(first)
+    assert not seen("k + rand() < 9").isSameAs(seen("k + rand() < 9"))
+    young = seen(age=5)
+    assert not static_table(spark.read.parquet(str(path))).isSameAs(young), "it may have been written twice in a tick"
+    write_names("a", "b", "c")
+    assert not seen().isSameAs(first)
+    gone = spark.read.parquet(str(path))
+    path.unlink()
+    assert not static_table(gone).isSameAs(first)
+
+
+def test_constants_are_the_same_and_computed_rows_may_not_be(spark: SparkSession) -> None:
+    constants = [spark.sql("SELECT * FROM VALUES (1, 'a') AS t(k, name)") for _ in range(2)]
+    assert static_table(constants[0]).isSameAs(static_table(constants[1]))
+    computed = spark.createDataFrame([(1, "a")], "k int, name string")
+    assert not static_table(computed).isSameAs(static_table(computed))
+
+
+def test_a_table_is_sent_again_when_its_rows_have_changed(spark: SparkSession) -> None:
+    join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint", "string"], table_keys=[0])
+    sent = StaticTables()
+
+    def send(rows: str) -> StaticJoin:
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(k, label)").selectExpr("CAST(k AS bigint)", "label")
+        (filled,) = sent.send(spark, scan_of(frame), [join])
+        return filled
+
+    first = send("(1, 'a'), (2, 'b'), (NULL, 'c')")
+    assert send("(1, 'a'), (2, 'b'), (NULL, 'd')").table is first.table
+    other = send("(1, 'a'), (2, 'x')")
+    assert other.table is not first.table
+    rows = pa.record_batch({"k": pa.array([2, None, 3, 2, 1], pa.int64())})
+    assert other.apply(rows, 0, {"0.1"}).to_pydict() == {"k": [2, 2, 1], "0.1": ["x", "x", "a"]}
+    assert first.apply(rows, 0, {"0.0", "0.1"})["0.1"].to_pylist() == ["b", "b", "a"]
+    with pytest.raises(OnlySpark, match="one row a key"):
+        send("(1, 'a'), (1, 'x')")
+
+
+def test_a_table_that_is_too_large_is_left_to_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyslash.tasks.static_join.MOST_TABLE_BYTES", 4000)
+    join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
+    with pytest.raises(OnlySpark, match="8000 bytes"):
+        StaticTables().send(spark, scan_of(spark.range(1000)), [join])

@@ -13,6 +13,8 @@ namespace pyslash {
 
 class KeyTable {
  public:
+  static constexpr uint32_t absent = UINT32_MAX;
+
   KeyTable();
 
   // groups[row] = id of the row's key, for rows [0, count); keys not seen before are appended to `keys`.
@@ -20,8 +22,10 @@ class KeyTable {
   void find_or_insert(const EncodedKeys& encoded, size_t count, GroupKeys& keys, uint32_t* groups);
   // The same for the given rows only; other elements of `groups` stay.
   void find_or_insert(const EncodedKeys& encoded, std::span<const uint32_t> rows, GroupKeys& keys, uint32_t* groups);
+  // groups[row] = id of the row's key, or `absent`, for rows [0, count).
+  void find(const EncodedKeys& encoded, size_t count, const GroupKeys& keys, uint32_t* groups) const;
 
-  size_t size() const { return used_ + (null_group_ != empty ? 1 : 0); }
+  size_t size() const { return used_ + (null_group_ != absent ? 1 : 0); }
   // Keys that fit before the table grows.
   size_t capacity() const { return slots_.size() / 2; }
   // Forgets all keys but keeps the memory.
@@ -36,18 +40,18 @@ class KeyTable {
     uint32_t unused;
   };
   static_assert(sizeof(Slot) == 16);  // four a cache line, never across two
-  static constexpr uint32_t empty = UINT32_MAX;
 
-  template <KeyForm form, bool nullable, typename Rows>
-  void probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
-  template <typename Rows>
-  void dispatch(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups);
+  // `Table` and `Keys` are const where keys that are not there stay so.
+  template <KeyForm form, bool nullable, typename Table, typename Rows, typename Keys>
+  static void probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
+  template <typename Table, typename Rows, typename Keys>
+  static void dispatch(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
   void place(const Slot& slot);
   void grow();
 
   std::vector<Slot> slots_;
   size_t used_ = 0;
-  uint32_t null_group_ = empty;
+  uint32_t null_group_ = absent;
 };
 
 }  // namespace pyslash

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "pyslash/error.h"
 
@@ -23,17 +24,17 @@ struct SomeRows {
 
 }  // namespace
 
-KeyTable::KeyTable() : slots_(initial_slots, Slot{0, empty, 0}) {}
+KeyTable::KeyTable() : slots_(initial_slots, Slot{0, absent, 0}) {}
 
 void KeyTable::clear() {
-  std::fill(slots_.begin(), slots_.end(), Slot{0, empty, 0});
+  std::fill(slots_.begin(), slots_.end(), Slot{0, absent, 0});
   used_ = 0;
-  null_group_ = empty;
+  null_group_ = absent;
 }
 
 void KeyTable::restore(const GroupKeys& keys, std::span<const uint32_t> groups) {
   clear();
-  if (slots_.size() < 2 * groups.size()) slots_.assign(std::bit_ceil(2 * groups.size()), Slot{0, empty, 0});
+  if (slots_.size() < 2 * groups.size()) slots_.assign(std::bit_ceil(2 * groups.size()), Slot{0, absent, 0});
   for (const uint32_t group : groups) {
     if (keys.is_null_group(group)) {
       null_group_ = group;
@@ -45,72 +46,86 @@ void KeyTable::restore(const GroupKeys& keys, std::span<const uint32_t> groups) 
 }
 
 void KeyTable::find_or_insert(const EncodedKeys& encoded, size_t count, GroupKeys& keys, uint32_t* groups) {
-  dispatch(encoded, AllRows{}, count, keys, groups);
+  dispatch(*this, encoded, AllRows{}, count, keys, groups);
 }
 
 void KeyTable::find_or_insert(const EncodedKeys& encoded, std::span<const uint32_t> rows, GroupKeys& keys,
                               uint32_t* groups) {
-  dispatch(encoded, SomeRows{rows.data()}, rows.size(), keys, groups);
+  dispatch(*this, encoded, SomeRows{rows.data()}, rows.size(), keys, groups);
 }
 
-template <typename Rows>
-void KeyTable::dispatch(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups) {
+void KeyTable::find(const EncodedKeys& encoded, size_t count, const GroupKeys& keys, uint32_t* groups) const {
+  dispatch(*this, encoded, AllRows{}, count, keys, groups);
+}
+
+template <typename Table, typename Rows, typename Keys>
+void KeyTable::dispatch(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys,
+                        uint32_t* groups) {
   switch (keys.codec().form()) {
     case KeyForm::packed64:
-      if (encoded.valid != nullptr) return probe<KeyForm::packed64, true>(encoded, rows, count, keys, groups);
-      return probe<KeyForm::packed64, false>(encoded, rows, count, keys, groups);
+      if (encoded.valid != nullptr) return probe<KeyForm::packed64, true>(table, encoded, rows, count, keys, groups);
+      return probe<KeyForm::packed64, false>(table, encoded, rows, count, keys, groups);
     case KeyForm::packed128:
-      return probe<KeyForm::packed128, false>(encoded, rows, count, keys, groups);
+      return probe<KeyForm::packed128, false>(table, encoded, rows, count, keys, groups);
     case KeyForm::bytes:
-      return probe<KeyForm::bytes, false>(encoded, rows, count, keys, groups);
+      return probe<KeyForm::bytes, false>(table, encoded, rows, count, keys, groups);
   }
 }
 
-template <KeyForm form, bool nullable, typename Rows>
-void KeyTable::probe(const EncodedKeys& encoded, Rows rows, size_t count, GroupKeys& keys, uint32_t* groups) {
+template <KeyForm form, bool nullable, typename Table, typename Rows, typename Keys>
+void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups) {
+  constexpr bool inserts = !std::is_const_v<Table>;
   const uint64_t* hashes = encoded.hashes.data();
-  const auto prefetch = [&](size_t i) { __builtin_prefetch(&slots_[hashes[rows[i]] & (slots_.size() - 1)]); };
+  const auto prefetch = [&](size_t i) {
+    __builtin_prefetch(&table.slots_[hashes[rows[i]] & (table.slots_.size() - 1)]);
+  };
   for (size_t i = 0; i < std::min(count, prefetch_distance); ++i) prefetch(i);
   for (size_t i = 0; i < count; ++i) {
     if (i + prefetch_distance < count) prefetch(i + prefetch_distance);
     const size_t row = rows[i];
     if constexpr (nullable) {
       if (!encoded.valid[row]) {
-        if (null_group_ == empty) null_group_ = keys.append(encoded, row);
-        groups[row] = null_group_;
+        if constexpr (inserts) {
+          if (table.null_group_ == absent) table.null_group_ = keys.append(encoded, row);
+        }
+        groups[row] = table.null_group_;
         continue;
       }
     }
     const uint64_t hash = hashes[row];
-    size_t at = hash & (slots_.size() - 1);
+    size_t at = hash & (table.slots_.size() - 1);
     while (true) {
-      Slot& slot = slots_[at];
-      if (slot.group == empty) {
-        slot = {hash, keys.append(encoded, row), 0};
-        groups[row] = slot.group;
-        if (++used_ * 2 > slots_.size()) grow();
+      auto& slot = table.slots_[at];
+      if (slot.group == absent) {
+        if constexpr (inserts) {
+          slot = {hash, keys.append(encoded, row), 0};
+          groups[row] = slot.group;
+          if (++table.used_ * 2 > table.slots_.size()) table.grow();
+        } else {
+          groups[row] = absent;
+        }
         break;
       }
       if (slot.hash == hash && (form == KeyForm::packed64 || keys.equal(slot.group, encoded, row))) {
         groups[row] = slot.group;
         break;
       }
-      at = (at + 1) & (slots_.size() - 1);
+      at = (at + 1) & (table.slots_.size() - 1);
     }
   }
 }
 
 void KeyTable::grow() {
-  std::vector<Slot> old(slots_.size() * 2, Slot{0, empty, 0});
+  std::vector<Slot> old(slots_.size() * 2, Slot{0, absent, 0});
   old.swap(slots_);
   for (const Slot& slot : old) {
-    if (slot.group != empty) place(slot);
+    if (slot.group != absent) place(slot);
   }
 }
 
 void KeyTable::place(const Slot& slot) {
   size_t at = slot.hash & (slots_.size() - 1);
-  while (slots_[at].group != empty) at = (at + 1) & (slots_.size() - 1);
+  while (slots_[at].group != absent) at = (at + 1) & (slots_.size() - 1);
   slots_[at] = slot;
 }
 

@@ -52,9 +52,14 @@ public final class Bridge {
     return new UpdateResult(input.rows.toJavaRDD().mapPartitions(task).collect());
   }
 
-  /** The files that a micro-batch reads, as {@link FileScan} tells it. */
-  public String describeScan(QueryExecution rows) {
-    return FileScan.describe(rows.executedPlan());
+  /** The files that a micro-batch reads. */
+  public FileScan scan(QueryExecution rows) {
+    return new FileScan(rows.executedPlan());
+  }
+
+  /** A static table by its optimized plan. */
+  public StaticTable staticTable(SparkSession session, LogicalPlan plan) {
+    return new StaticTable(session, plan);
   }
 
   /** Why only Spark can read the input of an optimized plan over files; null: nothing is known against it. */

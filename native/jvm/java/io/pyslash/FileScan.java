@@ -7,6 +7,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.FilterExec;
@@ -14,10 +19,14 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.types.StructField;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -25,7 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * What a micro-batch reads, told to those who would read it without Spark: Parquet files, columns, and filters that mean
  * the same everywhere. Anything else under the aggregation is a reason to leave the reading to Spark.
  */
-final class FileScan {
+public final class FileScan {
   private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
   private static final String FIELD_ID = "parquet.field.id";
 
@@ -38,18 +47,25 @@ final class FileScan {
     }
   }
 
+  private final SparkPlan plan;
   private final ScanPath path = new ScanPath();
+  private final List<BroadcastHashJoinExec> joins = new ArrayList<>();
+  private FileSourceScanExec scan;
+
+  FileScan(SparkPlan plan) {
+    this.plan = plan;
+  }
 
   /**
    * JSON: `columns` (name and Spark type, in the order of the plan's output), `filters` below
-   * the watermark and `late_filters` above it, and `partitions` of files
+   * the watermark and `late_filters` above it, `joins` from the top down, and `partitions` of files
    * (path, start, length in bytes), of which row groups may be skipped by their statistics if `skips` is true, as
-   * Spark would; or `reason` alone.
+   * Spark would; or `reason` alone. A column `1.2` is the third of the second join's table.
    */
-  static String describe(SparkPlan plan) {
+  public String describe() {
     Map<String, Object> found;
     try {
-      found = new FileScan().describeScan(plan);
+      found = describeScan();
     } catch (OnlySpark reason) {
       found = Map.of("reason", reason.getMessage());
     }
@@ -60,29 +76,52 @@ final class FileScan {
     }
   }
 
-  private Map<String, Object> describeScan(SparkPlan plan) {
-    FileSourceScanExec scan = findScan(plan);
+  /** The static table of a join, with the columns that the description has. */
+  public StaticTable table(SparkSession session, int join) {
+    return new StaticTable(session, logical(joins.get(join)));
+  }
+
+  /** Rows that others have read belong to the scan. */
+  public void count(long rows) {
+    scan.metrics().apply("numOutputRows").add(rows);
+  }
+
+  private Map<String, Object> describeScan() {
+    findScan();
     if (scan.relation().fileFormat().getClass() != ParquetFileFormat.class) {
       throw new OnlySpark("the files are not plain Parquet");
     }
-    Map<Long, String> names = path.names(columnNames(scan));
+    Map<Long, String> ofFiles = columnNames(scan);
+    Map<Long, String> names = path.names(ofFiles);
     return Map.of(
-        "columns", ScanPath.columns(plan.output(), names),
+        "columns", ScanPath.columns(plan.output(), path.namesOfAll(ofFiles)),
         "filters", path.filters(names),
         "late_filters", path.lateFilters(names),
+        "joins", describeJoins(new FilterText(names)),
         "partitions", partitions(scan),
         "skips", scan.conf().parquetFilterPushDown());
   }
 
-  private FileSourceScanExec findScan(SparkPlan plan) {
+  private void findScan() {
     SparkPlan node = plan;
-    while (!(node instanceof FileSourceScanExec)) {
+    while (!(node instanceof FileSourceScanExec found)) {
       if (node instanceof ProjectExec project) {
         path.project(project.projectList());
       } else if (node instanceof FilterExec filter) {
         path.filter(filter.condition());
       } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
         path.watermark();
+      } else if (node instanceof BroadcastHashJoinExec join) {
+        path.join(join.joinType(), buildsRight(join), table(join).output());
+        joins.add(join);
+        node = buildsRight(join) ? join.left() : join.right();
+        continue;
+      } else if (node instanceof AdaptiveSparkPlanExec adaptive) {
+        node = adaptive.executedPlan();
+        continue;
+      } else if (node instanceof QueryStageExec stage) {
+        node = stage.plan();
+        continue;
       } else if (!(node instanceof WholeStageCodegenExec
           || node instanceof InputAdapter
           || node instanceof ColumnarToRowExec)) {
@@ -91,7 +130,73 @@ final class FileScan {
       node = node.children().head();
     }
     path.end();
-    return (FileSourceScanExec) node;
+    scan = found;
+  }
+
+  private static boolean buildsRight(BroadcastHashJoinExec join) {
+    return join.buildSide() == BuildRight$.MODULE$;
+  }
+
+  private static SparkPlan table(BroadcastHashJoinExec join) {
+    return buildsRight(join) ? join.right() : join.left();
+  }
+
+  /** `late`, `outer`; of the files the `keys` (name, type); of the table the `columns`' types, and which are its keys. */
+  private List<Object> describeJoins(FilterText ofFiles) {
+    List<Object> described = new ArrayList<>();
+    for (int i = 0; i < joins.size(); i++) {
+      BroadcastHashJoinExec join = joins.get(i);
+      if (join.condition().isDefined()) {
+        throw new OnlySpark("it joins by " + join.condition().get().sql());
+      }
+      List<Attribute> columns = CollectionConverters.asJava(table(join).output());
+      if (!ids(columns).equals(ids(CollectionConverters.asJava(logical(join).output())))) {
+        throw new OnlySpark("the table that it joins with is not planned by itself");
+      }
+      boolean right = buildsRight(join);
+      List<Object> keys = new ArrayList<>();
+      for (Expression key : CollectionConverters.asJava(right ? join.leftKeys() : join.rightKeys())) {
+        keys.add(ofFiles.joinKey(key));
+      }
+      List<Integer> tableKeys = new ArrayList<>();
+      for (Expression key : CollectionConverters.asJava(right ? join.rightKeys() : join.leftKeys())) {
+        int at = key instanceof Attribute attribute ? ids(columns).indexOf(attribute.exprId().id()) : -1;
+        if (at < 0) {
+          throw new OnlySpark("it joins by " + key.sql());
+        }
+        tableKeys.add(at);
+      }
+      described.add(
+          Map.of(
+              "late", path.joins().get(i).late(),
+              "outer", path.joins().get(i).outer(),
+              "keys", keys,
+              "columns", columns.stream().map(column -> column.dataType().simpleString()).toList(),
+              "table_keys", tableKeys));
+    }
+    return described;
+  }
+
+  private static List<Long> ids(List<Attribute> columns) {
+    return columns.stream().map(column -> column.exprId().id()).toList();
+  }
+
+  /** What Spark has planned the table of a join from. */
+  private static LogicalPlan logical(BroadcastHashJoinExec join) {
+    SparkPlan node = table(join);
+    while (true) {
+      if (node instanceof QueryStageExec stage) {
+        node = stage.plan();
+      } else if (node instanceof Exchange || node instanceof InputAdapter || node instanceof WholeStageCodegenExec) {
+        node = node.children().head();
+      } else {
+        break;
+      }
+    }
+    if (node.logicalLink().isEmpty()) {
+      throw new OnlySpark("the table that it joins with is not planned by itself");
+    }
+    return node.logicalLink().get();
   }
 
   /** The files' columns that the scan gives, by the ids of its attributes. */
@@ -113,6 +218,11 @@ final class FileScan {
   }
 
   private static List<Object> partitions(FileSourceScanExec scan) {
+    for (Expression filter : CollectionConverters.asJava(scan.partitionFilters())) {
+      if (SubqueryExpression.hasSubquery(filter)) {
+        throw new OnlySpark("which files it reads follows from another table");
+      }
+    }
     if (!(scan.inputRDDs().head() instanceof FileScanRDD files)) {
       throw new OnlySpark("its files are not read by FileScanRDD");
     }

@@ -22,6 +22,7 @@ import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -83,6 +84,18 @@ final class FilterText {
       return operand(expression);
     }
     throw new OnlySpark("it filters by " + expression.sql());
+  }
+
+  /** The column of the files that rows are joined by. */
+  List<Object> joinKey(Expression expression) {
+    DataType type = expression.dataType();
+    if (!COMPARABLE.contains(type) && !type.equals(DataTypes.BinaryType) && !(type instanceof DecimalType)) {
+      throw new OnlySpark("it joins by " + expression.sql() + ", a " + type.simpleString());
+    }
+    if (!(expression instanceof Attribute attribute) || !names.containsKey(attribute.exprId().id())) {
+      throw new OnlySpark("it joins by " + expression.sql());
+    }
+    return List.of(names.get(attribute.exprId().id()), type.simpleString());
   }
 
   private static String operator(BinaryComparison comparison) {

@@ -6,6 +6,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import scala.jdk.javaapi.CollectionConverters;
@@ -26,6 +27,11 @@ final class ScanOutlook {
           path.filter(filter.condition());
         } else if (node instanceof EventTimeWatermark) {
           path.watermark();
+        } else if (node instanceof Join join && join.left().isStreaming() != join.right().isStreaming()) {
+          boolean staticIsRight = join.left().isStreaming();
+          path.join(join.joinType(), staticIsRight, (staticIsRight ? join.right() : join.left()).output());
+          node = staticIsRight ? join.left() : join.right();
+          continue;
         } else {
           throw path.obstacle(node.nodeName());
         }
@@ -36,8 +42,8 @@ final class ScanOutlook {
       for (Attribute attribute : CollectionConverters.asJava(node.output())) {
         names.put(attribute.exprId().id(), attribute.name());
       }
+      ScanPath.columns(plan.output(), path.namesOfAll(names));
       names = path.names(names);
-      ScanPath.columns(plan.output(), names);
       path.filters(names);
       path.lateFilters(names);
       return null;

@@ -10,14 +10,21 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What lies between files and the aggregation over them: told from the top down, a node at a time. */
 final class ScanPath {
+  /** A join with a static table; rows of the files without one there are kept if it is `outer`. */
+  record Join(boolean late, boolean outer, Seq<Attribute> columns) {}
+
   private final List<Expression> filters = new ArrayList<>();
   private final List<Expression> lateFilters = new ArrayList<>();
   private final List<Seq<NamedExpression>> projections = new ArrayList<>();
+  private final List<Join> joins = new ArrayList<>();
   private boolean belowWatermark;
 
   void project(Seq<NamedExpression> projection) {
@@ -33,6 +40,20 @@ final class ScanPath {
     belowWatermark = true;
   }
 
+  /** A join of the path's rows with a static table of these columns. */
+  void join(JoinType type, boolean staticIsRight, Seq<Attribute> columns) {
+    boolean outer = type.equals(LeftOuter$.MODULE$) && staticIsRight;
+    if (!outer && !type.equals(Inner$.MODULE$)) {
+      throw new OnlySpark("it is a " + type.sql() + " join");
+    }
+    joins.add(new Join(!belowWatermark, outer, columns));
+  }
+
+  /** The joins, from the top down. */
+  List<Join> joins() {
+    return joins;
+  }
+
   OnlySpark obstacle(String node) {
     return new OnlySpark(node + " stands between the files and the aggregation");
   }
@@ -45,9 +66,25 @@ final class ScanPath {
     Collections.reverse(projections); // from the files up
   }
 
-  /** The files' columns by the id of every attribute that is one of them, renamed or not; those of the files known. */
-  Map<Long, String> names(Map<Long, String> ofFiles) {
+  /** The files' columns, and those of static tables, by the id of every attribute that is one, renamed or not. */
+  Map<Long, String> namesOfAll(Map<Long, String> ofFiles) {
     Map<Long, String> names = new HashMap<>(ofFiles);
+    for (int join = 0; join < joins.size(); join++) {
+      int column = 0;
+      for (Attribute attribute : CollectionConverters.asJava(joins.get(join).columns())) {
+        String name = join + "." + column++;
+        if (ofFiles.containsValue(name)) {
+          throw new OnlySpark("a column of the files is called " + name);
+        }
+        names.put(attribute.exprId().id(), name);
+      }
+    }
+    return names(names);
+  }
+
+  /** The columns by the id of every attribute that is one of them, renamed or not; those of the lowest known. */
+  Map<Long, String> names(Map<Long, String> ofLowest) {
+    Map<Long, String> names = new HashMap<>(ofLowest);
     for (Seq<NamedExpression> projection : projections) {
       for (NamedExpression projected : CollectionConverters.asJava(projection)) {
         if (projected instanceof Alias alias && alias.child() instanceof Attribute attribute) {
@@ -63,13 +100,13 @@ final class ScanPath {
     return names;
   }
 
-  /** Of each output of the top, its column in the files and its type. */
+  /** Of each output of the top, its column's name and its type. */
   static List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
     List<Object> columns = new ArrayList<>();
     for (Attribute attribute : CollectionConverters.asJava(output)) {
       String name = names.get(attribute.exprId().id());
       if (name == null) {
-        throw new OnlySpark("the column " + attribute.name() + " is not one of the files' own");
+        throw new OnlySpark("the column " + attribute.name() + " is neither of the files nor of a table joined");
       }
       columns.add(List.of(name, attribute.dataType().simpleString()));
     }
