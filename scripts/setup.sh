@@ -60,9 +60,7 @@ compiler_is_new_enough() {
 int main() { return 0; }' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
 }
 
-gtest_is_there() {
-  echo '#include <gtest/gtest.h>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
-}
+header_is_there() { echo "#include <$1>" | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null; }
 
 system_packages() {
   local wanted=()
@@ -73,7 +71,8 @@ system_packages() {
     wanted+=(openjdk-17-jdk-headless)
   fi
   command -v ps >/dev/null || wanted+=(procps) # Spark's scripts call it
-  gtest_is_there || wanted+=(libgtest-dev)
+  header_is_there gtest/gtest.h || wanted+=(libgtest-dev)
+  header_is_there benchmark/benchmark.h || wanted+=(libbenchmark-dev)
   [ ${#wanted[@]} = 0 ] || install_packages "${wanted[@]}"
 
   compiler_is_new_enough || fail "no C++20 compiler: ${CXX:-c++} is too old or missing"

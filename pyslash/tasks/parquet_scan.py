@@ -7,10 +7,8 @@ past, a file that cannot be opened) is no error here but `OnlySpark`: Spark is t
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyslash.file_systems import open_location
+from pyslash.tasks.filter import Filter, columns_of
 from pyslash.tasks.only_spark import OnlySpark, arrow_type_of
 from pyslash.tasks.row_groups import may_hold
 from pyslash.tasks.static_join import StaticJoin
@@ -27,13 +26,6 @@ BATCH_ROWS = 1 << 16
 _YEAR_1900_DAYS = -25567
 _DAY_US = 86_400_000_000
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Split(NamedTuple):
@@ -84,7 +76,7 @@ class ParquetScan:
         joined = {f"{number}.{index}" for number, join in enumerate(self.joins) for index in range(len(join.columns))}
         columns = [column for column in self.columns if column[0] not in joined]
         keys = [key for join in self.joins for key in join.keys]
-        return [*columns, *keys, *_filter_columns([*self.filters, *self.late_filters])]
+        return [*columns, *keys, *columns_of([*self.filters, *self.late_filters])]
 
     @property
     def bytes(self) -> int:
@@ -153,11 +145,11 @@ class ParquetReader:
             if not groups:
                 return
             time = self.scan.columns[0][0]
-            filters, late_filters = _condition(self.scan.filters), _condition(self.scan.late_filters)
+            filters, late_filters = (Filter(texts) for texts in (self.scan.filters, self.scan.late_filters))
             for batch in parquet.iter_batches(BATCH_ROWS, groups, columns=list(wanted), use_threads=False):
-                rows = self._joined(_filtered(_exact(batch, wanted, split.path), filters), late=False)
+                rows = self._joined(filters.apply(_exact(batch, wanted, split.path)), late=False)
                 self.figures.add(rows.column(time))
-                rows = self._joined(_filtered(rows, late_filters), late=True)
+                rows = self._joined(late_filters.apply(rows), late=True)
                 names = [f"c{index}" for index in range(len(self.scan.columns))]
                 yield pa.record_batch([rows.column(name) for name, _ in self.scan.columns], names=names)
 
@@ -215,14 +207,6 @@ def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> 
     return pa.record_batch(columns, names=list(wanted))
 
 
-def _condition(filters: list[Any]) -> pc.Expression | None:
-    return reduce(operator.and_, map(_expression, filters)) if filters else None
-
-
-def _filtered(rows: pa.RecordBatch, condition: pc.Expression | None) -> pa.RecordBatch:
-    return rows if condition is None else rows.filter(condition)
-
-
 def _row_groups(parquet: pq.ParquetFile, split: Split) -> list[int]:
     """The row groups whose middle lies in the split."""
     found = []
@@ -236,38 +220,3 @@ def _row_groups(parquet: pq.ParquetFile, split: Split) -> list[int]:
         if split.start <= start + stored // 2 < split.start + split.length:
             found.append(index)
     return found
-
-
-def _expression(text: list[Any]) -> pc.Expression:
-    """An Arrow expression; its logic has three values, as SQL's."""
-    kind, *operands = text
-    if kind == "column":
-        return pc.field(operands[0])
-    if kind == "literal":
-        return pc.scalar(_literal(*operands))
-    if kind == "in":
-        return _expression(operands[0]).isin(pa.array([_literal(*value[1:]) for value in operands[1:]]))
-    first, *rest = map(_expression, operands)
-    if kind == "and":
-        return first & rest[0]
-    if kind == "or":
-        return first | rest[0]
-    if kind == "not":
-        return ~first
-    if kind == "null":
-        return first.is_null()
-    return _COMPARISONS[kind](first, rest[0])
-
-
-def _literal(spark_type: str, value: Any) -> pa.Scalar:
-    """Spark keeps dates as days and times as microseconds."""
-    return pa.scalar(value, arrow_type_of(spark_type))
-
-
-def _filter_columns(filters: list[Any]) -> Iterator[tuple[str, str]]:
-    """Names and types of the columns that filters read."""
-    for kind, *operands in filters:
-        if kind == "column":
-            yield operands[0], operands[1]
-        elif kind != "literal":
-            yield from _filter_columns(operands)

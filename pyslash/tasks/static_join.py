@@ -100,7 +100,9 @@ class StaticJoin:
         table = self.table.value
         found = table.find([rows.column(name) for name, _ in self.keys])
         there = found >= 0
-        if self.outer:
+        if there.all():
+            places = pa.array(found)
+        elif self.outer:
             places = pa.array(found, mask=~there)
         else:
             rows, places = rows.filter(pa.array(there)), pa.array(found[there])

@@ -35,6 +35,11 @@ QUERIES: dict[str, tuple[Query, str]] = {
         lambda rows: counts(watermarked(rows.where("not (v > 100 and b)"))),
         "files",
     ),
+    "filtered by what is in no list": (lambda rows: counts(watermarked(rows.where("v not in (3, 6, 7, 8)"))), "files"),
+    "filtered by a list of strings or nothing": (
+        lambda rows: counts(watermarked(rows.where("s in ('name 1', 'name 2', 'name 4') or not (v in (1, 2) and b)"))),
+        "files",
+    ),
     "filtered by a date": (lambda rows: counts(watermarked(rows.where("d >= date '2024-01-08'"))), "files"),
     "filtered by a floating number": (lambda rows: counts(watermarked(rows.where("x > 20.5"))), "rows"),
     "filtered by a function": (lambda rows: counts(watermarked(rows.where("length(s) > 6"))), "rows"),

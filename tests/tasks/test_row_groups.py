@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import io
-import operator
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from pyslash.tasks.parquet_scan import _expression
+from pyslash.tasks.filter import Filter
 from pyslash.tasks.row_groups import may_hold
-
-INTS = st.one_of(st.none(), st.integers(-3, 3))
-COLUMNS = st.sampled_from([["column", "a", "bigint"], ["column", "b", "bigint"]])
-LITERALS = st.integers(-4, 4).map(lambda value: ["literal", "bigint", value])
-OPERANDS = st.one_of(COLUMNS, LITERALS)
-LEAVES = st.one_of(
-    st.tuples(st.sampled_from(["=", "<", "<=", ">", ">="]), OPERANDS, OPERANDS).map(list),
-    COLUMNS.map(lambda column: ["null", column]),
-    st.lists(LITERALS, min_size=1, max_size=3).flatmap(lambda values: COLUMNS.map(lambda c: ["in", c, *values])),
-)
-FILTERS = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        inner.map(lambda one: ["not", one]), st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(list)
-    ),
-    max_leaves=5,
-)
+from tests.tasks.filters import FILTERS, ROWS, Rows, batch_of
 
 
 def group_of(table: pa.Table, **options: Any) -> pq.RowGroupMetaData:
@@ -41,13 +22,11 @@ def group_of(table: pa.Table, **options: Any) -> pq.RowGroupMetaData:
     return pq.ParquetFile(file).metadata.row_group(0)
 
 
-@given(rows=st.lists(st.tuples(INTS, INTS), min_size=1, max_size=6), filters=st.lists(FILTERS, max_size=2))
-def test_no_row_is_lost(rows: list[tuple[int | None, int | None]], filters: list[Any]) -> None:
-    a, b = (pa.array(values, pa.int64()) for values in zip(*rows, strict=True))
-    table = pa.table({"a": a, "b": b})
-    passing = table.filter(reduce(operator.and_, map(_expression, filters))) if filters else table
-    if passing.num_rows:
-        assert may_hold(group_of(table), filters)
+@given(rows=ROWS, filters=FILTERS)
+def test_no_row_is_lost(rows: Rows, filters: list[Any]) -> None:
+    batch = batch_of(rows)
+    if Filter(filters).apply(batch).num_rows:
+        assert may_hold(group_of(pa.Table.from_batches([batch])), filters)
 
 
 TIMES = pa.table(
