@@ -74,11 +74,11 @@ bench-recovery: setup ## seconds from a killed executor or driver to the next re
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## Spark, Flink, DuckDB, Polars beside pyslash (20 M rows): what begins within 26 minutes
+eval: setup ## Spark, Flink, DuckDB, Polars beside pyslash (20 M rows): what begins within 25 minutes
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
-	@python -m eval suite all --minutes 26 --kernels build/eval/kernels.json --report build/eval/report.html $(ARGS)
+	@python -m eval suite all --minutes 25 --kernels build/eval/kernels.json --report build/eval/report.html $(ARGS)
 
 eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cluster-eval.md): HOSTS=FILE
 	@python -m eval cluster --hosts $(HOSTS) $(ARGS)

@@ -45,7 +45,7 @@ def windows(rows: int) -> list[Comparison]:
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
     engines = ("slash", "slash-rows", "slash-arrow", BASELINE, "duckdb")
     return [
-        Comparison(TUMBLING, tumbling, engines, _first(tumbling, 4)),
+        Comparison(TUMBLING, tumbling, (*engines, "polars"), _first(tumbling, 4)),
         Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 1)),
     ]
 
@@ -60,10 +60,10 @@ def large(rows: int) -> list[Comparison]:
 def peers(rows: int) -> list[Comparison]:
     """The headline's queries on what else there is, and on the floors of two paths."""
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    others = ("slash", "spark-hdfs", "flink", "polars")
+    others = ("slash", "spark-hdfs", "flink")
     return [
         Comparison(f"{TUMBLING}, peers", tumbling, others, _first(tumbling, 2)),
-        Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), others, _first(tumbling, 1)),
+        Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), (*others, "polars"), _first(tumbling, 1)),
         Comparison(FLOORS, tumbling, ("slash-rows", "noop", "slash-arrow", "bare-arrow"), repeats=2),
     ]
 

@@ -37,7 +37,7 @@ def _ingest(plan: AggregationPlan, conf: Conf, bridge: RowBridge) -> str:
 
 def _source_obstacle(node: JavaObject) -> str | None:
     while below := children(node):
-        node = below[0]  # another branch is an obstacle of its own
+        node = next((child for child in below if child.isStreaming()), below[0])  # not a static table
     if name_of(node) != "StreamingRelation":
         return f"its source is {node}, not Parquet files"
     kind = str(node.dataSource().className())

@@ -229,6 +229,11 @@ def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no aggregation" in pyslash.explain(stream.read())
 
 
+def static(rows: DataFrame) -> DataFrame:
+    """A table to join with, small enough to be broadcast."""
+    return rows.sparkSession.range(3).withColumnRenamed("id", "k")
+
+
 @pytest.mark.parametrize(
     ("conf", "input_of", "said"),
     [
@@ -236,6 +241,9 @@ def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
         ({"ingest": "files"}, lambda rows: rows.where("k > 1 + 1"), "ingest      files: Parquet is read natively\n"),
         ({}, lambda rows: rows.where("length(string(k)) > 1"), "ingest      rows: Spark reads the input: it filters"),
         ({}, lambda rows: rows.withColumn("k", F.col("k") + 1), "ingest      rows: Spark reads the input: it computes"),
+        ({}, lambda rows: static(rows).join(rows, "k"), "ingest      files: Parquet is read natively where"),
+        ({}, lambda rows: rows.join(static(rows), "k", "left"), "ingest      files: Parquet is read natively where"),
+        ({}, lambda rows: rows.join(static(rows), "k", "left_semi"), "Spark reads the input: it is a LEFT SEMI join"),
         ({"ingest": "rows"}, lambda rows: rows, "ingest      rows: spark.slash.ingest=rows"),
         ({"ingest": "arrow"}, lambda rows: rows, "ingest      arrow: spark.slash.ingest=arrow"),
         ({}, lambda rows: rows, "emit        columns"),

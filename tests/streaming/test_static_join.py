@@ -58,6 +58,10 @@ QUERIES: dict[str, tuple[Joined, str]] = {
         lambda rows, t: by(watermarked(rows).join(F.broadcast(t["k"]), "k", "left"), "k", "label"),
         "files",
     ),
+    "rows without one are kept from the right": (
+        lambda rows, t: by(F.broadcast(t["k"]).join(watermarked(rows), "k", "right"), "k", "label"),
+        "files",
+    ),
     "rows without one are kept below the watermark": (
         lambda rows, t: by(watermarked(rows.join(F.broadcast(t["s"]), "s", "left")), "share"),
         "files",

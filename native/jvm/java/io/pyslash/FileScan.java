@@ -9,8 +9,6 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
-import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -25,7 +23,6 @@ import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
-import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.types.StructField;
 import scala.jdk.javaapi.CollectionConverters;
@@ -49,7 +46,7 @@ public final class FileScan {
 
   private final SparkPlan plan;
   private final ScanPath path = new ScanPath();
-  private final List<BroadcastHashJoinExec> joins = new ArrayList<>();
+  private final List<StaticJoin> joins = new ArrayList<>();
   private FileSourceScanExec scan;
 
   FileScan(SparkPlan plan) {
@@ -78,7 +75,7 @@ public final class FileScan {
 
   /** The static table of a join, with the columns that the description has. */
   public StaticTable table(SparkSession session, int join) {
-    return new StaticTable(session, logical(joins.get(join)));
+    return new StaticTable(session, joins.get(join).logical());
   }
 
   /** Rows that others have read belong to the scan. */
@@ -97,7 +94,7 @@ public final class FileScan {
         "columns", ScanPath.columns(plan.output(), path.namesOfAll(ofFiles)),
         "filters", path.filters(names),
         "late_filters", path.lateFilters(names),
-        "joins", describeJoins(new FilterText(names)),
+        "joins", joins.stream().map(join -> join.describe(new FilterText(names))).toList(),
         "partitions", partitions(scan),
         "skips", scan.conf().parquetFilterPushDown());
   }
@@ -111,10 +108,10 @@ public final class FileScan {
         path.filter(filter.condition());
       } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
         path.watermark();
-      } else if (node instanceof BroadcastHashJoinExec join) {
-        path.join(join.joinType(), buildsRight(join), table(join).output());
+      } else if (node instanceof BroadcastHashJoinExec broadcast) {
+        StaticJoin join = new StaticJoin(broadcast, path);
         joins.add(join);
-        node = buildsRight(join) ? join.left() : join.right();
+        node = join.stream();
         continue;
       } else if (node instanceof AdaptiveSparkPlanExec adaptive) {
         node = adaptive.executedPlan();
@@ -131,72 +128,6 @@ public final class FileScan {
     }
     path.end();
     scan = found;
-  }
-
-  private static boolean buildsRight(BroadcastHashJoinExec join) {
-    return join.buildSide() == BuildRight$.MODULE$;
-  }
-
-  private static SparkPlan table(BroadcastHashJoinExec join) {
-    return buildsRight(join) ? join.right() : join.left();
-  }
-
-  /** `late`, `outer`; of the files the `keys` (name, type); of the table the `columns`' types, and which are its keys. */
-  private List<Object> describeJoins(FilterText ofFiles) {
-    List<Object> described = new ArrayList<>();
-    for (int i = 0; i < joins.size(); i++) {
-      BroadcastHashJoinExec join = joins.get(i);
-      if (join.condition().isDefined()) {
-        throw new OnlySpark("it joins by " + join.condition().get().sql());
-      }
-      List<Attribute> columns = CollectionConverters.asJava(table(join).output());
-      if (!ids(columns).equals(ids(CollectionConverters.asJava(logical(join).output())))) {
-        throw new OnlySpark("the table that it joins with is not planned by itself");
-      }
-      boolean right = buildsRight(join);
-      List<Object> keys = new ArrayList<>();
-      for (Expression key : CollectionConverters.asJava(right ? join.leftKeys() : join.rightKeys())) {
-        keys.add(ofFiles.joinKey(key));
-      }
-      List<Integer> tableKeys = new ArrayList<>();
-      for (Expression key : CollectionConverters.asJava(right ? join.rightKeys() : join.leftKeys())) {
-        int at = key instanceof Attribute attribute ? ids(columns).indexOf(attribute.exprId().id()) : -1;
-        if (at < 0) {
-          throw new OnlySpark("it joins by " + key.sql());
-        }
-        tableKeys.add(at);
-      }
-      described.add(
-          Map.of(
-              "late", path.joins().get(i).late(),
-              "outer", path.joins().get(i).outer(),
-              "keys", keys,
-              "columns", columns.stream().map(column -> column.dataType().simpleString()).toList(),
-              "table_keys", tableKeys));
-    }
-    return described;
-  }
-
-  private static List<Long> ids(List<Attribute> columns) {
-    return columns.stream().map(column -> column.exprId().id()).toList();
-  }
-
-  /** What Spark has planned the table of a join from. */
-  private static LogicalPlan logical(BroadcastHashJoinExec join) {
-    SparkPlan node = table(join);
-    while (true) {
-      if (node instanceof QueryStageExec stage) {
-        node = stage.plan();
-      } else if (node instanceof Exchange || node instanceof InputAdapter || node instanceof WholeStageCodegenExec) {
-        node = node.children().head();
-      } else {
-        break;
-      }
-    }
-    if (node.logicalLink().isEmpty()) {
-      throw new OnlySpark("the table that it joins with is not planned by itself");
-    }
-    return node.logicalLink().get();
   }
 
   /** The files' columns that the scan gives, by the ids of its attributes. */

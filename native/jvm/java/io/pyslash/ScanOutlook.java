@@ -28,9 +28,9 @@ final class ScanOutlook {
         } else if (node instanceof EventTimeWatermark) {
           path.watermark();
         } else if (node instanceof Join join && join.left().isStreaming() != join.right().isStreaming()) {
-          boolean staticIsRight = join.left().isStreaming();
-          path.join(join.joinType(), staticIsRight, (staticIsRight ? join.right() : join.left()).output());
-          node = staticIsRight ? join.left() : join.right();
+          boolean tableIsRight = join.left().isStreaming();
+          path.join(join.joinType(), tableIsRight, (tableIsRight ? join.right() : join.left()).output());
+          node = tableIsRight ? join.left() : join.right();
           continue;
         } else {
           throw path.obstacle(node.nodeName());

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -40,18 +41,15 @@ final class ScanPath {
     belowWatermark = true;
   }
 
-  /** A join of the path's rows with a static table of these columns. */
-  void join(JoinType type, boolean staticIsRight, Seq<Attribute> columns) {
-    boolean outer = type.equals(LeftOuter$.MODULE$) && staticIsRight;
+  /** The path's rows are joined with a static table of these columns. */
+  Join join(JoinType type, boolean tableIsRight, Seq<Attribute> columns) {
+    boolean outer = type.equals(tableIsRight ? LeftOuter$.MODULE$ : RightOuter$.MODULE$);
     if (!outer && !type.equals(Inner$.MODULE$)) {
       throw new OnlySpark("it is a " + type.sql() + " join");
     }
-    joins.add(new Join(!belowWatermark, outer, columns));
-  }
-
-  /** The joins, from the top down. */
-  List<Join> joins() {
-    return joins;
+    Join join = new Join(!belowWatermark, outer, columns);
+    joins.add(join);
+    return join;
   }
 
   OnlySpark obstacle(String node) {
