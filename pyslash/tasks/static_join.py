@@ -112,7 +112,7 @@ class StaticJoin:
         return rows
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Sent:
     source: Any  # the JVM's `StaticTable`
     rows: pa.RecordBatch
@@ -149,11 +149,13 @@ class StaticTables:
         if rows.nbytes > MOST_TABLE_BYTES:
             raise OnlySpark(f"the table that it joins with has {rows.nbytes} bytes")
         table = StaticTable(rows, join.columns, join.table_keys)
-        if sent is None or not table.rows.equals(sent.rows):
+        if sent is not None and table.rows.equals(sent.rows):
+            broadcast = sent.table
+        else:
             table.find([table.rows.column(key) for key in join.table_keys])  # whether there is one row a key
-            sent = _Sent(source, table.rows, session.sparkContext.broadcast(table))
-        self._sent[number] = replace(sent, source=source)
-        return sent.table
+            broadcast = session.sparkContext.broadcast(table)
+        self._sent[number] = _Sent(source, table.rows, broadcast)
+        return broadcast
 
 
 def _keyed(keys: Sequence[pa.Array]) -> pa.RecordBatch:

@@ -23,8 +23,10 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.tasks.only_spark import OnlySpark
 from pyslash.tasks.row_bridge import RowBridge
 from pyslash.tasks.static_join import StaticJoin, StaticTables
-from tests.streaming.files import WINDOW, same_as_spark, stream, table, watermarked, write
-from tests.streaming.stream import differences, run
+from tests.streaming.files import WINDOW, same_as_spark, watermarked
+from tests.streaming.stream import Stream, differences, run, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 
 Tables = dict[str, DataFrame]
 Joined = Callable[[DataFrame, Tables], DataFrame]
@@ -145,15 +147,21 @@ def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: P
     assert same_as_spark(spark, lambda rows: query(rows, tables(spark)), tmp_path) == {path}
 
 
-def test_windows_close_behind_a_broadcast_join_of_rows(spark: SparkSession, tmp_path: Path) -> None:
-    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
-    joined = by(watermarked(stream(spark, folder)).join(F.broadcast(tables(spark)["k"]), "k"), "label")
-    outcome = run(joined, tmp_path, ingest="rows")
+def test_windows_close_behind_a_broadcast_join(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=1)
+    for batch in range(3):
+        times = [seconds(1000 + 10 * batch + i / 10) for i in range(100)]
+        stream.add(pa.table({"ts": times, "k": [i % 7 for i in range(100)]}, SCHEMA))
+    names = spark.range(5).select(F.col("id").alias("k"), F.concat(F.lit("name "), "id").alias("name"))
+    window = F.window("ts", "10 seconds")
+    joined = stream.read().join(F.broadcast(names), "k").groupBy(window, "name").count()
+    outcome = run(joined, tmp_path)
     assert {epoch["ingest"] for epoch in outcome.progress} == {"rows"}
-    rows = spark.read.parquet(*(str(folder / f"{batch}.parquet") for batch in range(2)))
-    expected = by(rows.join(tables(spark)["k"], "k"), "label").where("window.end <= timestamp '1970-01-01 00:17:00'")
-    assert len(outcome.rows) == 8
-    assert list(differences(outcome.rows, expected.collect(), 1)) == []
+    batches = [spark.read.parquet(str(tmp_path / "in" / f"{index:04d}.parquet")) for index in range(2)]
+    rows = batches[0].unionByName(batches[1])
+    expected = rows.join(names, "k").groupBy(window, "name").count().collect()
+    assert len(expected) == 10
+    assert list(differences(outcome.rows, expected, 1)) == []
 
 
 def scan_of(table: DataFrame) -> SimpleNamespace:

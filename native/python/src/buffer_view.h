@@ -13,31 +13,18 @@ namespace nb = nanobind;
 
 class BufferView {
  public:
-  explicit BufferView(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  // PyBUF_WRITABLE for a buffer that is written into; a read-only one is a BufferError then.
+  explicit BufferView(nb::handle object, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
   }
   ~BufferView() { PyBuffer_Release(&view_); }
   BufferView(const BufferView&) = delete;
   BufferView& operator=(const BufferView&) = delete;
 
   Bytes bytes() const { return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)}; }
-
- private:
-  Py_buffer view_{};
-};
-
-// The same of memory that a call writes into.
-class WritableBufferView {
- public:
-  explicit WritableBufferView(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_WRITABLE) != 0) throw nb::python_error();
-  }
-  ~WritableBufferView() { PyBuffer_Release(&view_); }
-  WritableBufferView(const WritableBufferView&) = delete;
-  WritableBufferView& operator=(const WritableBufferView&) = delete;
-
+  // Whole values of a writable buffer.
   template <typename T>
-  std::span<T> as() const {
+  std::span<T> writable() const {
     return {static_cast<T*>(view_.buf), static_cast<size_t>(view_.len) / sizeof(T)};
   }
 

@@ -24,10 +24,10 @@ void add(KeyIndexFace& self, const nb::object& rows) {
 
 void find(KeyIndexFace& self, const nb::object& rows, const nb::object& found) {
   const ImportedBatch batch(rows, self.index.plan());
-  const WritableBufferView view(found);
+  const BufferView view(found, PyBUF_WRITABLE);
   const nb::gil_scoped_release released;
   const std::lock_guard lock(self.mutex);
-  self.index.find(batch.columns(), batch.rows(), view.as<int32_t>());
+  self.index.find(batch.columns(), batch.rows(), view.writable<int32_t>());
 }
 
 }  // namespace

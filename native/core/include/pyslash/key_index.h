@@ -28,7 +28,7 @@ class KeyIndex {
   const Plan& plan() const { return *plan_; }
 
  private:
-  class Impl;
+  struct Impl;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Impl> impl_;
   size_t rows_ = 0;

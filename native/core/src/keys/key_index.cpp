@@ -4,34 +4,20 @@
 
 #include "pyslash/error.h"
 #include "pyslash/group_keys.h"
-#include "pyslash/key_codec.h"
 #include "pyslash/key_table.h"
+#include "update/batch_keys.h"
 #include "update/columns.h"
 
 namespace pyslash {
 
-class KeyIndex::Impl {
- public:
-  explicit Impl(const Plan& plan) : codec_(plan), keys_(codec_) {}
+struct KeyIndex::Impl {
+  explicit Impl(const Plan& plan) : batch_keys(plan), keys(batch_keys.codec()) {}
 
-  // The keys of a batch; `groups_` has room for what is found.
-  const EncodedKeys& encode(const Plan& plan, const Batch& batch) {
-    columns_.clear();
-    for (const int key : plan.keys()) columns_.push_back(batch.columns[static_cast<size_t>(key)]);
-    codec_.encode(columns_, batch.rows, encoded_);
-    groups_.resize(batch.rows);
-    return encoded_;
-  }
-
-  KeyCodec codec_;
-  GroupKeys keys_;  // a group a row, in order
-  KeyTable table_;
-  ColumnReader reader_;
-  std::vector<uint32_t> groups_;
-
- private:
-  std::vector<BatchColumn> columns_;
-  EncodedKeys encoded_;
+  BatchKeys batch_keys;
+  GroupKeys keys;  // a group a row, in order
+  KeyTable table;
+  ColumnReader reader;
+  std::vector<uint32_t> groups;  // of a batch's rows
 };
 
 KeyIndex::KeyIndex(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)), impl_(std::make_unique<Impl>(*plan_)) {}
@@ -39,11 +25,11 @@ KeyIndex::~KeyIndex() = default;
 
 void KeyIndex::add(std::span<const ColumnView> columns, size_t rows) {
   if (rows > INT32_MAX - rows_) throw Error(Status::invalid_input, "an index of more than 2^31 rows");
-  impl_->reader_.read(*plan_, columns, rows, [&](const Batch& batch) {
-    const EncodedKeys& encoded = impl_->encode(*plan_, batch);
-    impl_->table_.find_or_insert(encoded, batch.rows, impl_->keys_, impl_->groups_.data());
+  impl_->reader.read(*plan_, columns, rows, [&](const Batch& batch) {
+    impl_->groups.resize(batch.rows);
+    impl_->table.find_or_insert(impl_->batch_keys.encode(batch), batch.rows, impl_->keys, impl_->groups.data());
     rows_ += batch.rows;
-    if (impl_->keys_.size() != rows_) throw Error(Status::invalid_input, "a key comes twice");
+    if (impl_->keys.size() != rows_) throw Error(Status::invalid_input, "a key comes twice");
   });
 }
 
@@ -53,10 +39,10 @@ void KeyIndex::find(std::span<const ColumnView> columns, size_t rows, std::span<
                                            std::to_string(rows) + " rows");
   }
   int32_t* next = found.data();
-  impl_->reader_.read(*plan_, columns, rows, [&](const Batch& batch) {
-    const EncodedKeys& encoded = impl_->encode(*plan_, batch);
-    impl_->table_.find(encoded, batch.rows, impl_->keys_, impl_->groups_.data());
-    for (const uint32_t group : impl_->groups_) *next++ = static_cast<int32_t>(group);  // `absent` is -1
+  impl_->reader.read(*plan_, columns, rows, [&](const Batch& batch) {
+    impl_->groups.resize(batch.rows);
+    impl_->table.find(impl_->batch_keys.encode(batch), batch.rows, impl_->keys, impl_->groups.data());
+    for (const uint32_t group : impl_->groups) *next++ = static_cast<int32_t>(group);  // `absent` is -1
   });
 }
 

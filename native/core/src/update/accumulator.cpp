@@ -5,6 +5,7 @@
 
 #include "pyslash/error.h"
 #include "update/batch.h"
+#include "update/batch_keys.h"
 #include "update/columns.h"
 #include "update/pane_finder.h"
 #include "update/pane_tables.h"
@@ -18,12 +19,11 @@ class Accumulator::Impl {
   Impl(std::shared_ptr<const Plan> plan, int64_t watermark_us)
       : plan_(std::move(plan)),
         watermark_(watermark_us),
-        codec_(*plan_),
-        keys_(codec_),
+        batch_keys_(*plan_),
+        keys_(batch_keys_.codec()),
         states_(*plan_),
         numbers_(plan_->window()) {
     if (plan_->row_bits()) throw Error(Status::invalid_plan, "a plan of rows has nothing to aggregate");
-    for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
   }
 
   void add(const Batch& batch) {
@@ -31,9 +31,7 @@ class Accumulator::Impl {
     if (batch.rows == 0) return;
     tables_.next_batch();
     groups_.resize(batch.rows);
-    key_batch_.clear();
-    for (const size_t column : key_columns_) key_batch_.push_back(batch.columns[column]);
-    codec_.encode(key_batch_, batch.rows, encoded_);
+    batch_keys_.encode(batch);
     if (!find_in_one_pane(batch)) find_in_panes(batch);
     states_.resize(keys_.size());
     for (size_t i = 0; i < states_.size(); ++i) {
@@ -48,7 +46,7 @@ class Accumulator::Impl {
   int64_t late_rows_ = 0;
   int64_t max_event_time_ = INT64_MIN;
   std::map<int64_t, Pane> panes_;
-  KeyCodec codec_;
+  BatchKeys batch_keys_;
   GroupKeys keys_;
   StateSet states_;
   RowReader row_reader_;
@@ -78,7 +76,8 @@ class Accumulator::Impl {
     const int64_t pane = plan_->window().pane_of(least);
     if (pane != plan_->window().pane_of(greatest) || plan_->window().is_late(pane, watermark_)) return false;
     max_event_time_ = std::max(max_event_time_, greatest);
-    insert(panes_[pane], [&](Pane& in) { in.table.find_or_insert(encoded_, batch.rows, keys_, groups_.data()); });
+    insert(panes_[pane],
+           [&](Pane& in) { in.table.find_or_insert(batch_keys_.encoded(), batch.rows, keys_, groups_.data()); });
     return true;
   }
 
@@ -107,7 +106,7 @@ class Accumulator::Impl {
       pane->rows.push_back(static_cast<uint32_t>(i));
     }
     for (Pane* pane : touched_) {
-      insert(*pane, [&](Pane& in) { in.table.find_or_insert(encoded_, in.rows, keys_, groups_.data()); });
+      insert(*pane, [&](Pane& in) { in.table.find_or_insert(batch_keys_.encoded(), in.rows, keys_, groups_.data()); });
       pane->rows.clear();
     }
   }
@@ -128,9 +127,6 @@ class Accumulator::Impl {
     return ignored_;
   }
 
-  std::vector<size_t> key_columns_;
-  std::vector<BatchColumn> key_batch_;
-  EncodedKeys encoded_;
   std::vector<uint32_t> groups_;
   std::vector<Pane*> touched_;
   PaneTables tables_;

@@ -8,8 +8,8 @@
 #include "pyslash/crc32c.h"
 #include "pyslash/error.h"
 #include "pyslash/hash.h"
-#include "pyslash/key_codec.h"
 #include "update/batch.h"
+#include "update/batch_keys.h"
 #include "update/columns.h"
 #include "update/row_bucket.h"
 #include "update/rows.h"
@@ -18,11 +18,10 @@ namespace pyslash {
 
 class RowPartitioner::Impl {
  public:
-  explicit Impl(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)), codec_(*plan_) {
+  explicit Impl(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)), batch_keys_(*plan_) {
     if (!plan_->row_bits()) throw Error(Status::invalid_plan, "the plan asks for groups, not for rows");
     bits_ = *plan_->row_bits();
     for (size_t i = 0; i < size_t{1} << bits_; ++i) buckets_.emplace_back(plan_->columns().size());
-    for (const int key : plan_->keys()) key_columns_.push_back(static_cast<size_t>(key));
   }
 
   void add(const Batch& batch) {
@@ -50,13 +49,11 @@ class RowPartitioner::Impl {
  private:
   // The batch's rows in order of their bucket, by counting.
   void order(const Batch& batch) {
-    key_batch_.clear();
-    for (const size_t column : key_columns_) key_batch_.push_back(batch.columns[column]);
-    codec_.encode(key_batch_, batch.rows, encoded_);
+    const EncodedKeys& encoded = batch_keys_.encode(batch);
     begin_.assign(buckets_.size() + 1, 0);
     bucket_of_.resize(batch.rows);
     for (size_t i = 0; i < batch.rows; ++i) {
-      const auto bucket = static_cast<uint16_t>(bits_ == 0 ? 0 : prefix_of(encoded_.hashes[i]) >> (32 - bits_));
+      const auto bucket = static_cast<uint16_t>(bits_ == 0 ? 0 : prefix_of(encoded.hashes[i]) >> (32 - bits_));
       bucket_of_[i] = bucket;
       ++begin_[bucket + 1];
     }
@@ -66,12 +63,9 @@ class RowPartitioner::Impl {
     for (size_t i = 0; i < batch.rows; ++i) order_[next_[bucket_of_[i]]++] = static_cast<uint32_t>(i);
   }
 
-  KeyCodec codec_;
+  BatchKeys batch_keys_;
   uint32_t bits_ = 0;
   std::vector<RowBucket> buckets_;
-  std::vector<size_t> key_columns_;
-  std::vector<BatchColumn> key_batch_;
-  EncodedKeys encoded_;
   std::vector<uint16_t> bucket_of_;  // of each row of the batch
   std::vector<uint32_t> begin_;      // where each bucket's rows begin in order_, and the end
   std::vector<uint32_t> next_;

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
@@ -69,6 +70,7 @@ public final class StaticTable {
       return Optional.empty();
     }
     List<FileStatus> found = new ArrayList<>();
+    Configuration configuration = session.sessionState().newHadoopConf();
     for (LogicalPlan leaf : CollectionConverters.asJava(plan.collectLeaves())) {
       if (leaf instanceof LocalRelation) {
         continue;
@@ -83,7 +85,7 @@ public final class StaticTable {
       for (String path : paths) {
         try {
           Path file = new Path(path);
-          found.add(file.getFileSystem(session.sessionState().newHadoopConf()).getFileStatus(file));
+          found.add(file.getFileSystem(configuration).getFileStatus(file));
         } catch (IOException gone) {
           return Optional.empty(); // Spark is to say what that means
         }
