@@ -51,10 +51,11 @@ def explain(df: DataFrame) -> str:
     """Print and return whether pyslash covers a streaming DataFrame: how it would run, or why not."""
     from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
+    from pyslash.streaming.cover import operator_of
     from pyslash.streaming.outlook import outlook
 
     conf = Conf.read(df.sparkSession.conf.get)
-    text = text_of(df, lambda plan: outlook(plan, conf))
+    text = text_of(lambda: operator_of(df, "append")[0], lambda operator: outlook(df, operator, conf))
     print(text)
     return text
 

@@ -47,6 +47,12 @@ def _positive(text: str) -> int:
     return number
 
 
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is not true or false")
+    return text.strip().lower() == "true"
+
+
 def _standbys(text: str) -> int:
     if text.strip() not in ("0", "1"):
         raise ValueError(f"{text!r} is not 0 or 1")
@@ -186,6 +192,14 @@ _KEYS = (
         "one that is added knows only rows from then on. Needs `spark.slash.durability=checkpoint`.",
     ),
     Key(
+        "early",
+        "false",
+        _boolean,
+        "`true`: a window is emitted in the micro-batch that moves the watermark past its end, one earlier than Spark, "
+        "and rows for it are late from then on: a row that Spark would still count is dropped. For queries with one "
+        "watermark.",
+    ),
+    Key(
         "progress.retained",
         "100",
         _positive,
@@ -217,6 +231,7 @@ class Conf:
     replication: int
     checkpoint_timeout: int
     plan_change: str
+    early: bool
     progress_retained: int
 
     @classmethod

@@ -65,6 +65,10 @@ class CheckpointError(SlashError):
     """A checkpoint's files cannot be written, read or deleted; the message names file and cause."""
 
 
+class RewoundCheckpointError(SlashError):
+    """Spark runs a batch of other rows than the one that the state in the checkpoint has under its number."""
+
+
 class FencedError(SlashError):
     """Another run of the query has taken its checkpoint over: this one is the older and must end."""
 

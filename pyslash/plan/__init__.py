@@ -1,6 +1,1 @@
-"""From a streaming DataFrame's Catalyst plan to an `AggregationPlan`, or to the reasons why it is not covered."""
-
-from pyslash.plan.aggregation import AggregationPlan, plan_aggregation
-from pyslash.plan.reasons import Uncovered
-
-__all__ = ["AggregationPlan", "Uncovered", "plan_aggregation"]
+"""From a streaming DataFrame's physical plan to the stateful operator that pyslash executes, or to the reason why not."""

@@ -1,10 +1,10 @@
-"""One aggregate of a query: which native aggregate it is, over which input expression."""
+"""One aggregate of a query: which native aggregate it is, over an input expression of Spark's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyslash.plan.catalyst import Catalyst, JavaObject, children, items, name_of, optional
+from pyslash.plan.catalyst import JavaObject, name_of
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import NUMERIC, is_decimal, native_type
 
@@ -13,16 +13,19 @@ _NATIVE = {"Count": "count", "Sum": "sum", "Average": "avg", "Min": "min", "Max"
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A native aggregate and what it reads; `input` is None for count(*)."""
+    """A native aggregate; `ansi`: an overflow is an error."""
 
     function: str
-    input: JavaObject | None
     ansi: bool
     sql: str
 
 
-def aggregate_of(catalyst: Catalyst, expression: JavaObject) -> Aggregate:
+def aggregate_of(expression: JavaObject, value: JavaObject | None) -> Aggregate:
     """The native aggregate of a Catalyst `AggregateExpression`.
+
+    Args:
+        expression: as Spark's optimizer has left it.
+        value: what it reads of a row, as `io.pyslash.StreamingAggregate` tells; None: it counts every row.
 
     Raises:
         Uncovered: the function, its type or its modifiers are not covered.
@@ -37,36 +40,12 @@ def aggregate_of(catalyst: Catalyst, expression: JavaObject) -> Aggregate:
     mode = _eval_mode(call) if name in ("Sum", "Average") else "LEGACY"
     if mode == "TRY":
         raise Uncovered(f"{sql} (a try_ aggregate) is not covered yet")
-    value = _count_input(catalyst, call) if name == "Count" else children(call)[0]
-    condition = optional(expression.filter())
-    if condition is not None:
-        whole = value if value is not None else catalyst.literal(1, "int")
-        value = catalyst.expression("If", condition, whole, catalyst.null_like(whole))
     if value is not None:
         if not value.deterministic():
             raise Uncovered(f"{sql} is over an expression that is not deterministic")
         if name != "Count":
             _check_type(_NATIVE[name], native_type(str(value.dataType().simpleString()), sql), sql)
-    return Aggregate(_NATIVE[name], value, mode == "ANSI", sql)
-
-
-def _count_input(catalyst: Catalyst, count: JavaObject) -> JavaObject | None:
-    """Count's input: None where it counts every row, else an expression that is null where the row does not count."""
-    nullable = [child for child in items(count.children()) if child.nullable()]
-    if not nullable:
-        return None
-    condition = None
-    for child in nullable:
-        test = catalyst.expression("IsNotNull", child)
-        condition = test if condition is None else catalyst.expression("And", condition, test)
-    one = catalyst.literal(1, "int")
-    try:
-        native_type(str(nullable[0].dataType().simpleString()), "count")
-        if len(nullable) == 1:
-            return nullable[0]
-    except Uncovered:
-        pass  # a type that native code need not know to count it
-    return catalyst.expression("If", condition, one, catalyst.null_like(one))
+    return Aggregate(_NATIVE[name], mode == "ANSI", sql)
 
 
 def _eval_mode(call: JavaObject) -> str:

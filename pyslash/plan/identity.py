@@ -33,10 +33,11 @@ class Output:
 
 @dataclass(frozen=True)
 class PlanIdentity:
-    """A plan's text (docs/block-format.md), and the SQL of its input columns, which the text only numbers."""
+    """A plan's text (docs/block-format.md), and the SQL of its input columns and event time, which the text lacks."""
 
     text: str
     columns: tuple[str, ...]
+    time: str = ""
 
     @cached_property
     def window(self) -> tuple[int, int, int]:
@@ -75,6 +76,8 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     found = []
     if before.window != now.window:
         found.append(f"the window: {_window(before)} -> {_window(now)}")
+    if before.time != now.time:
+        found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now)
     found += _aggregates(before, now)
     if not found:

@@ -1,6 +1,10 @@
-"""The life of an epoch: what happens in `foreachBatch` of a query that pyslash has taken over.
+"""The life of an epoch: what happens in `foreachBatch` of a query whose stateful operator pyslash executes.
 
     update -> replica, checkpoint -> manifest -> commit -> merge -> sink;  release when the next epoch starts
+
+The query is the job's own, with Spark's stateful operator in the plan of each micro-batch. Spark tells the watermarks
+for late rows and for eviction; what the operator would have given is merged from blocks, and the rest of Spark's plan
+stands on top of it.
 
 A failure before the manifest leaves nothing behind: the epoch's rows are read again. A failure after it leaves the
 manifest: the replayed epoch merges the same blocks and yields the same rows. When an agent is lost, the epoch begins
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.agent.share import EVERY_PANE
 from pyslash.block_head import head_crc
@@ -23,12 +27,16 @@ from pyslash.errors import (
     FencedError,
     LateManifestError,
     PlanMismatchError,
+    RewoundCheckpointError,
     SlashError,
     StaleIncarnationError,
+    UnsupportedQueryError,
 )
-from pyslash.plan import AggregationPlan
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import LiveBlock
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import BatchExecution, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
@@ -43,45 +51,107 @@ from pyslash.tasks.receipt import Receipt
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
 _OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
+_FINAL = (FencedError, PlanMismatchError, RewoundCheckpointError, Uncovered)
+# Before this phase nothing of an epoch counts.
+_BEFORE_LOG = frozenset({Phase.BEGUN, Phase.UPDATED, Phase.STORED})
 
 
 class EpochRunner:
     """The `foreachBatch` function of one started query."""
 
-    def __init__(self, plan: AggregationPlan, sink: Sink, conf: Conf, secret: bytes) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        operator: WindowAggregate,
+        sink: Sink,
+        conf: Conf,
+        secret: bytes,
+        session: SparkSession,
+        bridge: JavaObject,
+    ) -> None:
+        """`session` starts the query; `bridge` is the JVM's `io.pyslash.Bridge`."""
+        self.operator = operator
         self.progress: ProgressLog | None = None
         self._sink = sink
         self._conf = conf
         self._secret = secret
+        self._session = session
+        self._bridge = bridge
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
-        self._recovery = Recovery(plan, conf, secret)
+        self._recovery = Recovery(operator, conf, secret)
         self._state: RunState | None = None
         self.phase = Phase.EMITTED
         self._has_standby = True  # until it turns out otherwise, which is said once
+        self._spark_executes = False
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """Run one epoch; again, from what is kept of the state, while agents are lost.
 
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
+            Exception: whatever the job's own function raises.
         """
-        execution = BatchExecution(batch, self.plan.session)
-        progress = EpochProgress(epoch)
+        if self._spark_executes:
+            return self._sink.write(batch, epoch)
+        execution = BatchExecution(batch, self._session, self.operator, self._bridge)
         self.phase = Phase.BEGUN
+        try:
+            self._execute(execution, epoch)
+        except Exception as error:
+            if not self._is_left_to_spark(execution, epoch, error):
+                raise
+            logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
+            self._close()
+            self._spark_executes = True
+            self._sink.write(batch, epoch)
+
+    def _is_left_to_spark(self, execution: BatchExecution, epoch: int, error: Exception) -> bool:
+        """Whether Spark executes its operator itself from here on: it has its state, or nobody has any yet.
+
+        Raises:
+            UnsupportedQueryError, PlanMismatchError: it cannot, or is not to.
+        """
+        has_state = self._state is not None and self._state.last is not None
+        if isinstance(error, Uncovered) and self._conf.mode == "require":
+            raise UnsupportedQueryError(
+                f"spark.slash.mode=require, but pyslash does not cover this query: {error}"
+            ) from error
+        if isinstance(error, Uncovered) and has_state:
+            raise PlanMismatchError(f"epoch {epoch} is not of the query that began: {error}") from error
+        if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
+            return False
+        if isinstance(error, Uncovered):
+            return True
+        is_first = epoch == 0 and not has_state and self.phase in _BEFORE_LOG
+        return is_first and execution.is_active
+
+    def _execute(self, execution: BatchExecution, epoch: int) -> None:
+        progress = EpochProgress(epoch)
         while True:
             try:
-                return self._run(execution, batch, epoch, progress)
-            except (FencedError, PlanMismatchError):
-                raise
+                manifest, result = self._prepare(execution, epoch, progress)
             except Exception as error:
-                if progress.recoveries == _MOST_RECOVERIES or not self._can_begin_again(error):
+                self._begin_again(epoch, progress, error)
+                continue
+            try:
+                with progress.timed("sink"):
+                    self._sink.write(result, epoch)
+                break
+            except Exception as error:
+                if not self._sink.repeats:
                     raise
-                logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
-                self.phase = advance(self.phase, Event.AGENT_LOST)
-                self._close()
-                progress.recoveries += 1
+                self._begin_again(epoch, progress, error)
+        execution.expect_no_state_store()
+        self._emitted(execution, manifest, progress)
+
+    def _begin_again(self, epoch: int, progress: EpochProgress, error: Exception) -> None:
+        """Forget the run that has failed, if another may do better; else raise its error."""
+        if progress.recoveries == _MOST_RECOVERIES or isinstance(error, _FINAL) or not self._can_begin_again(error):
+            raise error
+        logger.warning("epoch %d begins again, %s: %s", epoch, self.phase.value, error)
+        self.phase = advance(self.phase, Event.AGENT_LOST)
+        self._close()
+        progress.recoveries += 1
 
     def _can_begin_again(self, error: Exception) -> bool:
         if not self._conf.recovers:
@@ -94,9 +164,12 @@ class EpochRunner:
             return bool(self._state.coordinator.lost_agents())
         return self._recovery.may_succeed_after(error)
 
-    def _run(self, execution: BatchExecution, batch: DataFrame, epoch: int, progress: EpochProgress) -> None:
+    def _prepare(
+        self, execution: BatchExecution, epoch: int, progress: EpochProgress
+    ) -> tuple[Manifest, DataFrame]:
+        """Everything of an epoch but the sink: its manifest, and the rows that the sink is to have."""
         state = self._state or self._begin(execution, epoch, progress)
-        window = self.plan.window
+        window = self.operator.window
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
             state.coordinator.release(first_live_pane(window, state.last.watermark_us))
@@ -104,20 +177,20 @@ class EpochRunner:
             if state.durable is not None:
                 state.durable.clean()
             self._recovery.join_standby(execution.session, state.coordinator)
-        manifest = state.manifests.read(epoch, self.plan.identity)
+        manifest = state.manifests.read(epoch, self.operator.identity)
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and state.as_of < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
         if manifest is None:
-            manifest = self._update(execution, batch, epoch, state, progress)
+            manifest = self._update(execution, epoch, state, progress)
         else:
             self.phase = advance(self.phase, Event.REPLAYED)
+            tell_times(execution.cut, manifest.times)
         with progress.timed("commit"):
             state.coordinator.commit(manifest)
         self.phase = advance(self.phase, Event.COMMITTED)
         state.last = manifest
-        self._emit(batch, manifest, state, progress)
-        self.phase = advance(self.phase, Event.EMITTED)
+        return manifest, self._merge(execution, manifest, state, progress)
 
     def end(self, resumable: bool) -> None:
         """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
@@ -146,27 +219,33 @@ class EpochRunner:
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
         state = self._recovery.begin(execution, epoch, progress)
         run, meet = state.manifests.run, state.coordinator.meet
-        self._ingest = ingest_of(execution.session, self.plan, self._conf, query_id.bytes, self._secret, run, meet)
-        self._merging = Merging(self.plan, self._conf, state.coordinator)
+        self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
+        self._merging = Merging(self.operator, self._conf, state.coordinator)
         self._state = state
         return state
 
     def _update(
-        self, execution: BatchExecution, batch: DataFrame, epoch: int, state: RunState, progress: EpochProgress
+        self, execution: BatchExecution, epoch: int, state: RunState, progress: EpochProgress
     ) -> Manifest:
         assert self._ingest is not None
-        emitted_us = max(execution.watermark_us, state.last.watermark_us if state.last else 0)
+        cut, operator = execution.cut, self.operator
+        late_us, closing_us = cut.late_us, cut.eviction_us
+        emitted_us = state.last.watermark_us if state.last is not None else late_us
+        if self._conf.early:
+            late_us = max(late_us, emitted_us)
+        logged = execution.offsets(epoch)
         coordinator, ingest = state.coordinator, self._ingest
 
         def update() -> list[Receipt]:
             with coordinator.discard_on_failure(epoch):
-                return ingest.update(execution, batch, epoch, emitted_us)
+                return ingest.update(execution, epoch, late_us)
 
         with progress.timed("update"):
             coordinator.make_room_ahead(epoch)
             receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
-        watermark_us = execution.next_watermark_us(emitted_us)
+        if self._conf.early:
+            closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         written = [receipt for receipt in receipts if receipt.head.length > 0]
         progress.groups = sum(receipt.head.groups for receipt in written)
@@ -177,7 +256,7 @@ class EpochRunner:
             with progress.timed("checkpoint"):
                 added = coordinator.store(epoch, written, state.durable)
             progress.checkpoint_bytes = sum(file.bytes for file in added)
-            files = state.durable.with_epoch(added, first_live_pane(self.plan.window, emitted_us))
+            files = state.durable.with_epoch(added, first_live_pane(operator.window, emitted_us))
         standbys: dict[str, str] = {}
         if self._conf.replicates:
             with progress.timed("replica"):
@@ -189,12 +268,17 @@ class EpochRunner:
         manifest = Manifest(
             epoch=epoch,
             run=state.manifests.run,
-            plan=self.plan.text,
-            columns=list(self.plan.identity.columns),
+            plan=operator.text,
+            columns=list(operator.identity.columns),
+            time=operator.identity.time,
+            offsets=logged.sources,
+            timestamp_ms=logged.timestamp_ms,
+            input=operator.fingerprint,
             emitted_us=emitted_us,
-            watermark_us=watermark_us,
+            watermark_us=max(emitted_us, closing_us),
             rows=sum(receipt.head.rows for receipt in receipts),
             late_rows=sum(receipt.head.late_rows for receipt in receipts),
+            times=event_times(cut),
             blocks=[
                 (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
                 for receipt in written
@@ -225,11 +309,12 @@ class EpochRunner:
             )
         self._has_standby = bool(standbys)
 
-    def _emit(self, batch: DataFrame, manifest: Manifest, state: RunState, progress: EpochProgress) -> None:
+    def _merge(
+        self, execution: BatchExecution, manifest: Manifest, state: RunState, progress: EpochProgress
+    ) -> DataFrame:
         assert self._merging is not None
-        assert self.progress is not None
         blocks = state.coordinator.live_blocks()
-        windows = closed_windows(self.plan.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
+        windows = closed_windows(self.operator.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
@@ -237,11 +322,31 @@ class EpochRunner:
         progress.spilled_bytes = state.coordinator.spilled_bytes
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
-            merged = self._merging.merge(batch.sparkSession, blocks, windows, progress)
-            finished = self.plan.finish(batch.sparkSession._jsparkSession, merged._jdf)
-        with progress.timed("sink"):
-            self._sink.write(DataFrame(finished, batch.sparkSession), manifest.epoch)
+            return execution.result(self._merging.merge(execution.session, blocks, windows, progress))
+
+    def _emitted(self, execution: BatchExecution, manifest: Manifest, progress: EpochProgress) -> None:
+        """The sink has its rows: tell Spark and the user what the epoch did."""
+        assert self._merging is not None
+        assert self.progress is not None
+        assert self._state is not None
+        self.phase = advance(self.phase, Event.EMITTED)
         self._merging.collect_counts(progress)
+        dead_before = first_live_pane(self.operator.window, manifest.watermark_us)
+        held, dead = 0, 0
+        for block in self._state.coordinator.live_blocks():
+            for pane, groups, _ in block.head.panes:
+                held += groups
+                dead += groups if pane < dead_before else 0
+        execution.cut.count(
+            numTotalStateRows=held - dead,
+            numUpdatedStateRows=progress.groups,
+            numRemovedStateRows=dead,
+            numRowsDroppedByWatermark=manifest.late_rows,
+            stateMemory=progress.pinned_bytes,
+            allUpdatesTimeMs=round(progress.update_ms),
+            allRemovalsTimeMs=round(progress.merge_ms),
+            commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
+        )
         self.progress.add(progress)
 
 

@@ -1,30 +1,56 @@
-"""What Spark knows of the micro-batch that is running: its execution, its watermark, its checkpoint."""
+"""What Spark knows of the micro-batch that is running: its plan, its watermarks, its offsets, its checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.plan.catalyst import JavaObject, children, name_of
+from pyslash.errors import CheckpointError
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import OperatorCut, WindowAggregate, cut_of
+from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.tasks.parquet_scan import ScanFigures
 
 _QUERY_ID = "sql.streaming.queryId"
 
 
+@dataclass(frozen=True)
+class LoggedOffsets:
+    """An entry of Spark's offset log: `sources` is a digest of the sources' offsets, `timestamp_ms` the batch's time."""
+
+    sources: str
+    timestamp_ms: int
+
+    @classmethod
+    def parse(cls, entry: bytes) -> LoggedOffsets:
+        """The entry as it is in its file: a version, metadata, then the sources' offsets, a line each."""
+        _, metadata, *sources = entry.decode().splitlines()
+        digest = hashlib.sha256("\n".join(sources).encode()).hexdigest()
+        return cls(digest, int(json.loads(metadata)["batchTimestampMs"]))
+
+
 class BatchExecution:
     """The `IncrementalExecution` of a micro-batch, reached from inside `foreachBatch`.
 
-    The streaming thread's local property names the query; its last execution is the batch that called us.
+    The streaming thread's local property names the query; its last execution is the batch that called us. Spark has
+    planned it, and nothing of the plan has been executed.
     """
 
-    def __init__(self, batch: DataFrame, owner: SparkSession) -> None:
-        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session."""
+    def __init__(self, batch: DataFrame, owner: SparkSession, operator: WindowAggregate, bridge: JavaObject) -> None:
+        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session.
+
+        `operator` is the one that we execute, `bridge` the JVM's `io.pyslash.Bridge`.
+        """
         session: SparkSession = batch.sparkSession
         self.session = session
+        self._operator = operator
+        self._bridge = bridge
         self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
         java_id = _uuid_class(session._jvm).fromString(str(self.query_id))
         self.stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
@@ -36,51 +62,89 @@ class BatchExecution:
         return str(self.stream.resolvedCheckpointRoot())
 
     @property
-    def watermark_us(self) -> int:
-        """The watermark as of the end of the previous batch, in microseconds; Spark keeps it in its offset log."""
-        return int(self.execution.offsetSeqMetadata().batchWatermarkMs()) * 1000
-
-    def next_watermark_us(self, current_us: int) -> int:
-        """The watermark as of the end of this batch, from the event times that Spark itself has collected.
-
-        To be asked once the update has run: the statistics arrive with the tasks.
-        """
-        stats = self._watermark.eventTimeStats().value()
-        if stats.count() == 0:
-            return current_us
-        return max(current_us, (int(stats.max()) - int(self._watermark.delayMs())) * 1000)
-
-    def count_times(self, figures: ScanFigures) -> None:
-        """Tell Spark the event times that it has not seen itself: its watermark is of these."""
-        if figures.time_min is None or figures.time_max is None:
-            return
-        mean_ms = figures.time_sum / figures.times / 1000
-        stats = self._watermark.eventTimeStats().value()
-        stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))
+    def is_active(self) -> bool:
+        """Whether the query has not been stopped."""
+        return bool(self.stream.isActive())
 
     @cached_property
-    def _watermark(self) -> JavaObject:
-        """The operator that Spark asks for the watermark. Adaptive execution may still replace it before the update."""
-        nodes = _physical(self.execution.executedPlan())
-        return next(node for node in nodes if name_of(node) == "EventTimeWatermarkExec")
+    def cut(self) -> OperatorCut:
+        """The operator in this micro-batch's plan.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        return cut_of(self._bridge, self._operator, self.execution.executedPlan())
+
+    def expect_no_state_store(self) -> None:
+        """Spark is not to look for state stores that this micro-batch has committed."""
+        self._bridge.expectNoStateStore(self.stream)
+
+    def input_rows(self) -> DataFrame:
+        """The rows that the operator takes: the event time and the columns."""
+        return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
+
+    def result(self, merged: DataFrame) -> DataFrame:
+        """The rows of the query, over those that the operator gives."""
+        return DataFrame(self.cut.above(self.session._jsparkSession, merged._jdf), self.session)
+
+    def offsets(self, epoch: int) -> LoggedOffsets:
+        """What Spark has logged of a micro-batch before it ran.
+
+        Raises:
+            CheckpointError: the entry is not there.
+        """
+        entry = self._offset_log.read(str(epoch))
+        if entry is None:
+            raise CheckpointError(f"{self._offset_log.path(str(epoch))}, Spark's own offset log, is not there")
+        return LoggedOffsets.parse(entry)
+
+    def has_offsets(self, epoch: int) -> bool:
+        """Whether Spark's offset log still has this micro-batch."""
+        return self._offset_log.read(str(epoch)) is not None
+
+    @cached_property
+    def _offset_log(self) -> Any:
+        return checkpoint_files(self.session, self.checkpoint, "offsets")
+
+
+def event_times(cut: OperatorCut) -> list[tuple[int, int, int, float]]:
+    """What Spark's watermark operators have collected: count, least, greatest and mean (milliseconds) of each.
+
+    To be asked once the update has run: the statistics arrive with the tasks.
+    """
+    collected = [watermark.eventTimeStats().value() for watermark in cut.watermarks]
+    return [(int(one.count()), int(one.min()), int(one.max()), float(one.avg())) for one in collected]
+
+
+def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> None:
+    """Give Spark's watermark operators what they collected in an earlier attempt, where they have collected nothing."""
+    for watermark, (count, least, greatest, mean) in zip(cut.watermarks, times, strict=True):
+        stats = watermark.eventTimeStats().value()
+        if count and not stats.count():
+            stats.merge(stats.copy(greatest, least, mean, count))
+
+
+def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
+    """The watermark as of the end of this batch, from the event times that Spark itself has collected.
+
+    To be asked once the update has run, of an input with one watermark.
+    """
+    (watermark,) = cut.watermarks
+    ((count, _, greatest, _),) = event_times(cut)
+    return max(current_us, (greatest - int(watermark.delayMs())) * 1000) if count else current_us
+
+
+def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
+    """Tell Spark the event times that it has not seen itself: its watermark is of these."""
+    if figures.time_min is None or figures.time_max is None:
+        return
+    (watermark,) = cut.watermarks
+    mean_ms = figures.time_sum / figures.times / 1000
+    stats = watermark.eventTimeStats().value()
+    stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))
 
 
 @cache
 def _uuid_class(jvm: Any) -> Any:
     """`java.util.UUID`: finding a class by its name makes the JVM look through every jar, thrice."""
     return jvm.java.util.UUID
-
-
-def _physical(plan: JavaObject) -> Iterator[JavaObject]:
-    """The operators of a physical plan, through adaptive execution's wrappers."""
-    queue = [plan]
-    while queue:
-        node = queue.pop()
-        yield node
-        name = name_of(node)
-        if name == "AdaptiveSparkPlanExec":
-            queue.append(node.executedPlan())
-        elif name.endswith("QueryStageExec"):
-            queue.append(node.plan())  # a stage is a leaf to its parent: a join with a static table makes some
-        else:
-            queue.extend(children(node))

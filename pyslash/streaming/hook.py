@@ -1,8 +1,9 @@
 """The hook: `DataStreamWriter.start()` of an enabled application, which takes over the queries that are covered.
 
-The job's writer is left as it is. A covered query is started as another query over the aggregation's *input*, written
-with Spark's own `foreachBatch` into an `EpochRunner`; trigger, query name, checkpoint and options are the job's. Spark
-thus keeps sources, offsets, watermark and scheduling, and the job gets Spark's own `StreamingQuery`.
+The job's writer is left as it is. A covered query is the job's own, plan and all, started with Spark's own
+`foreachBatch` into an `EpochRunner`; output mode, trigger, query name, checkpoint and options are the job's. Spark thus
+keeps sources, offsets, watermarks, its no-data micro-batches and scheduling, and the job gets Spark's own
+`StreamingQuery`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
-from pyslash.plan import AggregationPlan, Uncovered, plan_aggregation
+from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.cover import Checkpoint, checkpoint_of, operator_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.sinks import FileSink, Sink, sink_of
 from pyslash.streaming.writer import WriterSettings
+from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
 
@@ -83,6 +87,7 @@ def _start(
     spark = writer._spark
     mode = mode_of(spark.conf.get)
     if mode == "off":
+        _refuse_our_state(spark, WriterSettings.of(writer).options | _lower(options), "spark.slash.mode=off")
         return _spark_start(writer, path, format, outputMode, partitionBy, queryName, **options)
     writer.options(**options)
     if outputMode is not None:
@@ -94,20 +99,21 @@ def _start(
     if queryName is not None:
         writer.queryName(queryName)
     conf = Conf.read(spark.conf.get)
+    settings = WriterSettings.of(writer)
     try:
-        plan, settings, sink = _cover(writer, path)
+        operator, bridge, sink = _cover(writer, settings, path)
     except Uncovered as reason:
         if mode == "require":
             raise UnsupportedQueryError(
                 f"spark.slash.mode=require, but pyslash does not cover this query: {reason}"
             ) from None
+        _refuse_our_state(spark, settings.options, f"this query is not covered: {reason}")
         logger.warning("query stays on plain Spark: %s", reason)
         return _spark_start(writer, path)
-    return _take_over(spark, plan, settings, sink, conf)
+    return _take_over(writer, operator, bridge, settings, sink, conf)
 
 
-def _cover(writer: DataStreamWriter, path: str | None) -> tuple[AggregationPlan, WriterSettings, Sink]:
-    settings = WriterSettings.of(writer)
+def _cover(writer: DataStreamWriter, settings: WriterSettings, path: str | None) -> tuple[WindowAggregate, RowBridge, Sink]:
     settings.check()
     options = dict(settings.options)
     if path is not None:
@@ -115,31 +121,57 @@ def _cover(writer: DataStreamWriter, path: str | None) -> tuple[AggregationPlan,
     sink = sink_of(settings.source, options, settings.partition_columns, getattr(writer, _FUNCTION, None))
     if isinstance(sink, FileSink) and not _has_checkpoint(writer._spark, options):
         raise Uncovered("a file sink needs a checkpointLocation")
-    plan = plan_aggregation(_frame(writer))
-    _check_checkpoint(writer._spark, options.get("checkpointlocation"))
-    return plan, settings, sink
+    operator, bridge = operator_of(_frame(writer), settings.output_mode)
+    location = checkpoint_of(writer._spark, settings.options)
+    if location is not None:
+        checkpoint = Checkpoint(writer._spark, location)
+        if checkpoint.has_begun and not checkpoint.is_ours:
+            raise Uncovered(
+                f"its checkpoint {location} holds state of plain Spark; a new checkpointLocation lets pyslash run it"
+            )
+    return operator, bridge, sink
+
+
+def _refuse_our_state(spark: SparkSession, options: dict[str, str], why: str) -> None:
+    """Plain Spark finds no state in a checkpoint of ours, and says so in words that name nothing of it.
+
+    Raises:
+        UnsupportedQueryError: the query's checkpoint has state of pyslash.
+    """
+    location = checkpoint_of(spark, options)
+    if location is not None and Checkpoint(spark, location).is_ours:
+        raise UnsupportedQueryError(
+            f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let pyslash "
+            "run the query as it was, or give it a new checkpointLocation"
+        )
 
 
 def _take_over(
-    spark: SparkSession, plan: AggregationPlan, settings: WriterSettings, sink: Sink, conf: Conf
+    writer: DataStreamWriter,
+    operator: WindowAggregate,
+    bridge: RowBridge,
+    settings: WriterSettings,
+    sink: Sink,
+    conf: Conf,
 ) -> StreamingQuery:
     assert _spark_start is not None
     assert _spark_foreach_batch is not None
     _sweep()
-    runner = EpochRunner(plan, sink, conf, _secret)
-    writer = DataFrame(plan.input_dataset(), spark).writeStream.outputMode("append")
-    writer = writer.options(**{name: value for name, value in settings.options.items() if name != "path"})
-    writer._jwrite = writer._jwrite.trigger(settings.trigger)
-    query = _spark_start(_spark_foreach_batch(writer, runner))
+    spark = writer._spark
+    runner = EpochRunner(operator, sink, conf, _secret, spark, bridge.java)
+    ours = _frame(writer).writeStream.outputMode(settings.output_mode)
+    ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
+    ours._jwrite = ours._jwrite.trigger(settings.trigger)
+    query = _spark_start(_spark_foreach_batch(ours, runner))
     temporary = not _has_checkpoint(spark, settings.options)
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
     logger.info(
         "query %s runs on pyslash: %s; %d keys, %d aggregates, sink %s",
         query.name or query.id,
-        plan.window,
-        len(plan.keys),
-        len(plan.aggregates),
+        operator.window,
+        len(operator.keys),
+        len(operator.aggregates),
         settings.source,
     )
     return query
@@ -157,20 +189,9 @@ def _frame(writer: DataStreamWriter) -> DataFrame:
     return writer._df
 
 
+def _lower(options: dict[str, Any]) -> dict[str, str]:
+    return {name.lower(): str(value) for name, value in options.items()}
+
+
 def _has_checkpoint(spark: SparkSession, options: dict[str, str]) -> bool:
     return "checkpointlocation" in options or bool(spark.conf.get("spark.sql.streaming.checkpointLocation", ""))
-
-
-def _check_checkpoint(spark: SparkSession, location: str | None) -> None:
-    """A checkpoint that plain Spark has begun holds its state in Spark's own store: it goes on there."""
-    if location is None:
-        return
-    jvm: Any = spark._jvm
-    root = jvm.org.apache.hadoop.fs.Path(location)
-    files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    begun = files.exists(jvm.org.apache.hadoop.fs.Path(root, "offsets/0"))
-    ours = files.exists(jvm.org.apache.hadoop.fs.Path(root, "slash"))
-    if begun and not ours:
-        raise Uncovered(
-            f"its checkpoint {location} was begun by plain Spark; a new checkpointLocation lets pyslash run it"
-        )

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
-from pyslash.plan import AggregationPlan
+from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.catalyst import JavaObject
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import BatchExecution, count_times
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import collect, run_numbered
 from pyslash.tasks.only_spark import OnlySpark
@@ -32,7 +32,7 @@ class Ingest:
     """Runs update jobs for one query, on the path that its configuration and its input ask for."""
 
     def __init__(
-        self, session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self, session: SparkSession, plan: WindowAggregate, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
     ) -> None:
         """`run` numbers the query's recoveries."""
         self._run = run
@@ -47,27 +47,30 @@ class Ingest:
         self.path = ""
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
-    def update(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
         Args:
             execution: the micro-batch's execution.
-            batch: the same micro-batch as a DataFrame.
             epoch: the batch id.
             watermark_us: rows whose last window ends at or before this are late.
         """
+        if execution.cut.is_without_rows:
+            self.path = "none"
+            return []
+        execution.cut.reset_counts()
         if self._reads_files:
             receipts = self._from_files(execution, epoch, watermark_us)
             if receipts is not None:
                 return receipts
         if self._bridge is not None:
             return self._from_rows(self._bridge, execution, epoch, watermark_us)
-        return self._from_arrow(execution, batch, epoch, watermark_us)
+        return self._from_arrow(execution, epoch, watermark_us)
 
     def _from_files(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt] | None:
         """None if Spark is to read the files, or they are too small to be worth a Python job."""
         assert self._bridge is not None
-        files = self._bridge.scan(execution.execution)
+        files = self._bridge.scan(execution.cut.input())
         try:
             scan = ParquetScan.parse(files.describe())
         except OnlySpark as reason:
@@ -95,7 +98,7 @@ class Ingest:
             receipts.append(Receipt.parse(found.receipt))
             figures.merge(found.figures)
         files.count(figures.rows)
-        execution.count_times(figures)
+        count_times(execution.cut, figures)
         return receipts
 
     def _leave_to_spark(self, execution: BatchExecution, reason: OnlySpark) -> None:
@@ -106,7 +109,7 @@ class Ingest:
     def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = bridge.update(
-            execution.execution,
+            execution.cut.input(),
             self._plan.text,
             watermark_us,
             self._query_id,
@@ -116,13 +119,13 @@ class Ingest:
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
-        execution.count_times(figures)
+        count_times(execution.cut, figures)
         return receipts
 
-    def _from_arrow(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_arrow(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "arrow"
         task = self.arrow_update(execution, epoch, watermark_us)
-        rows = collect(batch.mapInArrow(task, "receipt binary"))
+        rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
     def arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:

@@ -20,7 +20,7 @@ from pyslash.errors import CheckpointError, FencedError, LateManifestError, Plan
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
-FORMAT = 3
+FORMAT = 4
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -32,7 +32,10 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `plan` and `columns` are those of the query's `PlanIdentity`.
+    `plan`, `columns` and `time` are those of the query's `PlanIdentity`. `offsets` and `timestamp_ms` are what Spark's
+    offset log says of the batch, `input` is the `fingerprint` of the operator: together they tell which rows it had.
+    Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
+    operators, count, least, greatest and mean of its event times in milliseconds.
     `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
     its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
     restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
@@ -43,10 +46,15 @@ class Manifest:
     run: int
     plan: str
     columns: list[str]
+    time: str
+    offsets: str
+    timestamp_ms: int
+    input: str
     emitted_us: int
     watermark_us: int
     rows: int
     late_rows: int
+    times: list[tuple[int, int, int, float]]
     blocks: list[tuple[str, int, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
@@ -56,7 +64,7 @@ class Manifest:
     @property
     def identity(self) -> PlanIdentity:
         """Of the query that wrote it."""
-        return PlanIdentity(self.plan, tuple(self.columns))
+        return PlanIdentity(self.plan, tuple(self.columns), self.time)
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
@@ -74,10 +82,14 @@ class Manifest:
         words = head.split()
         body = body.rstrip(b"\n")
         if len(words) != 3 or words[:2] != [b"pyslash-manifest", str(FORMAT).encode()]:
-            raise StateLostError(f"{name} is not a manifest of format {FORMAT}")
+            raise StateLostError(
+                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash goes on with "
+                "that version; give the query a new checkpointLocation to use this one"
+            )
         if words[2] != f"{zlib.crc32(body):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
         fields = json.loads(body)
+        fields["times"] = [tuple(times) for times in fields["times"]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
         fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
@@ -136,6 +148,26 @@ class ManifestLog:
         self.run = run
         return run
 
+    def look(self, epoch: int) -> Manifest | None:
+        """The manifest of an epoch, of whatever query, or None.
+
+        Raises:
+            StateLostError: it cannot be read.
+        """
+        path = self._files.path(str(epoch))
+        with _reaching(path):
+            data = self._files.read(str(epoch))
+        return None if data is None else Manifest.decode(data, path)
+
+    def withdraw(self, epoch: int) -> None:
+        """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+        """
+        with _reaching(self._files.path(str(epoch))):
+            self._files.delete(str(epoch))
+
     def read(self, epoch: int, plan: PlanIdentity) -> Manifest | None:
         """The manifest of an epoch, or None.
 
@@ -143,12 +175,10 @@ class ManifestLog:
             PlanMismatchError: it was written for another plan.
             StateLostError: it cannot be read.
         """
-        path = self._files.path(str(epoch))
-        with _reaching(path):
-            data = self._files.read(str(epoch))
-        if data is None:
+        manifest = self.look(epoch)
+        if manifest is None:
             return None
-        manifest = Manifest.decode(data, path)
+        path = self._files.path(str(epoch))
         changed = differences(manifest.identity, plan)
         if changed and not self._takes(manifest.identity, plan):
             listed = "\n  ".join(changed)

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
-from pyslash.plan import AggregationPlan
+from pyslash.plan.operators import WindowAggregate
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge
@@ -28,7 +28,7 @@ _MOST_TASKS_A_CORE = 32
 class Merging:
     """Makes the DataFrame of merged rows of an epoch."""
 
-    def __init__(self, plan: AggregationPlan, conf: Conf, coordinator: Coordinator) -> None:
+    def __init__(self, plan: WindowAggregate, conf: Conf, coordinator: Coordinator) -> None:
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
@@ -140,5 +140,5 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **options)
 
 
-def _local(session: SparkSession, rows: pa.Table, plan: AggregationPlan) -> DataFrame:
+def _local(session: SparkSession, rows: pa.Table, plan: WindowAggregate) -> DataFrame:
     return session.createDataFrame(rows, plan.result_schema)

@@ -6,28 +6,22 @@ An outlook, told before there is a micro-batch: a batch's own files may still ma
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
+
 from pyslash.conf import Conf
-from pyslash.errors import RowBridgeUnavailableError
-from pyslash.plan import AggregationPlan
 from pyslash.plan.catalyst import JavaObject, children, name_of
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.plan.operators import WindowAggregate
 
 
-def outlook(plan: AggregationPlan, conf: Conf) -> list[str]:
+def outlook(df: DataFrame, operator: WindowAggregate, conf: Conf) -> list[str]:
     """Lines: the way in, the way out."""
-    try:
-        bridge = RowBridge(plan.session)
-    except RowBridgeUnavailableError as error:
-        return [f"ingest      arrow: {error}", f"emit        arrow: {error}"]
-    return [f"ingest      {_ingest(plan, conf, bridge)}", f"emit        {_emit(conf)}"]
+    return [f"ingest      {_ingest(df, operator, conf)}", f"emit        {_emit(conf)}"]
 
 
-def _ingest(plan: AggregationPlan, conf: Conf, bridge: RowBridge) -> str:
+def _ingest(df: DataFrame, operator: WindowAggregate, conf: Conf) -> str:
     if conf.ingest in ("arrow", "rows"):
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
-    # The optimizer takes constants together and moves filters, as it will for each batch.
-    optimized = plan.session._jsparkSession.sessionState().optimizer().execute(plan.analysed_input)
-    reason = _source_obstacle(optimized) or bridge.java.scanObstacle(optimized)
+    reason = _source_obstacle(df._jdf.queryExecution().analyzed()) or operator.scan_obstacle
     if reason is not None:
         return f"rows: Spark reads the input: {reason}"
     if conf.ingest == "files":

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
-from pyslash.errors import AgentStartError, SlashError, StateLostError
-from pyslash.plan import AggregationPlan
+from pyslash.errors import AgentStartError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.identity import differences
+from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState
@@ -42,7 +43,7 @@ class RunState:
 class Recovery:
     """Begins runs of one query, as often as it takes."""
 
-    def __init__(self, plan: AggregationPlan, conf: Conf, secret: bytes) -> None:
+    def __init__(self, plan: WindowAggregate, conf: Conf, secret: bytes) -> None:
         self._plan = plan
         self._conf = conf
         self._secret = secret
@@ -62,6 +63,8 @@ class Recovery:
         Raises:
             StateLostError, CheckpointError, CorruptBlockError, …: it is not to be had.
             PlanMismatchError: it is of another query.
+            RewoundCheckpointError: it is of other batches than Spark's.
+            Uncovered: it is Spark's own.
             FencedError: another driver runs the query.
         """
         session: SparkSession = execution.session
@@ -82,7 +85,7 @@ class Recovery:
             (self._conf.spill_directory, self._conf.spill_bytes),
         )
         identity = self._plan.identity
-        last, current = self._last_manifest(manifests, epoch), manifests.read(epoch, identity)
+        last, current = self._last_manifest(execution, manifests, epoch), self._current(execution, manifests, epoch)
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -188,15 +191,40 @@ class Recovery:
         progress.restored_files = len(durable.files)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
-    def _last_manifest(self, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _current(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+        """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
+
+        Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
+        """
+        written = manifests.look(epoch)
+        if written is None:
+            return None
+        logged = execution.offsets(epoch)
+        if written.offsets != logged.sources:
+            raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
+        now = self._plan
+        same = written.input == now.fingerprint and written.timestamp_ms == logged.timestamp_ms
+        if same and written.identity == now.identity:
+            return written
+        if epoch > 0 and not self._conf.keeps_files:
+            raise StateLostError(
+                f"the query has changed since it wrote the state of batch {epoch}, which it has not finished, and the "
+                f"state before that batch is nowhere: spark.slash.durability={self._conf.durability}. Finish the batch "
+                "with the query as it was, or give it a new checkpointLocation."
+            )
+        logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
+        manifests.withdraw(epoch)
+        return None
+
+    def _last_manifest(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
-        done = [known for known in manifests.epochs() if known < epoch]
+        written = manifests.epochs()
+        if written and written[-1] > epoch:
+            raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {written[-1]}")
+        done = [known for known in written if known < epoch]
         if not done:
             if epoch > 0:
-                raise StateLostError(
-                    f"the checkpoint has {epoch} finished batches but no manifest of pyslash: it was written by plain "
-                    "Spark. Set spark.slash.mode=off for this query, or give it a new checkpointLocation."
-                )
+                raise Uncovered(f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it")
             return None
         last = manifests.read(done[-1], self._plan.identity)
         if last is None or last.epoch != epoch - 1:
@@ -204,4 +232,13 @@ class Recovery:
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
                 "used without pyslash in between. Give the query a new checkpointLocation."
             )
+        if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
+            raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
+
+
+def _rewound(what: str) -> RewoundCheckpointError:
+    return RewoundCheckpointError(
+        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its folder "
+        "slash included, or give the query a new checkpointLocation."
+    )

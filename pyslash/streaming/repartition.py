@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.conf import Conf
-from pyslash.plan import AggregationPlan
+from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.ingest import Ingest
@@ -36,7 +36,7 @@ class Repartition(Ingest):
     def __init__(
         self,
         session: SparkSession,
-        plan: AggregationPlan,
+        plan: WindowAggregate,
         conf: Conf,
         query_id: bytes,
         secret: bytes,
@@ -50,9 +50,9 @@ class Repartition(Ingest):
         self._aggregation = plan.text
         self._meet = meet
 
-    def update(self, execution: BatchExecution, batch: DataFrame, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
         """Both jobs; the receipts of owners."""
-        scattered = super().update(execution, batch, epoch, watermark_us)
+        scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
         self.shuffled = {}
         if not written:
@@ -72,7 +72,7 @@ class Repartition(Ingest):
 
 
 def ingest_of(
-    session: SparkSession, plan: AggregationPlan, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+    session: SparkSession, plan: WindowAggregate, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
 ) -> Ingest:
     """The update of a query by the strategy of its configuration."""
     if conf.strategy == "repartition":

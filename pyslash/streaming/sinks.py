@@ -14,7 +14,12 @@ FILE_FORMATS = ("parquet", "json", "csv")
 
 
 class Sink(Protocol):
-    """Takes the result of one epoch. Called again with the same rows when Spark replays the epoch."""
+    """Takes the result of one epoch. Called again with the same rows when Spark replays the epoch.
+
+    `repeats`: an epoch that has failed may be written again in the same run.
+    """
+
+    repeats: bool
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Write the epoch's rows."""
@@ -22,8 +27,9 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class ForeachBatchSink:
-    """The job's own function."""
+    """The job's own function, called once for an epoch in a run."""
 
+    repeats = False
     function: Callable[[DataFrame, int], None]
 
     def write(self, result: DataFrame, epoch: int) -> None:
@@ -35,6 +41,8 @@ class ForeachBatchSink:
 class NoopSink:
     """Computes every row and keeps none."""
 
+    repeats = True
+
     def write(self, result: DataFrame, epoch: int) -> None:
         """Run the query to its end."""
         result.write.format("noop").mode("overwrite").save()
@@ -43,6 +51,8 @@ class NoopSink:
 @dataclass(frozen=True)
 class ConsoleSink:
     """Prints rows as Spark's console sink does; `rows` and `truncate` are its options."""
+
+    repeats = True
 
     rows: int
     truncate: bool
@@ -58,6 +68,8 @@ class ConsoleSink:
 @dataclass
 class FileSink:
     """Spark's own `FileStreamSink`: its `_spark_metadata` log makes files exactly once."""
+
+    repeats = True
 
     format: str
     options: dict[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pyslash.arrow_types import arrow_type
-from pyslash.plan import Uncovered
+from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 
 

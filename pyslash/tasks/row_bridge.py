@@ -79,7 +79,7 @@ class RowBridge:
         scan is Spark's.
 
         Args:
-            rows: a DataFrame or a JVM `QueryExecution`; its columns are the event time and the plan's columns in order.
+            rows: a DataFrame or a JVM `SparkPlan`; its columns are the event time and the plan's columns in order.
             plan_text: the aggregation, as text.
             watermark_us: rows whose last window ended at or before this are late.
             query: 16-byte id.
@@ -94,10 +94,10 @@ class RowBridge:
             ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
             PySparkException, Py4JJavaError: Spark's own failures, as PySpark raises them: a bad row, a cancelled job.
         """
-        execution = rows._jdf.queryExecution() if isinstance(rows, DataFrame) else rows
+        plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
         try:
             result = self._bridge.update(
-                execution,
+                plan,
                 plan_text,
                 watermark_us,
                 query,
@@ -143,9 +143,9 @@ class RowBridge:
         )
         return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
-    def scan(self, execution: Any) -> Any:
-        """The JVM's `FileScan` of a micro-batch: its `describe()` is text for `ParquetScan.parse`."""
-        return self._bridge.scan(execution)
+    def scan(self, plan: Any) -> Any:
+        """The JVM's `FileScan` of a physical plan: its `describe()` is text for `ParquetScan.parse`."""
+        return self._bridge.scan(plan)
 
     def _find(self) -> Any:
         """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""

@@ -1,7 +1,7 @@
 """Running a streaming query to its end over given micro-batches, and the oracle: Spark batch over the same rows.
 
 The late-row rule is modelled here in a few lines of plain Python: the watermark that each batch starts with. The oracle
-then counts a (row, window) pair iff the window ended after that watermark.
+then counts a (row, window) pair iff the window ended after the watermark that the batch before started with.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Stream:
         """What windows that the stream has closed must hold."""
         *starts, end = self.watermarks()
         frames = []
-        for index, mark in enumerate(starts):
+        for index, mark in enumerate([0, *starts[:-1]]):
             batch = self.spark.read.parquet(str(self.folder / "in" / f"{index:04d}.parquet"))
             windowed = batch.select(window.alias("window"), "*")
             frames.append(windowed.where(F.col("window.end") > F.timestamp_micros(F.lit(mark))))

@@ -11,8 +11,10 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecutionRDD;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
@@ -22,9 +24,9 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
-  /** Runs one update job over the rows of a query, columns = event time and the plan's columns in order. */
+  /** Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order. */
   public UpdateResult update(
-      QueryExecution rows,
+      SparkPlan rows,
       String planText,
       long watermarkMicros,
       byte[] query,
@@ -48,13 +50,52 @@ public final class Bridge {
             runtimeDirectory,
             startTimeoutSeconds);
     UpdateRows input = new UpdateRows(rows);
-    UpdateTask task = new UpdateTask(order, rows.executedPlan().schema(), input.withoutWatermark);
+    UpdateTask task = new UpdateTask(order, rows.schema(), input.withoutWatermark);
     return new UpdateResult(input.rows.toJavaRDD().mapPartitions(task).collect());
   }
 
+  /** The physical plan of a streaming query that has not started. */
+  public SparkPlan planned(SparkSession session, LogicalPlan analysed, OutputMode mode) {
+    return PlannedQuery.of(session, analysed, mode);
+  }
+
+  /** The operators of a physical plan that keep state between micro-batches, from the top down. */
+  public List<SparkPlan> statefulOperators(SparkPlan plan) {
+    List<SparkPlan> found = new ArrayList<>();
+    if (keepsState(plan.getClass())) {
+      found.add(plan);
+    }
+    for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
+      found.addAll(statefulOperators(child));
+    }
+    return found;
+  }
+
+  private static boolean keepsState(Class<?> type) {
+    return type != null
+        && (Arrays.stream(type.getInterfaces()).anyMatch(one -> one.getSimpleName().equals("StateStoreWriter"))
+            || keepsState(type.getSuperclass()));
+  }
+
+  /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
+  public void expectNoStateStore(Object stream) {
+    CommitValidation.skip(stream);
+  }
+
+  /** The aggregation whose state this operator of the plan saves. */
+  public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save) {
+    return new StreamingAggregate(plan, save);
+  }
+
+  /** The rows of a plan that Spark has planned. */
+  public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
+    SQLExecutionRDD rows = new SQLExecutionRDD(plan.execute(), session.sessionState().conf());
+    return session.internalCreateDataFrame(rows, plan.schema(), false);
+  }
+
   /** The files that a micro-batch reads. */
-  public FileScan scan(QueryExecution rows) {
-    return new FileScan(rows.executedPlan());
+  public FileScan scan(SparkPlan rows) {
+    return new FileScan(rows);
   }
 
   /** A static table by its optimized plan. */
@@ -62,8 +103,8 @@ public final class Bridge {
     return new StaticTable(session, plan);
   }
 
-  /** Why only Spark can read the input of an optimized plan over files; null: nothing is known against it. */
-  public String scanObstacle(LogicalPlan input) {
+  /** Why only Spark can read this input of a query that has not started; null: nothing is known against it. */
+  public String scanObstacle(SparkPlan input) {
     return ScanOutlook.obstacle(input);
   }
 

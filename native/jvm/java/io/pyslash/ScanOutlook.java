@@ -4,33 +4,32 @@ import io.pyslash.FileScan.OnlySpark;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
-import org.apache.spark.sql.catalyst.plans.logical.Filter;
-import org.apache.spark.sql.catalyst.plans.logical.Join;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What {@link FileScan} will say of a query's batches, so far as its plan tells before there is one. */
+/** What {@link FileScan} will say of a query's batches, so far as the plan of a query that has not started tells. */
 final class ScanOutlook {
+  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
+
   private ScanOutlook() {}
 
-  /** Why only Spark can read the input of this optimized plan over a file source; null: nothing is known against it. */
-  static String obstacle(LogicalPlan plan) {
+  /** Why only Spark can read this input over a file source; null: nothing is known against it. */
+  static String obstacle(SparkPlan plan) {
     ScanPath path = new ScanPath();
     try {
-      LogicalPlan node = plan;
+      SparkPlan node = plan;
       while (!node.children().isEmpty()) {
-        if (node instanceof Project project) {
+        if (node instanceof ProjectExec project) {
           path.project(project.projectList());
-        } else if (node instanceof Filter filter) {
+        } else if (node instanceof FilterExec filter) {
           path.filter(filter.condition());
-        } else if (node instanceof EventTimeWatermark) {
+        } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
           path.watermark();
-        } else if (node instanceof Join join && join.left().isStreaming() != join.right().isStreaming()) {
-          boolean tableIsRight = join.left().isStreaming();
-          path.join(join.joinType(), tableIsRight, (tableIsRight ? join.right() : join.left()).output());
-          node = tableIsRight ? join.left() : join.right();
+        } else if (node instanceof BroadcastHashJoinExec join) {
+          node = new StaticJoin(join, path).stream();
           continue;
         } else {
           throw path.obstacle(node.nodeName());

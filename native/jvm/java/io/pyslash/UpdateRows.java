@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
-import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import scala.Product;
@@ -45,10 +45,11 @@ final class UpdateRows {
   /** Whether the tasks have to collect the statistics of event times. */
   final boolean withoutWatermark;
 
-  UpdateRows(QueryExecution execution) {
-    SparkPlan fused = fused(execution.executedPlan());
+  UpdateRows(SparkPlan plan) {
+    SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
-    rows = withoutWatermark ? fused.execute() : execution.toRdd();
+    SparkPlan chosen = withoutWatermark ? fused : plan;
+    rows = new SQLExecutionRDD(chosen.execute(), chosen.conf());
   }
 
   private SparkPlan fused(SparkPlan plan) {

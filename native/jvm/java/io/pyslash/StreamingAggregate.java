@@ -1,0 +1,425 @@
+package io.pyslash;
+
+import io.pyslash.FileScan.OnlySpark;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SQLExecutionRDD;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
+import scala.Product;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A windowed aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
+ *
+ * <pre>
+ *   operators above                              kept, over the merged rows
+ *   aggregate (final)                            its result expressions are kept
+ *   StateStoreSave                               tells the watermarks
+ *   aggregate (merge), StateStoreRestore, aggregate (merge), Exchange, aggregate (partial)
+ *   operators below, the window among them       kept without the window: the input
+ * </pre>
+ *
+ * <p>The plan is one that Spark has planned but not executed; its own nodes are executed below and above, so that
+ * broadcasts, event-time statistics and the scans' metrics are Spark's own.
+ */
+public final class StreamingAggregate {
+  private static final String RESTORE = "StateStoreRestoreExec"; // its package differs between Spark's releases
+  private static final String WATERMARK_KEY = "spark.watermarkDelayMs";
+  private static final long NO_WATERMARK = Long.MIN_VALUE;
+
+  // Fields of StateStoreSaveExec.
+  private static final int LATE_WATERMARK = 3;
+  private static final int EVICTION_WATERMARK = 4;
+
+  private static final Set<DataType> PLAIN_TYPES =
+      Set.of(
+          DataTypes.BooleanType,
+          DataTypes.ByteType,
+          DataTypes.ShortType,
+          DataTypes.IntegerType,
+          DataTypes.LongType,
+          DataTypes.FloatType,
+          DataTypes.DoubleType,
+          DataTypes.DateType,
+          DataTypes.TimestampType,
+          DataTypes.TimestampNTZType,
+          DataTypes.StringType,
+          DataTypes.BinaryType);
+
+  private final SparkPlan plan;
+  private final SparkPlan save;
+  private final BaseAggregateExec last;
+  private final WindowedInput input;
+  private final int windowAt; // among the grouping expressions
+  private final List<Expression> keys = new ArrayList<>();
+  private final List<Expression> inputs = new ArrayList<>(); // of the aggregates; null: counts every row
+  private final Seq<AggregateExpression> functions;
+
+  /**
+   * The aggregation whose state this operator of the plan saves.
+   *
+   * @throws OnlySpark something about it is not understood
+   */
+  StreamingAggregate(SparkPlan plan, SparkPlan save) {
+    this.plan = plan;
+    this.save = save;
+    last = finalOver(plan, save);
+    if (last == null) {
+      throw new OnlySpark("the state of " + save.nodeName() + " is not used by an aggregation");
+    }
+    boolean inStage = false;
+    SparkPlan node = save.children().head();
+    for (int aggregates = 0; true; node = node.children().head()) {
+      if (node instanceof WholeStageCodegenExec) {
+        inStage = true;
+      } else if (node instanceof InputAdapter) {
+        inStage = false;
+      } else if (node instanceof BaseAggregateExec) {
+        if (++aggregates == 3) {
+          break;
+        }
+      } else if (!(node instanceof ShuffleExchangeExec
+          || node instanceof SortExec
+          || node.getClass().getSimpleName().equals(RESTORE))) {
+        throw new OnlySpark("the aggregation is planned with " + node.nodeName());
+      }
+    }
+    BaseAggregateExec partial = (BaseAggregateExec) node;
+    input = new WindowedInput(node.children().head(), inStage);
+    functions = partial.aggregateExpressions();
+    int found = -1;
+    int index = 0;
+    for (NamedExpression grouping : CollectionConverters.asJava(partial.groupingExpressions())) {
+      if (grouping instanceof Attribute attribute && input.isWindow(attribute)) {
+        if (found >= 0) {
+          throw new OnlySpark("it groups by more than one window");
+        }
+        found = index;
+        if (!attribute.metadata().contains(WATERMARK_KEY)) {
+          throw new OnlySpark("the window's time column carries no watermark: call withWatermark() on it");
+        }
+      } else {
+        if (grouping.metadata().contains(WATERMARK_KEY)) {
+          throw new OnlySpark("it groups by the event time and by a window of it");
+        }
+        keys.add(withoutWindow(key((Expression) grouping)));
+      }
+      index++;
+    }
+    if (found < 0) {
+      throw new OnlySpark("there is no time window() among the grouping expressions");
+    }
+    windowAt = found;
+    for (AggregateExpression function : CollectionConverters.asJava(functions)) {
+      Expression value = inputOf(function);
+      inputs.add(value == null ? null : withoutWindow(value));
+    }
+  }
+
+  /** Size, slide and start offset of the window, in microseconds. */
+  public long[] window() {
+    return input.parameters();
+  }
+
+  /** The attribute that is the event time. */
+  public Attribute time() {
+    return input.time();
+  }
+
+  /** Grouping expressions but the window. */
+  public List<Expression> keys() {
+    return keys;
+  }
+
+  /** The aggregate functions, as the partial aggregation has them. */
+  public Seq<AggregateExpression> functions() {
+    return functions;
+  }
+
+  /** What each function reads, null where the row does not count; null for a function that counts every row. */
+  public List<Expression> inputs() {
+    return inputs;
+  }
+
+  /** The SQL of a key, of an input or of the event time, over the columns that the query's input has. */
+  public String describe(Expression expression) {
+    return input.inlined(expression).sql();
+  }
+
+  /** Spark's operators that collect the event times of the input. */
+  public List<SparkPlan> watermarks() {
+    return input.watermarks();
+  }
+
+  /** The attributes that the state gives: the window, keys, functions. */
+  public List<Attribute> results() {
+    List<Attribute> results = new ArrayList<>();
+    List<NamedExpression> groupings = CollectionConverters.asJava(last.groupingExpressions());
+    results.add(groupings.get(windowAt).toAttribute());
+    for (int i = 0; i < groupings.size(); i++) {
+      if (i != windowAt) {
+        results.add(groupings.get(i).toAttribute());
+      }
+    }
+    results.addAll(CollectionConverters.asJava(last.aggregateAttributes()));
+    return results;
+  }
+
+  /** Rows of windows that end at or before this (milliseconds) are late; the least long: none are. */
+  public long lateWatermark() {
+    return watermark(LATE_WATERMARK);
+  }
+
+  /** Windows that end at or before this (milliseconds) are closed; the least long: none are. */
+  public long evictionWatermark() {
+    return watermark(EVICTION_WATERMARK);
+  }
+
+  /**
+   * What has to be executed for the rows of the update: the event time, then these columns, each the number of a key
+   * or, from there on, of a function's input.
+   *
+   * @param nullable whether each of them may be null
+   * @throws OnlySpark a column may be null that was planned as never null
+   */
+  public SparkPlan input(List<Integer> columns, List<Boolean> nullable) {
+    List<NamedExpression> projected = new ArrayList<>();
+    projected.add(input.time());
+    for (int i = 0; i < columns.size(); i++) {
+      int at = columns.get(i);
+      Expression column = at < keys.size() ? keys.get(at) : inputs.get(at - keys.size());
+      if (column.nullable() && !nullable.get(i)) {
+        throw new OnlySpark(describe(column) + " may be null in this micro-batch, and was never null when the query began");
+      }
+      projected.add(WindowedInput.alias(column, "column" + i));
+    }
+    return input.plan(projected);
+  }
+
+  /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
+  public boolean isWithoutRows() {
+    return CollectionConverters.asJava(input.below().collectLeaves()).stream()
+        .allMatch(leaf -> leaf instanceof LocalTableScanExec local && local.rows().isEmpty());
+  }
+
+  /** Forget what Spark has counted below, before the rows are read once more. */
+  public void resetCounts() {
+    for (SparkPlan watermark : watermarks()) {
+      eventTimes(watermark).reset();
+    }
+    for (SparkPlan leaf : CollectionConverters.asJava(input.below().collectLeaves())) {
+      CollectionConverters.asJava(leaf.metrics()).values().forEach(SQLMetric::reset);
+    }
+  }
+
+  /**
+   * All that decides which rows the operator takes, as text: the operators below with their expressions, and the code of
+   * Python functions among them.
+   */
+  public String fingerprint() {
+    StringBuilder text = new StringBuilder();
+    describe(input.plan(List.of()), text);
+    Stream.concat(keys.stream(), inputs.stream())
+        .forEach(column -> text.append(column == null ? "*" : column.sql()).append('\n'));
+    return text.toString();
+  }
+
+  private static AccumulatorV2<?, ?> eventTimes(SparkPlan watermark) {
+    try {
+      return (AccumulatorV2<?, ?>) watermark.getClass().getMethod("eventTimeStats").invoke(watermark);
+    } catch (ReflectiveOperationException unknown) {
+      throw new IllegalStateException(unknown);
+    }
+  }
+
+  private static void describe(SparkPlan node, StringBuilder text) {
+    text.append(node.nodeName()).append('\n');
+    for (Expression expression : CollectionConverters.asJava(node.expressions())) {
+      text.append("  ").append(expression.sql()).append('\n');
+      expression.foreach(
+          one -> {
+            if (one instanceof PythonUDF function) {
+              text.append("  ").append(function.func().command().hashCode()).append('\n');
+            }
+            return null;
+          });
+    }
+    CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text));
+  }
+
+  /** Spark's figures of the operator, as its progress, its listeners and its UI show them. */
+  public void count(String metric, long value) {
+    save.metrics().apply(metric).set(value);
+  }
+
+  /**
+   * The rows of the whole plan, with merged rows in the place of the state.
+   *
+   * @param merged columns: the window's start and end, keys, functions' results; more are ignored
+   */
+  public Dataset<Row> above(SparkSession session, Dataset<Row> merged) {
+    SparkPlan whole = replaced(plan, merged.queryExecution().executedPlan(), false);
+    RDD<InternalRow> rows = new SQLExecutionRDD(whole.execute(), session.sessionState().conf());
+    return session.internalCreateDataFrame(rows, whole.schema(), false);
+  }
+
+  /** The subtree with merged rows in the place of the final aggregation. */
+  private SparkPlan replaced(SparkPlan node, SparkPlan merged, boolean inStage) {
+    if (node == last) {
+      return results(merged, inStage);
+    }
+    boolean below = node instanceof WholeStageCodegenExec || inStage && !(node instanceof InputAdapter);
+    List<SparkPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+    for (int i = 0; i < children.size(); i++) {
+      if (contains(children.get(i), (SparkPlan) last)) {
+        children.set(i, replaced(children.get(i), merged, below));
+      }
+    }
+    return node.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  private SparkPlan results(SparkPlan merged, boolean inStage) {
+    SparkPlan rows = merged;
+    if (inStage) {
+      rows = merged instanceof WholeStageCodegenExec stage ? stage.child() : new InputAdapter(merged);
+    }
+    List<Attribute> columns = CollectionConverters.asJava(merged.output());
+    List<Attribute> results = results();
+    List<NamedExpression> named = new ArrayList<>();
+    Expression window =
+        new CreateNamedStruct(
+            seq(
+                Literal$.MODULE$.create("start", DataTypes.StringType),
+                columns.get(0),
+                Literal$.MODULE$.create("end", DataTypes.StringType),
+                columns.get(1)));
+    named.add(WindowedInput.alias(window, results.get(0)));
+    for (Attribute other : input.windows()) {
+      if (other.exprId().id() != results.get(0).exprId().id()) {
+        named.add(WindowedInput.alias(window, other));
+      }
+    }
+    for (int i = 1; i < results.size(); i++) {
+      named.add(WindowedInput.alias(columns.get(i + 1), results.get(i)));
+    }
+    rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
+    for (Expression condition : input.windowConditions()) {
+      rows = new FilterExec(condition, rows);
+    }
+    return new ProjectExec(last.resultExpressions(), rows);
+  }
+
+  private long watermark(int field) {
+    Option<?> watermark = (Option<?>) ((Product) save).productElement(field);
+    return watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
+  }
+
+  private Expression withoutWindow(Expression expression) {
+    if (input.readsWindow(expression)) {
+      throw new OnlySpark(expression.sql() + " reads the window itself; only the result may");
+    }
+    return expression;
+  }
+
+  /** A grouping expression as the native core takes it, which normalizes floating-point keys by itself. */
+  private static Expression key(Expression grouping) {
+    Expression value = grouping instanceof Alias alias ? alias.child() : grouping;
+    if (value instanceof KnownFloatingPointNormalized known && known.child() instanceof NormalizeNaNAndZero normalized) {
+      return normalized.child();
+    }
+    return value;
+  }
+
+  private static Expression inputOf(AggregateExpression function) {
+    List<Expression> arguments =
+        CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
+    Expression value =
+        function.aggregateFunction() instanceof Count ? counted(arguments) : arguments.isEmpty() ? null : arguments.get(0);
+    if (function.filter().isEmpty()) {
+      return value;
+    }
+    Expression whole = value == null ? one() : value;
+    return new If(function.filter().get(), whole, Literal$.MODULE$.create(null, whole.dataType()));
+  }
+
+  /** What count() counts where it is not null; null: every row. */
+  private static Expression counted(List<Expression> arguments) {
+    List<Expression> nullable = arguments.stream().filter(Expression::nullable).toList();
+    if (nullable.isEmpty()) {
+      return null;
+    }
+    DataType type = nullable.get(0).dataType();
+    if (nullable.size() == 1 && (PLAIN_TYPES.contains(type) || type instanceof DecimalType)) {
+      return nullable.get(0);
+    }
+    Expression present =
+        nullable.stream().<Expression>map(IsNotNull::new).reduce((one, other) -> new And(one, other)).get();
+    return new If(present, one(), Literal$.MODULE$.create(null, DataTypes.IntegerType));
+  }
+
+  private static Expression one() {
+    return Literal$.MODULE$.create(1, DataTypes.IntegerType);
+  }
+
+  private static BaseAggregateExec finalOver(SparkPlan node, SparkPlan save) {
+    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
+      SparkPlan below = child;
+      while (below instanceof WholeStageCodegenExec || below instanceof InputAdapter || below instanceof SortExec) {
+        below = below.children().head();
+      }
+      if (below == save && node instanceof BaseAggregateExec aggregate) {
+        return aggregate;
+      }
+      BaseAggregateExec found = finalOver(child, save);
+      if (found != null) {
+        return found;
+      }
+    }
+    return null;
+  }
+
+  private static boolean contains(SparkPlan node, SparkPlan wanted) {
+    return node == wanted
+        || CollectionConverters.asJava(node.children()).stream().anyMatch(child -> contains(child, wanted));
+  }
+
+  private static Seq<Expression> seq(Expression... expressions) {
+    return CollectionConverters.asScala(List.of(expressions)).toSeq();
+  }
+}

@@ -1,0 +1,382 @@
+package io.pyslash;
+
+import io.pyslash.FileScan.OnlySpark;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
+import org.apache.spark.sql.execution.ExpandExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.types.Metadata;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The input of a windowed aggregation without its window: Spark gives a row one struct (tumbling, by a projection) or a
+ * row for each window (sliding, by Expand); the native core assigns windows by itself.
+ */
+final class WindowedInput {
+  private static final int SAMPLES = 200;
+  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
+
+  private final List<SparkPlan> above = new ArrayList<>(); // projections and filters over the windows, from below up
+  private final boolean inStage; // the lowest of them is part of generated code
+  private final SparkPlan below; // what the windows are given to
+  private final Attribute time;
+  private final List<Expression> structs; // the windows of a row
+  private final List<Attribute> windows = new ArrayList<>(); // every name of the window
+  private final Set<Long> derived = new HashSet<>(); // attributes computed from it
+  private final Map<Long, Expression> computed = new HashMap<>(); // what projections name, by the names' ids
+  private final List<Expression> windowConditions = new ArrayList<>();
+  private final boolean expands;
+  private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
+
+  /** @param inStage whether the operator above `input` is in the same generated code */
+  WindowedInput(SparkPlan input, boolean inStage) {
+    SparkPlan node = input;
+    boolean stage = inStage;
+    Maker maker;
+    while ((maker = makerOf(node)) == null) {
+      if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
+        stage = node instanceof WholeStageCodegenExec;
+      } else if (node instanceof ProjectExec || node instanceof FilterExec) {
+        above.add(node);
+      } else if (!(node instanceof SortExec)) { // a sort is the sort-based aggregation's own
+        throw new OnlySpark("there is no time window() among the grouping expressions");
+      }
+      node = node.children().head();
+    }
+    expands = node instanceof ExpandExec;
+    if (!expands) {
+      above.add(node);
+    }
+    Collections.reverse(above);
+    below = node.children().head();
+    this.inStage = stage;
+    structs = maker.structs();
+    windows.add(maker.window());
+    time = timeOf(structs);
+    for (SparkPlan operator : above) {
+      if (operator instanceof ProjectExec project) {
+        readNames(project.projectList());
+      } else {
+        sort(((FilterExec) operator).condition());
+      }
+    }
+  }
+
+  private record Maker(Attribute window, List<Expression> structs) {}
+
+  Attribute time() {
+    return time;
+  }
+
+  /** Spark's own operators that collect event times, under the window. */
+  List<SparkPlan> watermarks() {
+    return watermarks(below);
+  }
+
+  private static List<SparkPlan> watermarks(SparkPlan node) {
+    List<SparkPlan> found = new ArrayList<>();
+    if (node.getClass().getSimpleName().equals(WATERMARK)) {
+      found.add(node);
+    }
+    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
+      found.addAll(watermarks(child));
+    }
+    return found;
+  }
+
+  /** What windows are given to. */
+  SparkPlan below() {
+    return below;
+  }
+
+  /** Every attribute that is the window. */
+  List<Attribute> windows() {
+    return windows;
+  }
+
+  boolean isWindow(Attribute attribute) {
+    return windows.stream().anyMatch(window -> window.exprId().id() == attribute.exprId().id());
+  }
+
+  boolean readsWindow(Expression expression) {
+    return references(expression).stream().anyMatch(one -> isWindow(one) || derived.contains(one.exprId().id()));
+  }
+
+  /** The expression over the columns below, without the names that projections in between have given. */
+  Expression inlined(Expression expression) {
+    if (expression instanceof Attribute attribute) {
+      Expression named = computed.get(attribute.exprId().id());
+      return named == null ? attribute : inlined(named);
+    }
+    List<Expression> children = new ArrayList<>();
+    for (Expression child : CollectionConverters.asJava(expression.children())) {
+      children.add(inlined(child));
+    }
+    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  /** Conditions on the window alone: for groups as for their rows. */
+  List<Expression> windowConditions() {
+    return windowConditions;
+  }
+
+  /** The rows below the window with these columns, in one stage with as much of Spark's generated code as there is. */
+  SparkPlan plan(List<NamedExpression> columns) {
+    SparkPlan node = below;
+    for (SparkPlan operator : above) {
+      if (operator instanceof ProjectExec project) {
+        List<NamedExpression> kept = new ArrayList<>();
+        boolean hasTime = false;
+        for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
+          if (!readsWindow((Expression) item) && !makesWindow(item)) {
+            kept.add(item);
+            hasTime |= item.exprId().id() == time.exprId().id();
+          }
+        }
+        if (!hasTime) {
+          kept.add(time);
+        }
+        node = new ProjectExec(CollectionConverters.asScala(kept).toSeq(), node);
+      } else {
+        for (Expression condition : conjuncts(((FilterExec) operator).condition())) {
+          if (!readsWindow(condition)) {
+            node = new FilterExec(condition, node);
+          }
+        }
+      }
+    }
+    SparkPlan rows = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), node);
+    return inStage ? new WholeStageCodegenExec(rows, 1) : rows;
+  }
+
+
+  /**
+   * Size, slide and start offset in microseconds, read by evaluating Spark's own expressions and then held against them
+   * over many times: a release of Spark that assigns windows in another way is refused rather than misread.
+   */
+  long[] parameters() {
+    List<long[]> atZero = evaluate(0);
+    long size = atZero.get(0)[1] - atZero.get(0)[0];
+    long slide = atZero.size() == 1 ? size : Math.abs(atZero.get(0)[0] - atZero.get(1)[0]);
+    if (size <= 0 || slide <= 0 || slide > size) {
+      throw notUnderstood();
+    }
+    long offset = Math.floorMod(atZero.get(0)[0], slide);
+    long step = size / 7 + 1;
+    for (int sample = -SAMPLES; sample <= SAMPLES; sample++) {
+      for (long near = -1; near <= 1; near++) {
+        check(sample * step + near, size, slide, offset);
+        check(offset + sample * slide + near, size, slide, offset);
+      }
+    }
+    return new long[] {size, slide, offset};
+  }
+
+  private void check(long time, long size, long slide, long offset) {
+    Map<Long, Long> expected = new TreeMap<>();
+    for (long start = time - Math.floorMod(time - offset, slide); start > time - size; start -= slide) {
+      expected.put(start, start + size);
+    }
+    Map<Long, Long> found = new TreeMap<>();
+    for (long[] window : evaluate(time)) {
+      if (window[0] <= time && time < window[1]) { // where the slide does not divide the size, a filter drops one
+        found.put(window[0], window[1]);
+      }
+    }
+    if (!found.equals(expected)) {
+      throw notUnderstood();
+    }
+  }
+
+  private List<long[]> evaluate(long at) {
+    if (assigner == null) {
+      assigner =
+          new InterpretedMutableProjection(
+              CollectionConverters.asScala(structs).toSeq(), CollectionConverters.asScala(List.of(time)).toSeq());
+    }
+    InternalRow row = assigner.apply(new GenericInternalRow(new Object[] {at}));
+    List<long[]> found = new ArrayList<>();
+    for (int i = 0; i < structs.size(); i++) {
+      InternalRow window = row.getStruct(i, 2);
+      found.add(new long[] {window.getLong(0), window.getLong(1)});
+    }
+    return found;
+  }
+
+  private void readNames(Seq<NamedExpression> projection) {
+    for (NamedExpression item : CollectionConverters.asJava(projection)) {
+      if (item instanceof Alias alias && !makesWindow(item)) {
+        computed.put(alias.exprId().id(), alias.child());
+      }
+      if (item instanceof Alias alias && readsWindow(alias.child())) {
+        if (alias.child() instanceof Attribute attribute && isWindow(attribute)) {
+          windows.add(alias.toAttribute());
+        } else {
+          derived.add(alias.exprId().id());
+        }
+      }
+    }
+  }
+
+  /** Tells conditions on the window alone, which may wait until groups are merged, from those on rows. */
+  private void sort(Expression condition) {
+    for (Expression conjunct : conjuncts(condition)) {
+      if (!readsWindow(conjunct) || isSparksOwn(conjunct)) {
+        continue;
+      }
+      if (!references(conjunct).stream().allMatch(this::isWindow)) {
+        throw new OnlySpark("the filter " + conjunct.sql() + " under the aggregation reads the window and other columns");
+      }
+      windowConditions.add(conjunct);
+    }
+  }
+
+  /** Where the slide does not divide the size, Expand makes one window too many for some rows. */
+  private boolean isSparksOwn(Expression condition) {
+    if (condition instanceof IsNotNull present) {
+      return isBound(present.child(), 0) || isBound(present.child(), 1) || isWindowItself(present.child());
+    }
+    return expands
+        && (condition instanceof GreaterThanOrEqual from && isTime(from.left()) && isBound(from.right(), 0)
+            || condition instanceof LessThan to && isTime(to.left()) && isBound(to.right(), 1));
+  }
+
+  private boolean isTime(Expression expression) {
+    return expression instanceof Attribute attribute && attribute.exprId().id() == time.exprId().id();
+  }
+
+  private boolean isBound(Expression expression, int ordinal) {
+    return expression instanceof GetStructField field && field.ordinal() == ordinal && isWindowItself(field.child());
+  }
+
+  private boolean isWindowItself(Expression expression) {
+    return expression instanceof Attribute attribute && isWindow(attribute);
+  }
+
+  private static Maker makerOf(SparkPlan node) {
+    if (node instanceof ProjectExec project) {
+      for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
+        if (makesWindow(item)) {
+          return new Maker(item.toAttribute(), List.of(((Alias) item).child()));
+        }
+      }
+    } else if (node instanceof ExpandExec expand) {
+      return makerOf(expand);
+    }
+    return null;
+  }
+
+  private static Maker makerOf(ExpandExec expand) {
+    List<Attribute> output = CollectionConverters.asJava(expand.output());
+    Maker maker = null;
+    for (int i = 0; i < output.size(); i++) {
+      List<Expression> column = new ArrayList<>();
+      for (Seq<Expression> projection : CollectionConverters.asJava(expand.projections())) {
+        column.add(projection.apply(i));
+      }
+      if (maker == null && column.stream().allMatch(WindowedInput::isWindowStruct)) {
+        maker = new Maker(output.get(i), column);
+      } else {
+        long id = output.get(i).exprId().id();
+        if (!column.stream().allMatch(one -> one instanceof Attribute same && same.exprId().id() == id)) {
+          throw new OnlySpark("grouping sets, cube and rollup are not covered");
+        }
+      }
+    }
+    return maker;
+  }
+
+  private static boolean makesWindow(NamedExpression item) {
+    return item instanceof Alias alias && isWindowStruct(alias.child());
+  }
+
+  private static boolean isWindowStruct(Expression expression) {
+    return expression instanceof CreateNamedStruct struct
+        && struct.children().size() == 4
+        && CollectionConverters.asJava(struct.collectLeaves()).stream().anyMatch(Attribute.class::isInstance)
+        && struct.exists(node -> node instanceof PreciseTimestampConversion);
+  }
+
+  private static Attribute timeOf(List<Expression> structs) {
+    Attribute time = null;
+    for (Expression struct : structs) {
+      for (Attribute attribute : references(struct)) {
+        if (time != null && time.exprId().id() != attribute.exprId().id()) {
+          throw notUnderstood();
+        }
+        time = attribute;
+      }
+    }
+    if (time == null) {
+      throw notUnderstood();
+    }
+    return time;
+  }
+
+  private static List<Attribute> references(Expression expression) {
+    List<Attribute> found = new ArrayList<>();
+    for (Expression leaf : CollectionConverters.asJava(expression.collectLeaves())) {
+      if (leaf instanceof Attribute attribute) {
+        found.add(attribute);
+      }
+    }
+    return found;
+  }
+
+  private static List<Expression> conjuncts(Expression condition) {
+    if (condition instanceof And both) {
+      List<Expression> found = new ArrayList<>(conjuncts(both.left()));
+      found.addAll(conjuncts(both.right()));
+      return found;
+    }
+    return List.of(condition);
+  }
+
+  private static OnlySpark notUnderstood() {
+    return new OnlySpark("the window() expression is not one that this version of pyslash understands");
+  }
+
+  /** The expression under a new identity. */
+  static NamedExpression alias(Expression child, String name) {
+    return alias(child, name, NamedExpression$.MODULE$.newExprId(), Option.empty());
+  }
+
+  /** The expression in the place of an attribute. */
+  static NamedExpression alias(Expression child, Attribute as) {
+    return alias(child, as.name(), as.exprId(), Option.apply(as.metadata()));
+  }
+
+  private static NamedExpression alias(Expression child, String name, ExprId id, Option<Metadata> metadata) {
+    Seq<String> none = CollectionConverters.asScala(List.<String>of()).toSeq();
+    return new Alias(child, name, id, none, metadata, none);
+  }
+}

@@ -1,0 +1,63 @@
+"""What pyslash has to know of a stateful operator of Spark's, once for a query and again for each micro-batch."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, Self
+
+from pyslash.plan.catalyst import JavaObject
+
+
+class OperatorCut(Protocol):
+    """The operator in the physical plan of one micro-batch, cut out of it. Times are microseconds."""
+
+    @property
+    def late_us(self) -> int:
+        """Spark's watermark for late rows: groups that were complete by then take no row any more."""
+
+    @property
+    def eviction_us(self) -> int:
+        """Spark's watermark for eviction: groups that are complete by then are emitted and dropped."""
+
+    @property
+    def is_without_rows(self) -> bool:
+        """Whether the micro-batch has no input, as Spark runs one where only the watermark has moved."""
+
+    @property
+    def watermarks(self) -> list[JavaObject]:
+        """Spark's operators below that collect event times."""
+
+    def reset_counts(self) -> None:
+        """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
+
+    def input(self) -> JavaObject:
+        """The physical plan of the rows that the operator takes, ready to be executed."""
+
+    def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
+        """The Dataset of the query's result, given that of the operator's (`StatefulOperator.result_schema`)."""
+
+    def count(self, **metrics: int) -> None:
+        """Set Spark's own metrics of the operator, by their names."""
+
+
+class StatefulOperator(Protocol):
+    """A stateful operator of a query that is covered."""
+
+    node: ClassVar[str]
+    """The class of Spark's node, without its package."""
+
+    output_modes: ClassVar[frozenset[str]]
+
+    @classmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> Self:
+        """The operator of this node of a physical plan.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> OperatorCut:
+        """The same operator in the plan of a micro-batch.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """

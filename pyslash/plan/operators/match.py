@@ -1,0 +1,70 @@
+"""Which operator of a query keeps state, and whether pyslash executes it."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from pyslash.plan.catalyst import JavaObject, name_of
+from pyslash.plan.operators.base import OperatorCut
+from pyslash.plan.operators.window_aggregate import WindowAggregate
+from pyslash.plan.reasons import Uncovered
+
+_OPERATORS = {operator.node: operator for operator in (WindowAggregate,)}
+_NAMES = {
+    "SessionWindowStateStoreSaveExec": "session windows",
+    "StreamingSymmetricHashJoinExec": "joins of two streams",
+    "StreamingDeduplicateExec": "deduplication",
+    "StreamingDeduplicateWithinWatermarkExec": "deduplication",
+    "StreamingGlobalLimitExec": "limits",
+}
+
+
+def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> WindowAggregate:
+    """The stateful operator of a streaming DataFrame, as Spark would plan it.
+
+    Args:
+        bridge: the JVM's `io.pyslash.Bridge`.
+        df: what the query writes.
+        output_mode: of the query.
+
+    Raises:
+        Uncovered: the query is not one that pyslash takes over; the message is the reason.
+    """
+    if not df.isStreaming:
+        raise Uncovered("it is not a streaming DataFrame")
+    plan = _planned(bridge, df, output_mode)
+    nodes = list(bridge.statefulOperators(plan))
+    if not nodes:
+        raise Uncovered("it has no stateful operator: there is no state to keep")
+    if len(nodes) > 1:
+        names = ", ".join(name_of(node).removesuffix("Exec") for node in nodes)
+        raise Uncovered(f"it has {len(nodes)} stateful operators ({names}); one is covered")
+    name = name_of(nodes[0])
+    operator = _OPERATORS.get(name)
+    if operator is None:
+        raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
+    if output_mode not in operator.output_modes:
+        raise Uncovered(f"the output mode {output_mode} is not covered, append is")
+    return operator.of(bridge, plan, nodes[0])
+
+
+def cut_of(bridge: JavaObject, operator: WindowAggregate, plan: JavaObject) -> OperatorCut:
+    """The operator in the physical plan that Spark has made for a micro-batch.
+
+    Raises:
+        Uncovered: Spark has planned this micro-batch otherwise.
+    """
+    nodes = list(bridge.statefulOperators(plan))
+    if [name_of(node) for node in nodes] != [operator.node]:
+        raise Uncovered(f"this micro-batch is planned with {[name_of(node) for node in nodes]}")
+    return operator.cut(bridge, plan, nodes[0])
+
+
+def _planned(bridge: JavaObject, df: DataFrame, output_mode: str) -> JavaObject:
+    modes = df.sparkSession._jvm.org.apache.spark.sql.streaming.OutputMode
+    mode = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[output_mode]()
+    try:
+        return bridge.planned(df.sparkSession._jsparkSession, df._jdf.queryExecution().analyzed(), mode)
+    except PySparkException as error:
+        raise Uncovered(f"Spark does not plan it: {str(error).splitlines()[0]}") from error

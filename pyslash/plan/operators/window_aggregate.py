@@ -1,0 +1,220 @@
+"""Aggregation over fixed windows of event time: Spark's `StateStoreSaveExec` and the aggregates around it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+
+from pyslash.plan.aggregates import Aggregate, aggregate_of
+from pyslash.plan.catalyst import JavaObject, items
+from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.types import native_type
+from pyslash.plan.window import TimeWindow
+
+_NO_WATERMARK_MS = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that crosses into native code."""
+
+    type: str
+    nullable: bool
+    sql: str
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """A windowed aggregation in append mode.
+
+    `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
+    `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
+    read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
+    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
+    """
+
+    node: ClassVar[str] = "StateStoreSaveExec"
+    output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
+
+    window: TimeWindow
+    time: Column
+    keys: list[Column]
+    aggregates: list[Aggregate]
+    columns: list[Column]
+    slots: list[int]
+    text: str
+    result_schema: StructType
+    fingerprint: str
+    scan_obstacle: str | None
+
+    @cached_property
+    def identity(self) -> PlanIdentity:
+        """What state of this query can be told by from state of another."""
+        return PlanIdentity(self.text, tuple(column.sql for column in self.columns), self.time.sql)
+
+    @classmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregate:
+        """Read it from the physical plan of a query that has not started.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        found = _understood(lambda: bridge.aggregate(plan, node))
+        window = TimeWindow(*_understood(found.window))
+        time = found.time()
+        time_type = native_type(str(time.dataType().simpleString()), "the event time")
+        columns: list[Column] = []
+        slots: list[int] = []
+        carried: list[JavaObject] = []
+
+        def column(slot: int, expression: JavaObject, what: str) -> int:
+            """Index (1-based) of an input column."""
+            for index, known in enumerate(carried, 1):
+                if known.semanticEquals(expression):
+                    return index
+            if not expression.deterministic():
+                raise Uncovered(f"{what} is not deterministic")
+            native = native_type(str(expression.dataType().simpleString()), what)
+            columns.append(Column(native, bool(expression.nullable()), str(found.describe(expression))))
+            slots.append(slot)
+            carried.append(expression)
+            return len(columns)
+
+        keys = [
+            column(slot, key, f"the grouping expression {found.describe(key)}") for slot, key in enumerate(found.keys())
+        ]
+        aggregates, inputs = [], []
+        for index, (function, value) in enumerate(zip(items(found.functions()), found.inputs(), strict=True)):
+            aggregates.append(aggregate_of(function, value))
+            what = aggregates[-1].sql
+            inputs.append(None if value is None else column(found.keys().size() + index, value, what))
+        schema = _result_schema(found, time)
+        if not aggregates:
+            # SELECT DISTINCT window, k: groups without aggregates. The row count that groups keep anyway serves as one.
+            aggregates, inputs = [Aggregate("count", False, "count(1)")], [None]
+            schema = schema.add("count", "bigint", False)
+        return cls(
+            window=window,
+            time=Column(time_type, True, str(found.describe(time))),
+            keys=[columns[index - 1] for index in keys],
+            aggregates=aggregates,
+            columns=columns,
+            slots=slots,
+            text=_text(window, columns, keys, aggregates, inputs),
+            result_schema=schema,
+            scan_obstacle=bridge.scanObstacle(found.input(slots, [column.nullable for column in columns])),
+            fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
+        )
+
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregateCut:
+        """The aggregation in the plan of a micro-batch.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        return WindowAggregateCut(
+            _understood(lambda: bridge.aggregate(plan, node)),
+            self.slots,
+            [column.nullable for column in self.columns],
+        )
+
+
+class WindowAggregateCut:
+    """A windowed aggregation cut out of the physical plan of a micro-batch."""
+
+    def __init__(self, java: JavaObject, slots: list[int], nullable: list[bool]) -> None:
+        """`java`: the `io.pyslash.StreamingAggregate`; the rest: of each column of the input."""
+        self._java = java
+        self._slots = slots
+        self._nullable = nullable
+
+    @property
+    def late_us(self) -> int:
+        """Rows of windows that end at or before this are late."""
+        return _microseconds(int(self._java.lateWatermark()))
+
+    @property
+    def eviction_us(self) -> int:
+        """Windows that end at or before this are closed."""
+        return _microseconds(int(self._java.evictionWatermark()))
+
+    @property
+    def is_without_rows(self) -> bool:
+        """Whether the micro-batch has no input."""
+        return bool(self._java.isWithoutRows())
+
+    @cached_property
+    def watermarks(self) -> list[JavaObject]:
+        """Spark's operators below that collect event times."""
+        return list(self._java.watermarks())
+
+    def reset_counts(self) -> None:
+        """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
+        self._java.resetCounts()
+
+    def input(self) -> JavaObject:
+        """The event time and the columns, as a physical plan."""
+        return _understood(lambda: self._java.input(self._slots, self._nullable))
+
+    def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
+        """The Dataset of the query's result over merged rows."""
+        return self._java.above(session, merged)
+
+    def count(self, **metrics: int) -> None:
+        """Set Spark's own metrics of the operator."""
+        for name, value in metrics.items():
+            self._java.count(name, value)
+
+
+def _understood(call: Callable[[], JavaObject]) -> JavaObject:
+    """What the call gives; what the JVM does not understand is a reason, anything else an error."""
+    try:
+        return call()
+    except Py4JJavaError as error:
+        if str(error.java_exception.getClass().getName()).endswith("OnlySpark"):
+            raise Uncovered(str(error.java_exception.getMessage())) from error
+        raise
+
+
+def _microseconds(milliseconds: int) -> int:
+    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else 0
+
+
+def _result_schema(found: JavaObject, time: JavaObject) -> StructType:
+    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them."""
+    bound = _spark_type(time)
+    fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
+    fields += [
+        StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
+        for index, target in enumerate(list(found.results())[1:])
+    ]
+    return StructType(fields)
+
+
+def _spark_type(attribute: JavaObject) -> DataType:
+    return _parse_datatype_json_string(attribute.dataType().json())
+
+
+def _text(
+    window: TimeWindow,
+    columns: list[Column],
+    keys: list[int],
+    aggregates: list[Aggregate],
+    inputs: list[int | None],
+) -> str:
+    """The plan as native code reads it; docs/block-format.md has the grammar."""
+    lines = ["pyslash-plan 1", f"window {window.size_us} {window.slide_us} {window.start_offset_us}"]
+    lines += [f"column {c.type} {int(c.nullable)}" for c in columns]
+    lines += [f"key {index}" for index in keys]
+    lines += [
+        f"aggregate {a.function} {'-' if index is None else index} {int(a.ansi)}"
+        for a, index in zip(aggregates, inputs, strict=True)
+    ]
+    return "\n".join(lines) + "\n"
