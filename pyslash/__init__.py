@@ -63,10 +63,12 @@ def explain(df: DataFrame) -> str:
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
     """Figures of the last epochs of a query, oldest first; empty where the query runs on plain Spark.
 
+    Those of a query that has ended are kept until a hundred others have ended after it.
+
     Each is a dict with the fields of `pyslash.streaming.progress.EpochProgress`: rows, late rows, distinct groups,
     milliseconds of update, commit, merge and sink, pinned bytes, bytes read by transport.
     """
     from pyslash.streaming import hook
 
-    runner = hook.runner_of(query)
-    return runner.progress.epochs() if runner is not None and runner.progress is not None else []
+    found = hook.progress_of(query)
+    return found.epochs() if found is not None else []

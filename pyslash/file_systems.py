@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import threading
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pyarrow.fs as fs
 
@@ -27,3 +32,54 @@ def open_location(location: str) -> tuple[Any, str]:
     # A Hadoop path's text is not percent-encoded, a URI's is.
     files, root = fs.FileSystem.from_uri(f"{scheme}://{authority}{quote(path)}")
     return files, root.rstrip("/")
+
+
+def obstacle_of(location: str, timeout_seconds: float = 20.0) -> str | None:
+    """Why pyarrow cannot write files under this location; None if it can. A file is written there and deleted.
+
+    A local folder is not tried: Spark writes there itself. Of any other, this process alone is asked: an executor may
+    lack a library, or credentials, that the driver has.
+
+    Args:
+        location: a Hadoop path or URI, qualified: one without a scheme is local, whatever `fs.defaultFS` says.
+        timeout_seconds: some clients go on for minutes where a store does not answer, or has nothing to log in with.
+    """
+    answers: list[str | None] = []
+    # A daemon: nobody waits for what has not answered in time.
+    probe = threading.Thread(target=lambda: answers.append(_probe(location)), name="slash-probe", daemon=True)
+    probe.start()
+    probe.join(timeout_seconds)
+    return answers[0] if answers else f"pyarrow has no answer from {location} after {timeout_seconds:g} s"
+
+
+def _probe(location: str) -> str | None:
+    try:
+        files, root = open_location(location)
+        if isinstance(files, fs.LocalFileSystem):
+            return None
+        path, content = f"{root}/.slash-probe-{uuid4().hex}", b"pyslash tries whether it can write here\n"
+        with files.open_output_stream(path) as stream:
+            stream.write(content)
+        with files.open_input_stream(path) as stream:
+            found = stream.read()
+        files.delete_file(path)
+    except Exception as error:  # whatever a client raises, it is the reason
+        reason, *_ = str(error).splitlines() or [repr(error)]
+        return f"pyarrow cannot write to {location}: {reason}"
+    return None if found == content else f"pyarrow cannot read what it has written to {location}"
+
+
+def sync(path: str | Path) -> None:
+    """Wait until a local file, or the names in a local folder, are on the disk.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not os.path.isdir(path):  # some network file systems sync no folders
+            raise
+    finally:
+        os.close(handle)

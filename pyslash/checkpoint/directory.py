@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import pyarrow.fs as fs
 
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
-from pyslash.file_systems import open_location
+from pyslash.file_systems import open_location, sync
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ class BlockDirectory:
                 finally:
                     size = written.size
             if isinstance(self._files, fs.LocalFileSystem):
-                _sync(path)
-                _sync(self._root)
+                sync(path)
+                sync(self._root)
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(
                 f"{self.location}/{name} cannot be written: {error}, after {size} bytes. The batch fails before its "
@@ -146,11 +145,3 @@ class BlockDirectory:
                 continue
             except (pa.ArrowException, OSError) as error:
                 raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

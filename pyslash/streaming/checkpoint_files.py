@@ -1,12 +1,13 @@
 """Small files of a checkpoint, each created exclusively and seen whole or not at all.
 
 A local disk is reached directly: by way of Hadoop, which has no native library in a PySpark from a package, each file
-costs a forked `chmod`. Any other file system is reached by the `CheckpointFileManager` that Spark uses for its own
-offset log, with the credentials that Spark already has.
+costs a forked `chmod`. Any other file system, and a local one on which nothing creates a file in one step, is reached
+by the `CheckpointFileManager` that Spark uses for its own offset log, with the credentials that Spark already has.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pyslash.errors import StateLostError
+from pyslash.file_systems import sync
+from pyslash.streaming.exclusive import Publish, by_link, publish_in
+
+logger = logging.getLogger("pyslash")
 
 
 class CheckpointFiles(Protocol):
@@ -46,19 +51,29 @@ class CheckpointFiles(Protocol):
 
 
 def checkpoint_files(spark: SparkSession, checkpoint: str, folder: str) -> CheckpointFiles:
-    """The files in `folder` of a checkpoint location (a Hadoop path); the folder is made."""
+    """The files in `folder` of a checkpoint location (a Hadoop path); the folder is made.
+
+    Raises:
+        OSError: no file can be written there.
+    """
     # Hadoop writes its paths without quoting.
-    if local := re.fullmatch(r"file:(?://)?(/.*)", checkpoint):
-        return LocalFiles(Path(local.group(1)) / folder)
+    if local := re.fullmatch(r"file:(?://)?(/.*)", checkpoint, re.DOTALL):
+        path = Path(local.group(1)) / folder
+        path.mkdir(parents=True, exist_ok=True)
+        if publish := publish_in(path):
+            return LocalFiles(path, publish)
+        logger.info("%s has neither hard links nor an exclusive rename: Spark creates the files there", path)
     return SparkFiles(spark, checkpoint, folder)
 
 
 class LocalFiles:
     """A folder of this host."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, publish: Publish = by_link) -> None:
+        """The folder is made; `publish` is what its file system has, of `exclusive`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        self._publish = publish
 
     def path(self, name: str) -> str:
         return str(self._folder / name)
@@ -79,14 +94,10 @@ class LocalFiles:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(hidden, self._folder / name)  # unlike a rename, refuses a name that is taken
+            self._publish(hidden, self._folder / name)
         finally:
             hidden.unlink(missing_ok=True)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self._folder)
 
     def delete(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)

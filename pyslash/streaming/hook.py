@@ -24,6 +24,7 @@ from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, checkpoint_of, operator_of
 from pyslash.streaming.epoch import EpochRunner
+from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FileSink, Sink, sink_of
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
@@ -37,6 +38,9 @@ _spark_foreach_batch: Callable[..., DataStreamWriter] | None = None
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
 _runners: dict[str, tuple[StreamingQuery, EpochRunner, bool]] = {}
+# Of a query that has ended only its figures are kept, and of so many queries: one may be started again and again.
+_MOST_ENDED = 100
+_ended: dict[str, ProgressLog] = {}
 
 
 def install() -> None:
@@ -61,9 +65,17 @@ def uninstall() -> None:
 
 
 def runner_of(query: StreamingQuery) -> EpochRunner | None:
-    """What runs the epochs of a query that was taken over, else None."""
+    """What runs the epochs of a query that was taken over, else None; of one that has ended, until the next starts."""
     found = _runners.get(str(query.runId))
     return found[1] if found else None
+
+
+def progress_of(query: StreamingQuery) -> ProgressLog | None:
+    """Figures of a query that was taken over, once it has run an epoch; of an ended one if it was among the last."""
+    run = str(query.runId)
+    with _lock:
+        found = _runners.get(run)
+        return found[1].progress if found else _ended.get(run)
 
 
 def _foreach_batch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
@@ -178,11 +190,17 @@ def _take_over(
 
 
 def _sweep() -> None:
-    """Free what ended queries hold in the agents, so far as nobody needs it there to continue."""
+    """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue."""
     with _lock:
-        for query, runner, temporary in _runners.values():
-            if not query.isActive:
-                runner.end(resumable=not temporary)
+        for run, (query, runner, temporary) in list(_runners.items()):
+            if query.isActive:
+                continue
+            runner.end(resumable=not temporary)
+            del _runners[run]
+            if runner.progress is not None:
+                _ended[run] = runner.progress
+        for run in list(_ended)[:-_MOST_ENDED]:
+            del _ended[run]
 
 
 def _frame(writer: DataStreamWriter) -> DataFrame:

@@ -67,6 +67,10 @@ class Ingest:
             return self._from_rows(self._bridge, execution, epoch, watermark_us)
         return self._from_arrow(execution, epoch, watermark_us)
 
+    def close(self) -> None:
+        """The query has ended, or begins again with another one of these: take back what executors were sent."""
+        self._static_tables.close()
+
     def _from_files(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt] | None:
         """None if Spark is to read the files, or they are too small to be worth a Python job."""
         assert self._bridge is not None
@@ -84,6 +88,7 @@ class Ingest:
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)
             self._reads_files = False
+            self._static_tables.close()
             return None
 
     def _from_scan(

@@ -68,8 +68,8 @@ class Merging:
             timeout_seconds=self._conf.agent_call_timeout,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
-        # At most so much comes out: a pane counts once for each window that it is part of.
-        produced = held * (self._plan.window.size_us // self._plan.window.slide_us)
+        # At most so much comes out: a pane counts once for each of these windows that it is part of.
+        produced = held * min(-(-self._plan.window.size_us // self._plan.window.slide_us), len(windows))
         if produced <= self._conf.merge_driver_bytes:
             progress.merged_by = "driver"
             rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)

@@ -7,6 +7,7 @@ past, a file that cannot be opened) is no error here but `OnlySpark`: Spark is t
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,13 +19,10 @@ import pyarrow.parquet as pq
 from pyslash.file_systems import open_location
 from pyslash.tasks.filter import Filter, columns_of
 from pyslash.tasks.only_spark import OnlySpark, arrow_type_of
-from pyslash.tasks.row_groups import may_hold
+from pyslash.tasks.row_groups import YEAR_1900_DAYS, YEAR_1900_US, may_hold
 from pyslash.tasks.static_join import StaticJoin
 
 BATCH_ROWS = 1 << 16
-# Spark reads older times by the calendar that the file's writer used, which the values do not tell.
-_YEAR_1900_DAYS = -25567
-_DAY_US = 86_400_000_000
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -43,6 +41,7 @@ class ParquetScan:
     `columns` are (name, Spark type) of the event time and the plan's columns in order, `1.2` the third column of the
     second join's table; `filters` drop rows before the watermark sees them, `late_filters` after that; `partitions` is
     what each task reads, without row groups that have no row for `filters` by their statistics if `skips` says so.
+    `converts_int96`: what an INT96 means depends on who has written it and on the session's time zone.
     """
 
     columns: list[tuple[str, str]]
@@ -51,6 +50,7 @@ class ParquetScan:
     joins: list[StaticJoin]
     partitions: list[list[Split]]
     skips: bool
+    converts_int96: bool
 
     @classmethod
     def parse(cls, text: str) -> ParquetScan:
@@ -65,7 +65,15 @@ class ParquetScan:
         partitions = [[Split(*split) for split in partition] for partition in told["partitions"]]
         columns = [(str(name), str(spark_type)) for name, spark_type in told["columns"]]
         joins = [StaticJoin.parse(join) for join in told["joins"]]
-        scan = cls(columns, told["filters"], told["late_filters"], joins, partitions, told["skips"])
+        scan = cls(
+            columns=columns,
+            filters=told["filters"],
+            late_filters=told["late_filters"],
+            joins=joins,
+            partitions=partitions,
+            skips=told["skips"],
+            converts_int96=told["converts_int96"],
+        )
         for _, spark_type in scan.read_columns:
             arrow_type_of(spark_type)
         return scan
@@ -137,7 +145,7 @@ class ParquetReader:
         files, path = open_location(split.path)
         with files.open_input_file(path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            wanted = _columns(parquet, self.scan.read_columns, split.path)
+            wanted = _columns(parquet, self.scan, split.path)
             groups = _row_groups(parquet, split)
             if self.scan.skips:
                 groups = [index for index in groups if may_hold(parquet.metadata.row_group(index), self.scan.filters)]
@@ -163,7 +171,7 @@ class ParquetReader:
         return rows
 
 
-def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str) -> dict[str, pa.DataType]:
+def _columns(parquet: pq.ParquetFile, scan: ParquetScan, path: str) -> dict[str, pa.DataType]:
     """Names to read and the types that they are to have; every one is in the file as such."""
     metadata = parquet.metadata.metadata or {}
     if any(key in metadata for key in _LEGACY_CALENDAR):
@@ -172,15 +180,20 @@ def _columns(parquet: pq.ParquetFile, columns: list[tuple[str, str]], path: str)
     physical = {
         leaf.path: leaf.physical_type for leaf in (parquet.schema.column(i) for i in range(len(parquet.schema)))
     }
+    spelled = Counter(name.lower() for name in schema.names)
     wanted: dict[str, pa.DataType] = {}
-    for name, spark_type in columns:
-        if len(schema.get_all_field_indices(name)) != 1:
-            raise OnlySpark(f"{path} has not one column {name}")
+    for name, spark_type in scan.read_columns:
+        # Where Spark does not tell upper case from lower, it finds a column of either, and refuses two.
+        if name not in schema.names or spelled[name.lower()] != 1:
+            raise OnlySpark(f"{path} has not one column {name}, in upper or lower case")
+        is_int96 = physical.get(name) == "INT96"
+        if is_int96 and scan.converts_int96:
+            raise OnlySpark(f"{path} has {name} as INT96, and spark.sql.parquet.int96TimestampConversion is on")
         found = _plain(schema.field(name).type)
         expected = arrow_type_of(spark_type)
         # An INT96 is an instant to Spark; Arrow gives it no zone.
         zoneless = expected == arrow_type_of("timestamp") and found == pa.timestamp("us")
-        if found != expected and not (physical.get(name) == "INT96" and zoneless):
+        if found != expected and not (is_int96 and zoneless):
             raise OnlySpark(f"{path} has {name} as {found}, the table as {spark_type}")
         wanted[name] = expected
     return wanted
@@ -201,7 +214,7 @@ def _exact(batch: pa.RecordBatch, wanted: dict[str, pa.DataType], path: str) -> 
         if pa.types.is_temporal(expected) and len(values) > values.null_count:
             is_date = pa.types.is_date(expected)
             oldest = pc.min(values.view(pa.int32() if is_date else pa.int64())).as_py()
-            if oldest < _YEAR_1900_DAYS * (1 if is_date else _DAY_US):
+            if oldest < (YEAR_1900_DAYS if is_date else YEAR_1900_US):
                 raise OnlySpark(f"{path} has times before 1900 in {name}")
         columns.append(values if values.type == expected else values.cast(expected))
     return pa.record_batch(columns, names=list(wanted))

@@ -1,7 +1,8 @@
 """Which row groups of a Parquet file can hold a row that passes filters, told from their statistics alone.
 
 A filter's outcome over a row group is the set of values that it may take there, out of SQL's three: a group is read if
-every filter may be true. Bounds are known of integers, dates and times; of anything else all is possible.
+every filter may be true. Bounds are known of integers, dates and times; of anything else all is possible, and of dates
+and times before 1900 too: by the rebase mode that is set, they may not be what is written there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from math import inf
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
+
+# Spark reads older times by the calendar that the file's writer used, which the values do not tell.
+YEAR_1900_DAYS = -25567
+YEAR_1900_US = YEAR_1900_DAYS * 86_400_000_000
+_OLDEST = {"DATE": YEAR_1900_DAYS, "TIMESTAMP": YEAR_1900_US}
 
 
 class _May(IntFlag):
@@ -49,7 +55,8 @@ def _range_of(column: pq.ColumnChunkMetaData, rows: int) -> _Range:
         return _Range()
     nulls = statistics.null_count if statistics.has_null_count else None
     low, high = (statistics.min_raw, statistics.max_raw) if statistics.has_min_max else (None, None)
-    if not (isinstance(low, int) and isinstance(high, int)):
+    oldest = _OLDEST.get(statistics.logical_type.type, -inf)
+    if not (isinstance(low, int) and isinstance(high, int) and low >= oldest):
         low, high = -inf, inf
     return _Range(low, high, nulls != 0, nulls != rows)
 

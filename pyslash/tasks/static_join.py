@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Broadcast
+from pyspark import Broadcast, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import _native
@@ -123,10 +123,17 @@ class StaticTables:
     """The tables of one query's joins, sent to executors again when their rows have changed.
 
     Rows are collected anew for each micro-batch, as Spark does, unless they come from files that are as they were.
+    What has been sent is taken back once other rows stand in for it: no task of an earlier epoch runs any more.
     """
 
     def __init__(self) -> None:
         self._sent: dict[int, _Sent] = {}
+
+    def close(self) -> None:
+        """Take back all tables, from the driver and from executors; with its application a table has ended already."""
+        sent, self._sent = self._sent, {}
+        for one in sent.values():
+            _take_back(one.table)
 
     def send(self, session: SparkSession, scan: Any, joins: Sequence[StaticJoin]) -> list[StaticJoin]:
         """The joins with their tables.
@@ -154,8 +161,16 @@ class StaticTables:
         else:
             table.find([table.rows.column(key) for key in join.table_keys])  # whether there is one row a key
             broadcast = session.sparkContext.broadcast(table)
+            if sent is not None:
+                _take_back(sent.table)
         self._sent[number] = _Sent(source, table.rows, broadcast)
         return broadcast
+
+
+def _take_back(table: Broadcast[StaticTable]) -> None:
+    context = SparkContext._active_spark_context
+    if context is not None and context is table._sc and not context._jsc.sc().isStopped():
+        table.destroy()
 
 
 def _keyed(keys: Sequence[pa.Array]) -> pa.RecordBatch:

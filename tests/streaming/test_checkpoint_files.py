@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import threading
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from pyslash.streaming import exclusive
 from pyslash.streaming.checkpoint_files import CheckpointFiles, LocalFiles, SparkFiles, checkpoint_files
+
+# What a URI would quote, what looks as if it were quoted, what a shell or a glob reads, and other alphabets.
+FOLDERS = ["plain", "50% of #1", "a%20b+c", "what? [1]{2}*", "Größe 東京", "e\u0301 \U0001f41f"]
+
+
+@pytest.fixture(params=FOLDERS)
+def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"file:{tmp_path}/{request.param}"
 
 
 @pytest.fixture(params=["local", "spark"])
-def files(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> CheckpointFiles:
-    if request.param == "local":  # a path with what a URI would quote
-        return checkpoint_files(spark, f"file:{tmp_path}/50% of #1", "slash/manifests")
-    return SparkFiles(spark, f"file:{tmp_path}/by spark", "slash/manifests")
+def files(request: pytest.FixtureRequest, spark: SparkSession, checkpoint: str) -> CheckpointFiles:
+    if request.param == "local":
+        return checkpoint_files(spark, checkpoint, "slash/manifests")
+    return SparkFiles(spark, checkpoint, "slash/manifests")
 
 
 def test_a_local_checkpoint_is_reached_directly(spark: SparkSession, tmp_path: Path) -> None:
@@ -42,20 +52,28 @@ def test_a_name_is_given_once(files: CheckpointFiles) -> None:
     assert files.read("7") == b"first"
 
 
-def test_of_many_who_create_a_file_one_succeeds(tmp_path: Path) -> None:
-    files, won = LocalFiles(tmp_path), []
+def test_both_ways_reach_the_same_folder(spark: SparkSession, checkpoint: str) -> None:
+    by_spark, direct = SparkFiles(spark, checkpoint, "slash"), checkpoint_files(spark, checkpoint, "slash")
+    by_spark.create("7", b"seven")
+    direct.create("8", b"eight")
+    assert sorted(direct.names()) == sorted(by_spark.names()) == ["7", "8"]
+    assert (direct.read("7"), by_spark.read("8")) == (b"seven", b"eight")
+    assert Path(checkpoint.removeprefix("file:"), "slash", "7").is_file()
 
-    def create(content: bytes) -> None:
-        try:
-            files.create("7", content)
-            won.append(content)
-        except FileExistsError:
-            pass
 
-    threads = [threading.Thread(target=create, args=(bytes([i]) * 5000,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [files.read("7")] == won
-    assert [path.name for path in tmp_path.iterdir()] == ["7"]
+def test_a_local_folder_without_exclusive_names_is_reached_by_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exclusive, "by_link", refuse)
+    monkeypatch.setattr(exclusive, "by_rename", refuse)
+    files = checkpoint_files(spark, f"file:{tmp_path}", "slash")
+    assert isinstance(files, SparkFiles)
+    files.create("7", b"first")
+    with pytest.raises(FileExistsError):
+        files.create("7", b"second")
+    assert (tmp_path / "slash" / "7").read_bytes() == b"first"
+
+
+def refuse(*_: object) -> None:
+    """As a file system does that lacks the call."""
+    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import pyslash
+from pyslash.streaming import hook
 from tests.streaming.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
@@ -34,3 +37,25 @@ def test_an_ended_query_frees_its_memory_and_goes_on_from_its_checkpoint(spark: 
     expected = stream.oracle(F.window("ts", WINDOW), [F.col("k")], [F.count("*")]).collect()
     assert len(expected) == 100
     assert list(differences(ran(stream).rows, expected, 1)) == []
+
+
+def test_of_ended_queries_the_figures_of_the_last_are_kept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "_MOST_ENDED", 2)
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=0)
+    stream.add(table(1000))
+    pyslash.enable(spark)
+    spark.conf.set("spark.slash.mode", "require")
+    queries = []
+    try:
+        for number in range(4):
+            counted = stream.read().groupBy(F.window("ts", WINDOW), "k").count()
+            writer = counted.writeStream.option("checkpointLocation", str(tmp_path / f"checkpoint {number}"))
+            queries.append(writer.foreachBatch(lambda rows, epoch: None).trigger(availableNow=True).start())
+            queries[-1].awaitTermination()
+    finally:
+        spark.conf.unset("spark.slash.mode")
+        pyslash.disable()
+    assert [len(pyslash.progress(query)) for query in queries] == [0, 1, 1, 1]
+    assert [hook.runner_of(query) is None for query in queries] == [True, True, True, False]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.streaming.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
+from tests.streaming.stream import in_order
 
 QUERIES: dict[str, tuple[Query, str]] = {
     "as it is": (lambda rows: counts(watermarked(rows)), "files"),
@@ -136,5 +141,119 @@ def test_times_before_1900_are_left_to_spark(spark: SparkSession, tmp_path: Path
         found, _, taken = ran(counts(watermarked(source)), tmp_path, ingest="files")
     finally:
         spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
+    assert found == expected
+    assert taken == {"rows"}
+
+
+def under(
+    spark: SparkSession, tmp_path: Path, settings: dict[str, str], use: Callable[[DataFrame], Any], **options: str
+) -> Any:
+    """What becomes of the files in `in`, read under some Spark settings."""
+    folder = tmp_path / "in"
+    schema = spark.read.parquet(str(folder / "0.parquet")).schema
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        return use(spark.readStream.schema(schema).options(maxFilesPerTrigger=1, **options).parquet(str(folder)))
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def both(
+    spark: SparkSession, tmp_path: Path, query: Query, settings: dict[str, str], **options: str
+) -> tuple[list[Any], list[Any], set[str]]:
+    """The rows of Spark, ours, and the paths that ours took."""
+
+    def compared(rows: DataFrame) -> tuple[list[Any], list[Any], set[str]]:
+        expected, _, _ = ran(query(rows), tmp_path, mode="off")
+        found, _, taken = ran(query(rows), tmp_path, ingest="files")
+        return expected, found, taken
+
+    found: tuple[list[Any], list[Any], set[str]] = under(spark, tmp_path, settings, compared, **options)
+    return found
+
+
+CONVERSION = {"spark.sql.parquet.int96TimestampConversion": "true", "spark.sql.session.timeZone": "America/New_York"}
+
+
+@pytest.mark.parametrize(("int96", "path"), [(True, "rows"), (False, "files")])
+def test_int96_times_that_spark_converts_are_left_to_it(
+    spark: SparkSession, tmp_path: Path, int96: bool, path: str
+) -> None:
+    write(tmp_path / "in", [table(0), table(1), table(2)], use_deprecated_int96_timestamps=int96)
+    expected, found, taken = both(spark, tmp_path, lambda rows: counts(watermarked(rows)), CONVERSION)
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == {path}
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_dates_that_a_rebase_moves_are_not_skipped_by_their_statistics(
+    spark: SparkSession, tmp_path: Path, option: bool
+) -> None:
+    """Written as of 15 January by the one calendar, 5 January by the other: the filter holds for that alone."""
+    rows = [table(batch) for batch in range(3)]
+    write(tmp_path / "in", [one.set_column(5, "d", pa.array([date(1500, 1, 15)] * len(one))) for one in rows])
+    set_by_option = {"datetimeRebaseMode": "LEGACY"} if option else {}
+    set_by_conf = {} if option else {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"}
+    expected, found, taken = both(
+        spark,
+        tmp_path,
+        lambda rows: counts(watermarked(rows.where("d < date '1500-01-10'"))),
+        set_by_conf,
+        **set_by_option,
+    )
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == {"rows"}
+
+
+CASES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "another case": lambda rows: rows.rename_columns([name.upper() for name in rows.column_names]),
+    "both cases, unread": lambda rows: rows.append_column("X", rows["x"]),
+    "both cases": lambda rows: rows.append_column("V", rows["v"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sensitive", ["true", "false"])
+def test_columns_that_differ_in_case(spark: SparkSession, tmp_path: Path, name: str, sensitive: str) -> None:
+    write(tmp_path / "in", [table(0), CASES[name](table(1)), table(2)])
+    settings = {"spark.sql.caseSensitive": sensitive}
+
+    def query(rows: DataFrame) -> DataFrame:
+        return counts(watermarked(rows))
+
+    if (name, sensitive) == ("both cases", "false"):
+        for conf in ({"mode": "off"}, {"ingest": "files"}):
+            run = partial(lambda conf, rows: ran(query(rows), tmp_path, **conf), conf)
+            with pytest.raises(StreamingQueryException, match=r"(?i)duplicate field"):
+                under(spark, tmp_path, settings, run)
+        return
+    expected, found, _ = both(spark, tmp_path, query, settings)
+    assert len(expected) >= 7
+    assert found == expected
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_corrupt_files_are_spark_s_to_ignore(spark: SparkSession, tmp_path: Path, option: bool) -> None:
+    """Brotli is none of the codecs that Spark comes with."""
+    brotli = write(tmp_path / "in", [table(0), table(1), table(2), table(3)]) / "1.parquet"
+    pq.write_table(table(1), brotli, compression="brotli")
+    in_order(brotli, 1)
+    options = {"ignoreCorruptFiles": "true"} if option else {}
+    settings = {} if option else {"spark.sql.files.ignoreCorruptFiles": "true"}
+    expected, found, taken = both(spark, tmp_path, lambda rows: counts(watermarked(rows)), settings, **options)
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == {"rows"}
+
+
+def test_pages_that_are_to_be_verified_are_spark_s_to_read(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", [table(0), table(1), table(2)])
+    settings = {"parquet.page.verify-checksum.enabled": "true"}
+    expected, found, taken = both(spark, tmp_path, lambda rows: counts(watermarked(rows)), settings)
+    assert len(expected) >= 7
     assert found == expected
     assert taken == {"rows"}

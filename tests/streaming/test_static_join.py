@@ -19,7 +19,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.conf import Conf
 from pyslash.plan.catalyst import JavaObject
+from pyslash.streaming.ingest import Ingest
 from pyslash.tasks.only_spark import OnlySpark
 from pyslash.tasks.row_bridge import RowBridge
 from pyslash.tasks.static_join import StaticJoin, StaticTables
@@ -219,13 +221,35 @@ def test_a_table_is_sent_again_when_its_rows_have_changed(spark: SparkSession) -
 
     first = send("(1, 'a'), (2, 'b'), (NULL, 'c')")
     assert send("(1, 'a'), (2, 'b'), (NULL, 'd')").table is first.table
+    rows = pa.record_batch({"k": pa.array([2, None, 3, 2, 1], pa.int64())})
+    assert first.apply(rows, 0, {"0.0", "0.1"})["0.1"].to_pylist() == ["b", "b", "a"]
     other = send("(1, 'a'), (2, 'x')")
     assert other.table is not first.table
-    rows = pa.record_batch({"k": pa.array([2, None, 3, 2, 1], pa.int64())})
     assert other.apply(rows, 0, {"0.1"}).to_pydict() == {"k": [2, 2, 1], "0.1": ["x", "x", "a"]}
-    assert first.apply(rows, 0, {"0.0", "0.1"})["0.1"].to_pylist() == ["b", "b", "a"]
+    assert [is_there(join) for join in (first, other)] == [False, True]
     with pytest.raises(OnlySpark, match="one row a key"):
         send("(1, 'a'), (1, 'x')")
+    assert is_there(other)
+    sent.close()
+    assert not is_there(other)
+    sent.close()
+
+
+def is_there(join: StaticJoin) -> bool:
+    """Whether the join's table can still be read, here and in executors."""
+    assert join.table is not None
+    there = bool(join.table._jbroadcast.isValid())
+    assert Path(join.table._path).exists() == there
+    return there
+
+
+def test_a_closed_ingest_takes_back_its_tables(spark: SparkSession) -> None:
+    join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
+    ingest = Ingest(spark, SimpleNamespace(text=""), Conf.read(spark.conf.get), bytes(16), b"")
+    (filled,) = ingest._static_tables.send(spark, scan_of(spark.range(3)), [join])
+    assert is_there(filled)
+    ingest.close()
+    assert not is_there(filled)
 
 
 def test_a_table_that_is_too_large_is_left_to_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,22 @@ def test_closed_windows_end_between_the_watermarks_and_hold_a_row(
     assert closed_windows(window, _panes(window, times), emitted, watermark) == sorted(expected)
 
 
+def test_closing_takes_no_longer_where_a_pane_is_part_of_many_windows() -> None:
+    """A day, sliding by 100 ms: 864,000 windows hold a pane, and the panes of two hours are part of 6 * 10^10."""
+    second = 1_000_000
+    day = TimeWindow(86_400 * second, second // 10, 0)
+    first, last = 1_000_000 * second, 1_007_200 * second
+    panes = range(first, last, day.pane_us)
+    emitted = first + 3_600 * second
+    expected = list(range(emitted - day.size_us + day.slide_us, emitted - day.size_us + 60 * second, day.slide_us))
+    assert closed_windows(day, panes, emitted, emitted + 60 * second - 1) == expected
+
+
+def test_runs_of_windows_with_nothing_between_them_stay_apart() -> None:
+    window = TimeWindow(20, 10, 0)
+    assert closed_windows(window, {500, 0, 40, 70}, -100, 1000) == [-10, 0, 30, 40, 60, 70, 490, 500]
+
+
 @given(windows(), st.lists(st.integers(-100, 100), max_size=8), st.integers(-60, 60))
 def test_dead_panes_are_those_whose_last_window_has_been_emitted(
     window: TimeWindow, times: list[int], emitted: int

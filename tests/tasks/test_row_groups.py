@@ -60,3 +60,13 @@ TIMES = pa.table(
 def test_what_statistics_tell(condition: list[Any], held: bool) -> None:
     assert may_hold(group_of(TIMES), [condition]) is held
     assert may_hold(group_of(TIMES, write_statistics=False), [condition])
+
+
+@pytest.mark.parametrize(("oldest", "held"), [(-25567, False), (-25568, True)])
+@pytest.mark.parametrize(("kind", "unit"), [(pa.date32(), 1), (pa.timestamp("us", "UTC"), 86_400_000_000)])
+def test_bounds_before_1900_tell_nothing(oldest: int, held: bool, kind: pa.DataType, unit: int) -> None:
+    """Spark may read such a date or time as another one."""
+    number = pa.array([oldest * unit, 0], pa.int32() if unit == 1 else pa.int64())
+    column = ["column", "t", "date" if unit == 1 else "timestamp"]
+    group = group_of(pa.table({"t": number.cast(kind)}))
+    assert may_hold(group, [[">", column, ["literal", column[2], unit]]]) == held

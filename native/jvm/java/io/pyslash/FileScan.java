@@ -34,6 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class FileScan {
   private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
   private static final String FIELD_ID = "parquet.field.id";
+  private static final String VERIFY_CHECKSUM = "parquet.page.verify-checksum.enabled";
 
   /** The reason why only Spark can read this. */
   static final class OnlySpark extends RuntimeException {
@@ -88,6 +89,12 @@ public final class FileScan {
     if (scan.relation().fileFormat().getClass() != ParquetFileFormat.class) {
       throw new OnlySpark("the files are not plain Parquet");
     }
+    if (ignoresCorruptFiles()) {
+      throw new OnlySpark("corrupt files are ignored (ignoreCorruptFiles): which ones are, depends on the reader");
+    }
+    if (verifiesChecksums()) {
+      throw new OnlySpark("pages are checked against their checksums (" + VERIFY_CHECKSUM + ")");
+    }
     Map<Long, String> ofFiles = columnNames(scan);
     Map<Long, String> names = path.names(ofFiles);
     return Map.of(
@@ -96,7 +103,28 @@ public final class FileScan {
         "late_filters", path.lateFilters(names),
         "joins", joins.stream().map(join -> join.describe(new FilterText(names))).toList(),
         "partitions", partitions(scan),
-        "skips", scan.conf().parquetFilterPushDown());
+        "skips", scan.conf().parquetFilterPushDown(),
+        "converts_int96", scan.conf().isParquetINT96TimestampConversion());
+  }
+
+  private boolean ignoresCorruptFiles() {
+    String option = option("ignoreCorruptFiles");
+    return option == null ? scan.conf().ignoreCorruptFiles() : Boolean.parseBoolean(option.strip());
+  }
+
+  /** Hadoop's configuration as the reader sees it: under the session's settings, and those under the options. */
+  private boolean verifiesChecksums() {
+    String option = option(VERIFY_CHECKSUM);
+    String ofCluster = scan.sparkContext().hadoopConfiguration().get(VERIFY_CHECKSUM);
+    return Boolean.parseBoolean(option == null ? scan.conf().getConfString(VERIFY_CHECKSUM, ofCluster) : option);
+  }
+
+  private String option(String name) {
+    return CollectionConverters.asJava(scan.relation().options()).entrySet().stream()
+        .filter(option -> option.getKey().equalsIgnoreCase(name))
+        .map(Map.Entry::getValue)
+        .findFirst()
+        .orElse(null);
   }
 
   private void findScan() {
