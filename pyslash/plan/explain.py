@@ -24,7 +24,7 @@ def _covered(plan: AggregationPlan) -> str:
     window = plan.window
     size, slide, pane = (timedelta(microseconds=us) for us in (window.size_us, window.slide_us, window.pane_us))
     lines = [
-        "pyslash: covered (append mode; sinks foreachBatch, parquet, json, csv, console, noop)",
+        "pyslash: covered (append mode; every sink)",
         f"  window      {size} sliding by {slide}, panes of {pane}",
         *(f"  key         {key.sql.removeprefix('grouping expression ')}: {key.type}" for key in plan.keys),
         *(f"  aggregate   {aggregate.sql}" for aggregate in plan.aggregates),

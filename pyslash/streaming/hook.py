@@ -1,4 +1,4 @@
-"""The hook: `DataStreamWriter.start()` of an enabled application, which takes over the queries that are covered.
+"""The hook: `start()` and `toTable()` of an enabled application, which takes over the queries that are covered.
 
 The job's writer is left as it is. A covered query is started as another query over the aggregation's *input*, written
 with Spark's own `foreachBatch` into an `EpochRunner`; trigger, query name, checkpoint and options are the job's. Spark
@@ -21,14 +21,14 @@ from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan import AggregationPlan, Uncovered, plan_aggregation
 from pyslash.streaming.epoch import EpochRunner
-from pyslash.streaming.sinks import FileSink, Sink, sink_of
+from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
 from pyslash.streaming.writer import WriterSettings
 
 logger = logging.getLogger("pyslash")
 
-_FUNCTION = "_slash_function"
 _lock = threading.Lock()
 _spark_start: Callable[..., StreamingQuery] | None = None
+_spark_to_table: Callable[..., StreamingQuery] | None = None
 _spark_foreach_batch: Callable[..., DataStreamWriter] | None = None
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
@@ -37,23 +37,26 @@ _runners: dict[str, tuple[StreamingQuery, EpochRunner, bool]] = {}
 
 def install() -> None:
     """Put the hook in place; once is enough, and again does nothing."""
-    global _spark_start, _spark_foreach_batch
+    global _spark_start, _spark_to_table, _spark_foreach_batch
     with _lock:
         if _spark_start is None:
             _spark_start = DataStreamWriter.start
+            _spark_to_table = DataStreamWriter.toTable
             _spark_foreach_batch = DataStreamWriter.foreachBatch
             DataStreamWriter.start = _start
+            DataStreamWriter.toTable = _to_table
             DataStreamWriter.foreachBatch = _foreach_batch
 
 
 def uninstall() -> None:
     """Take the hook away again; queries that run go on."""
-    global _spark_start, _spark_foreach_batch
+    global _spark_start, _spark_to_table, _spark_foreach_batch
     with _lock:
-        if _spark_start is not None and _spark_foreach_batch is not None:
+        if _spark_start is not None and _spark_to_table is not None and _spark_foreach_batch is not None:
             DataStreamWriter.start = _spark_start
+            DataStreamWriter.toTable = _spark_to_table
             DataStreamWriter.foreachBatch = _spark_foreach_batch
-            _spark_start = _spark_foreach_batch = None
+            _spark_start = _spark_to_table = _spark_foreach_batch = None
 
 
 def runner_of(query: StreamingQuery) -> EpochRunner | None:
@@ -65,7 +68,7 @@ def runner_of(query: StreamingQuery) -> EpochRunner | None:
 def _foreach_batch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
     assert _spark_foreach_batch is not None
     result = _spark_foreach_batch(writer, func)
-    setattr(result, _FUNCTION, func)
+    setattr(result, FUNCTION, func)
     return result
 
 
@@ -80,48 +83,85 @@ def _start(
 ) -> StreamingQuery:
     """`DataStreamWriter.start` with its own signature."""
     assert _spark_start is not None
-    spark = writer._spark
-    mode = mode_of(spark.conf.get)
-    if mode == "off":
+    if mode_of(writer._spark.conf.get) == "off":
         return _spark_start(writer, path, format, outputMode, partitionBy, queryName, **options)
+    _tell(writer, format, outputMode, partitionBy, queryName, options)
+    spark_start = _spark_start
+    return _run(writer, lambda: spark_start(writer, path), path=path)
+
+
+def _to_table(
+    writer: DataStreamWriter,
+    tableName: str,
+    format: str | None = None,
+    outputMode: str | None = None,
+    partitionBy: str | list[str] | None = None,
+    queryName: str | None = None,
+    **options: Any,
+) -> StreamingQuery:
+    """`DataStreamWriter.toTable` with its own signature."""
+    assert _spark_to_table is not None
+    if mode_of(writer._spark.conf.get) == "off":
+        return _spark_to_table(writer, tableName, format, outputMode, partitionBy, queryName, **options)
+    _tell(writer, format, outputMode, partitionBy, queryName, options)
+    spark_to_table = _spark_to_table
+    return _run(writer, lambda: spark_to_table(writer, tableName), table=tableName)
+
+
+def _tell(
+    writer: DataStreamWriter,
+    source: str | None,
+    output_mode: str | None,
+    partition_by: str | list[str] | None,
+    query_name: str | None,
+    options: dict[str, Any],
+) -> None:
+    """Tell the writer the arguments of `start` or `toTable`, as those do."""
     writer.options(**options)
-    if outputMode is not None:
-        writer.outputMode(outputMode)
-    if partitionBy is not None:
-        writer.partitionBy(partitionBy)
-    if format is not None:
-        writer.format(format)
-    if queryName is not None:
-        writer.queryName(queryName)
+    if output_mode is not None:
+        writer.outputMode(output_mode)
+    if partition_by is not None:
+        writer.partitionBy(partition_by)
+    if source is not None:
+        writer.format(source)
+    if query_name is not None:
+        writer.queryName(query_name)
+
+
+def _run(
+    writer: DataStreamWriter, on_spark: Callable[[], StreamingQuery], path: str | None = None, table: str | None = None
+) -> StreamingQuery:
+    spark = writer._spark
     conf = Conf.read(spark.conf.get)
     try:
-        plan, settings, sink = _cover(writer, path)
+        plan, settings = _cover(writer)
+        sink = open_sink(writer, path, table)
+    except RefusedBySpark:
+        return on_spark()
     except Uncovered as reason:
-        if mode == "require":
+        if mode_of(spark.conf.get) == "require":
             raise UnsupportedQueryError(
                 f"spark.slash.mode=require, but pyslash does not cover this query: {reason}"
             ) from None
         logger.warning("query stays on plain Spark: %s", reason)
-        return _spark_start(writer, path)
+        return on_spark()
     return _take_over(spark, plan, settings, sink, conf)
 
 
-def _cover(writer: DataStreamWriter, path: str | None) -> tuple[AggregationPlan, WriterSettings, Sink]:
+def _cover(writer: DataStreamWriter) -> tuple[AggregationPlan, WriterSettings]:
     settings = WriterSettings.of(writer)
     settings.check()
-    options = dict(settings.options)
-    if path is not None:
-        options["path"] = path
-    sink = sink_of(settings.source, options, settings.partition_columns, getattr(writer, _FUNCTION, None))
-    if isinstance(sink, FileSink) and not _has_checkpoint(writer._spark, options):
-        raise Uncovered("a file sink needs a checkpointLocation")
     plan = plan_aggregation(_frame(writer))
-    _check_checkpoint(writer._spark, options.get("checkpointlocation"))
-    return plan, settings, sink
+    _check_checkpoint(writer._spark, settings.options.get("checkpointlocation"))
+    return plan, settings
 
 
 def _take_over(
-    spark: SparkSession, plan: AggregationPlan, settings: WriterSettings, sink: Sink, conf: Conf
+    spark: SparkSession,
+    plan: AggregationPlan,
+    settings: WriterSettings,
+    sink: ForeachBatchSink | SparkSink,
+    conf: Conf,
 ) -> StreamingQuery:
     assert _spark_start is not None
     assert _spark_foreach_batch is not None
@@ -131,6 +171,7 @@ def _take_over(
     writer = writer.options(**{name: value for name, value in settings.options.items() if name != "path"})
     writer._jwrite = writer._jwrite.trigger(settings.trigger)
     query = _spark_start(_spark_foreach_batch(writer, runner))
+    sink.started(query)
     temporary = not _has_checkpoint(spark, settings.options)
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
