@@ -59,7 +59,9 @@ class SparkSink:
         self.java.started(query.name)
 
 
-def open_sink(writer: DataStreamWriter, path: str | None = None, table: str | None = None) -> ForeachBatchSink | SparkSink:
+def open_sink(
+    writer: DataStreamWriter, path: str | None = None, table: str | None = None
+) -> ForeachBatchSink | SparkSink:
     """The sink that the writer's `start(path)` or `toTable(table)` would write to; a missing table is created.
 
     `started` has to be called on it once the query runs.
