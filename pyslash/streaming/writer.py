@@ -21,7 +21,7 @@ _TRIGGERS = {
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """The settings of a writer at `start()`; option names are lower case, the source is spelled as the job spells it."""
+    """The settings of a writer at `start()`; option names are lower case, the source is as the job spells it."""
 
     source: str
     output_mode: str
