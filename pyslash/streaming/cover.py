@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
+from pyslash.file_systems import obstacle_of
 from pyslash.plan.operators import WindowAggregate, match
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.manifest import MANIFESTS
+from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 
@@ -26,12 +31,25 @@ def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBr
     return match(bridge.java, df, output_mode), bridge
 
 
-def checkpoint_of(spark: SparkSession, options: dict[str, str]) -> str | None:
-    """Where a query with these options (names in lower case) keeps its checkpoint; None: in a place of its own."""
-    if location := options.get("checkpointlocation"):
-        return location
-    root, name = spark.conf.get("spark.sql.streaming.checkpointLocation", None), options.get("queryname")
-    return f"{root}/{name}" if root and name else None
+def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:
+    """Pass if pyslash can keep a query's state where its checkpoint is.
+
+    Raises:
+        Uncovered: plain Spark has its state there, or it is on a file system that pyslash cannot write to.
+    """
+    location = settings.checkpoint(spark)
+    if location is None:
+        return
+    try:
+        checkpoint = Checkpoint(spark, location)
+        if checkpoint.has_begun and not checkpoint.is_ours:
+            raise Uncovered(
+                f"its checkpoint {location} holds state of plain Spark; a new checkpointLocation lets pyslash run it"
+            )
+    except (PySparkException, Py4JJavaError) as error:
+        raise Uncovered(f"its checkpoint {location} cannot be reached: {error}") from error
+    if conf.keeps_files and (obstacle := obstacle_of(checkpoint.qualified)) is not None:
+        raise Uncovered(obstacle)
 
 
 class Checkpoint:
@@ -42,6 +60,11 @@ class Checkpoint:
         self._path = jvm.org.apache.hadoop.fs.Path
         self._root = self._path(location)
         self._files = self._root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+    @property
+    def qualified(self) -> str:
+        """The location with its scheme."""
+        return str(self._files.makeQualified(self._root))
 
     @property
     def is_ours(self) -> bool:

@@ -92,7 +92,8 @@ class EpochRunner:
             Exception: whatever the job's own function raises.
         """
         if self._spark_executes:
-            return self._sink.write(batch, epoch)
+            self._sink.write(batch, epoch)
+            return
         execution = BatchExecution(batch, self._session, self.operator, self._bridge)
         self.phase = Phase.BEGUN
         try:
@@ -210,6 +211,9 @@ class EpochRunner:
         self._close()
 
     def _close(self) -> None:
+        if self._ingest is not None:
+            self._ingest.close()
+            self._ingest = None
         if self._state is not None:
             self._state.coordinator.close()
             self._state = None

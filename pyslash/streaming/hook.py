@@ -1,4 +1,4 @@
-"""The hook: `DataStreamWriter.start()` of an enabled application, which takes over the queries that are covered.
+"""The hook: `start()` and `toTable()` of an enabled application, which takes over the queries that are covered.
 
 The job's writer is left as it is. A covered query is the job's own, plan and all, started with Spark's own
 `foreachBatch` into an `EpochRunner`; output mode, trigger, query name, checkpoint and options are the job's. Spark thus
@@ -22,18 +22,18 @@ from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import Checkpoint, checkpoint_of, operator_of
+from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.progress import ProgressLog
-from pyslash.streaming.sinks import FileSink, Sink, sink_of
+from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
 
-_FUNCTION = "_slash_function"
 _lock = threading.Lock()
 _spark_start: Callable[..., StreamingQuery] | None = None
+_spark_to_table: Callable[..., StreamingQuery] | None = None
 _spark_foreach_batch: Callable[..., DataStreamWriter] | None = None
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
@@ -45,23 +45,26 @@ _ended: dict[str, ProgressLog] = {}
 
 def install() -> None:
     """Put the hook in place; once is enough, and again does nothing."""
-    global _spark_start, _spark_foreach_batch
+    global _spark_start, _spark_to_table, _spark_foreach_batch
     with _lock:
         if _spark_start is None:
             _spark_start = DataStreamWriter.start
+            _spark_to_table = DataStreamWriter.toTable
             _spark_foreach_batch = DataStreamWriter.foreachBatch
             DataStreamWriter.start = _start
+            DataStreamWriter.toTable = _to_table
             DataStreamWriter.foreachBatch = _foreach_batch
 
 
 def uninstall() -> None:
     """Take the hook away again; queries that run go on."""
-    global _spark_start, _spark_foreach_batch
+    global _spark_start, _spark_to_table, _spark_foreach_batch
     with _lock:
-        if _spark_start is not None and _spark_foreach_batch is not None:
+        if _spark_start is not None and _spark_to_table is not None and _spark_foreach_batch is not None:
             DataStreamWriter.start = _spark_start
+            DataStreamWriter.toTable = _spark_to_table
             DataStreamWriter.foreachBatch = _spark_foreach_batch
-            _spark_start = _spark_foreach_batch = None
+            _spark_start = _spark_to_table = _spark_foreach_batch = None
 
 
 def runner_of(query: StreamingQuery) -> EpochRunner | None:
@@ -81,7 +84,7 @@ def progress_of(query: StreamingQuery) -> ProgressLog | None:
 def _foreach_batch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
     assert _spark_foreach_batch is not None
     result = _spark_foreach_batch(writer, func)
-    setattr(result, _FUNCTION, func)
+    setattr(result, FUNCTION, func)
     return result
 
 
@@ -96,61 +99,91 @@ def _start(
 ) -> StreamingQuery:
     """`DataStreamWriter.start` with its own signature."""
     assert _spark_start is not None
-    spark = writer._spark
-    mode = mode_of(spark.conf.get)
-    if mode == "off":
-        _refuse_our_state(spark, WriterSettings.of(writer).options | _lower(options), "spark.slash.mode=off")
-        return _spark_start(writer, path, format, outputMode, partitionBy, queryName, **options)
+    spark_start = _spark_start
+    if mode_of(writer._spark.conf.get) == "off":
+        _leave_alone(writer, queryName, options)
+        return spark_start(writer, path, format, outputMode, partitionBy, queryName, **options)
+    _tell(writer, format, outputMode, partitionBy, queryName, options)
+    return _run(writer, lambda: spark_start(writer, path), path=path)
+
+
+def _to_table(
+    writer: DataStreamWriter,
+    tableName: str,
+    format: str | None = None,
+    outputMode: str | None = None,
+    partitionBy: str | list[str] | None = None,
+    queryName: str | None = None,
+    **options: Any,
+) -> StreamingQuery:
+    """`DataStreamWriter.toTable` with its own signature."""
+    assert _spark_to_table is not None
+    spark_to_table = _spark_to_table
+    if mode_of(writer._spark.conf.get) == "off":
+        _leave_alone(writer, queryName, options)
+        return spark_to_table(writer, tableName, format, outputMode, partitionBy, queryName, **options)
+    _tell(writer, format, outputMode, partitionBy, queryName, options)
+    return _run(writer, lambda: spark_to_table(writer, tableName), table=tableName)
+
+
+def _tell(
+    writer: DataStreamWriter,
+    source: str | None,
+    output_mode: str | None,
+    partition_by: str | list[str] | None,
+    query_name: str | None,
+    options: dict[str, Any],
+) -> None:
+    """Tell the writer the arguments of `start` or `toTable`, as those do."""
     writer.options(**options)
-    if outputMode is not None:
-        writer.outputMode(outputMode)
-    if partitionBy is not None:
-        writer.partitionBy(partitionBy)
-    if format is not None:
-        writer.format(format)
-    if queryName is not None:
-        writer.queryName(queryName)
-    conf = Conf.read(spark.conf.get)
+    if output_mode is not None:
+        writer.outputMode(output_mode)
+    if partition_by is not None:
+        writer.partitionBy(partition_by)
+    if source is not None:
+        writer.format(source)
+    if query_name is not None:
+        writer.queryName(query_name)
+
+
+def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict[str, Any]) -> None:
+    settings = WriterSettings.of(writer)
+    settings.options.update({name.lower(): str(value) for name, value in options.items()})
+    if query_name is not None:
+        settings.options["queryname"] = query_name
+    _refuse_our_state(writer._spark, settings, "spark.slash.mode=off")
+
+
+def _run(
+    writer: DataStreamWriter, on_spark: Callable[[], StreamingQuery], path: str | None = None, table: str | None = None
+) -> StreamingQuery:
+    conf = Conf.read(writer._spark.conf.get)
     settings = WriterSettings.of(writer)
     try:
-        operator, bridge, sink = _cover(writer, settings, path)
+        settings.check()
+        operator, bridge = operator_of(_frame(writer), settings.output_mode)
+        check_checkpoint(writer._spark, settings, conf)
+        sink = open_sink(writer, path, table)
+    except RefusedBySpark:
+        return on_spark()
     except Uncovered as reason:
-        if mode == "require":
+        if conf.mode == "require":
             raise UnsupportedQueryError(
                 f"spark.slash.mode=require, but pyslash does not cover this query: {reason}"
             ) from None
-        _refuse_our_state(spark, settings.options, f"this query is not covered: {reason}")
+        _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
         logger.warning("query stays on plain Spark: %s", reason)
-        return _spark_start(writer, path)
+        return on_spark()
     return _take_over(writer, operator, bridge, settings, sink, conf)
 
 
-def _cover(writer: DataStreamWriter, settings: WriterSettings, path: str | None) -> tuple[WindowAggregate, RowBridge, Sink]:
-    settings.check()
-    options = dict(settings.options)
-    if path is not None:
-        options["path"] = path
-    sink = sink_of(settings.source, options, settings.partition_columns, getattr(writer, _FUNCTION, None))
-    if isinstance(sink, FileSink) and not _has_checkpoint(writer._spark, options):
-        raise Uncovered("a file sink needs a checkpointLocation")
-    operator, bridge = operator_of(_frame(writer), settings.output_mode)
-    location = checkpoint_of(writer._spark, settings.options)
-    if location is not None:
-        checkpoint = Checkpoint(writer._spark, location)
-        if checkpoint.has_begun and not checkpoint.is_ours:
-            raise Uncovered(
-                f"its checkpoint {location} holds state of plain Spark; a new checkpointLocation lets pyslash run it"
-            )
-    return operator, bridge, sink
-
-
-def _refuse_our_state(spark: SparkSession, options: dict[str, str], why: str) -> None:
+def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -> None:
     """Plain Spark finds no state in a checkpoint of ours, and says so in words that name nothing of it.
 
     Raises:
         UnsupportedQueryError: the query's checkpoint has state of pyslash.
     """
-    location = checkpoint_of(spark, options)
+    location = settings.checkpoint(spark)
     if location is not None and Checkpoint(spark, location).is_ours:
         raise UnsupportedQueryError(
             f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let pyslash "
@@ -163,7 +196,7 @@ def _take_over(
     operator: WindowAggregate,
     bridge: RowBridge,
     settings: WriterSettings,
-    sink: Sink,
+    sink: ForeachBatchSink | SparkSink,
     conf: Conf,
 ) -> StreamingQuery:
     assert _spark_start is not None
@@ -175,7 +208,8 @@ def _take_over(
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _spark_start(_spark_foreach_batch(ours, runner))
-    temporary = not _has_checkpoint(spark, settings.options)
+    sink.started(query)
+    temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
     logger.info(
@@ -205,11 +239,3 @@ def _sweep() -> None:
 
 def _frame(writer: DataStreamWriter) -> DataFrame:
     return writer._df
-
-
-def _lower(options: dict[str, Any]) -> dict[str, str]:
-    return {name.lower(): str(value) for name, value in options.items()}
-
-
-def _has_checkpoint(spark: SparkSession, options: dict[str, str]) -> bool:
-    return "checkpointlocation" in options or bool(spark.conf.get("spark.sql.streaming.checkpointLocation", ""))

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
-from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import WindowAggregate
 from pyslash.streaming.execution import BatchExecution, count_times
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import collect, run_numbered

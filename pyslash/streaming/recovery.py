@@ -12,8 +12,8 @@ from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
 from pyslash.errors import AgentStartError, RewoundCheckpointError, SlashError, StateLostError
-from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.identity import differences
+from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator

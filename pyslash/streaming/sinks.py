@@ -1,16 +1,24 @@
-"""Where an epoch's result goes: the sinks that pyslash takes over, each handing the rows to Spark's own."""
+"""Where an epoch's result goes: the job's function, or Spark's own sink, made and written by Spark's own code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.writer import WriterSettings
+from pyslash.tasks.row_bridge import RowBridge
 
-FILE_FORMATS = ("parquet", "json", "csv")
+FUNCTION = "_slash_function"  # the attribute of a writer that keeps what its `foreachBatch` was given
+
+
+class RefusedBySpark(Exception):
+    """Spark refuses this writer: its own `start()` or `toTable()` has to be called, and raises Spark's error."""
 
 
 class Sink(Protocol):
@@ -19,114 +27,90 @@ class Sink(Protocol):
     `repeats`: an epoch that has failed may be written again in the same run.
     """
 
-    repeats: bool
+    repeats: ClassVar[bool]
 
-    def write(self, result: DataFrame, epoch: int) -> None:
-        """Write the epoch's rows."""
+    def write(self, result: DataFrame, epoch: int) -> int | None:
+        """Write the epoch's rows; how many, where the sink counts them."""
 
 
 @dataclass(frozen=True)
 class ForeachBatchSink:
     """The job's own function, called once for an epoch in a run."""
 
-    repeats = False
+    repeats: ClassVar[bool] = False
     function: Callable[[DataFrame, int], None]
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Call it, as Spark would."""
         self.function(result, epoch)
 
-
-@dataclass(frozen=True)
-class NoopSink:
-    """Computes every row and keeps none."""
-
-    repeats = True
-
-    def write(self, result: DataFrame, epoch: int) -> None:
-        """Run the query to its end."""
-        result.write.format("noop").mode("overwrite").save()
+    def started(self, query: StreamingQuery) -> None:
+        """Nothing is to be done."""
 
 
 @dataclass(frozen=True)
-class ConsoleSink:
-    """Prints rows as Spark's console sink does; `rows` and `truncate` are its options."""
+class SparkSink:
+    """A sink of Spark's: files, a table, memory, console, Kafka, or any other data source that takes streams."""
 
-    repeats = True
+    repeats: ClassVar[bool] = True
+    java: Any
+    """The JVM's `JobSink`."""
 
-    rows: int
-    truncate: bool
+    def write(self, result: DataFrame, epoch: int) -> int | None:
+        """Write one micro-batch as Spark does; the sink skips an epoch that it already has, as far as it knows."""
+        rows = int(self.java.write(epoch, result._jdf))
+        return rows if rows >= 0 else None
 
-    def write(self, result: DataFrame, epoch: int) -> None:
-        """Print the batch on the JVM's standard output, where Spark's own sink prints."""
-        out = result.sparkSession._jvm.java.lang.System.out
-        rule = "-" * 43
-        text = result._jdf.showString(self.rows, 20 if self.truncate else 0, False)
-        out.println(f"{rule}\nBatch: {epoch}\n{rule}\n{text}")
-
-
-@dataclass
-class FileSink:
-    """Spark's own `FileStreamSink`: its `_spark_metadata` log makes files exactly once."""
-
-    repeats = True
-
-    format: str
-    options: dict[str, str]
-    partition_columns: list[str]
-    _sink: Any = None
-
-    def write(self, result: DataFrame, epoch: int) -> None:
-        """Add the batch; Spark's sink skips an epoch that it has already written."""
-        if self._sink is None:
-            self._sink = self._create(result)
-        self._sink.addBatch(epoch, result._jdf)
-
-    def _create(self, result: DataFrame) -> Any:
-        jvm: Any = result.sparkSession._jvm
-        none = jvm.scala.Option.empty()
-        no_strings = jvm.PythonUtils.toSeq([])
-        source = jvm.org.apache.spark.sql.execution.datasources.DataSource(
-            result.sparkSession._jsparkSession,
-            self.format,
-            no_strings,
-            none,
-            jvm.PythonUtils.toSeq(self.partition_columns),
-            none,
-            jvm.PythonUtils.toScalaMap(self.options),
-            none,
-            *([none] if _has_user_source(jvm) else []),
-        )
-        append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-        takes_schema = any(
-            method.getName() == "createSink" and method.getParameterCount() == 2
-            for method in source.getClass().getMethods()
-        )
-        return source.createSink(append, result._jdf.schema()) if takes_schema else source.createSink(append)
+    def started(self, query: StreamingQuery) -> None:
+        """The rows of a memory sink become the view of the query's name."""
+        self.java.started(query.name)
 
 
-def _has_user_source(jvm: Any) -> bool:
-    """Whether `DataSource` takes a ninth argument, as it does in later releases."""
-    found = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.datasources.DataSource")
-    return max(int(constructor.getParameterCount()) for constructor in found.getConstructors()) > 8
+def open_sink(
+    writer: DataStreamWriter, path: str | None = None, table: str | None = None
+) -> ForeachBatchSink | SparkSink:
+    """The sink that the writer's `start(path)` or `toTable(table)` would write to; a missing table is created.
 
-
-def sink_of(
-    source: str, options: dict[str, str], partition_columns: list[str], function: Callable[..., None] | None
-) -> Sink:
-    """The sink that a `DataStreamWriter` asks for.
+    `started` has to be called on it once the query runs.
 
     Raises:
+        RefusedBySpark: Spark's own start must be called, and will raise.
+        PySparkException: Spark's own error, for what it refuses when it makes the sink.
         Uncovered: Spark keeps this sink.
     """
-    if source == "foreachbatch" and function is not None:
-        return ForeachBatchSink(function)
-    if source == "noop":
-        return NoopSink()
-    if source == "console":
-        return ConsoleSink(int(options.get("numrows", "20")), options.get("truncate", "true").lower() != "false")
-    if source in FILE_FORMATS:
-        if "path" not in options:
-            raise Uncovered(f"the {source} sink has no path")
-        return FileSink(source, options, partition_columns)
-    raise Uncovered(f"the sink {source} is not covered")
+    settings = WriterSettings.of(writer)
+    if table is None and settings.source == "foreachBatch":
+        return _function(writer, settings)
+    _check_checkpoint(writer, settings)
+    try:
+        bridge = RowBridge(writer._spark).java
+    except RowBridgeUnavailableError as error:
+        raise Uncovered(f"the sink {settings.source} needs pyslash's jar: {error}") from error
+    java = bridge.openSink(writer._jwrite, path) if table is None else bridge.openTable(writer._jwrite, table)
+    return SparkSink(java)
+
+
+def _function(writer: DataStreamWriter, settings: WriterSettings) -> ForeachBatchSink:
+    if settings.partition_columns:
+        raise RefusedBySpark
+    function = getattr(writer, FUNCTION, None)
+    if function is None:
+        raise Uncovered("foreachBatch was called before pyslash was enabled")
+    return ForeachBatchSink(function)
+
+
+def _check_checkpoint(writer: DataStreamWriter, settings: WriterSettings) -> None:
+    """Every query of ours may have a temporary checkpoint: what Spark refuses for its sink must be found here."""
+    location = settings.checkpoint(writer._spark)
+    if location is None:
+        if not settings.may_be_temporary(writer._spark):
+            raise RefusedBySpark
+    elif settings.source == "memory" and settings.output_mode != "complete" and _exists(writer, f"{location}/offsets"):
+        raise RefusedBySpark
+
+
+def _exists(writer: DataStreamWriter, path: str) -> bool:
+    spark = writer._spark
+    jvm: Any = spark._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    return bool(file.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(file))

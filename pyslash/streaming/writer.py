@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from pyslash.plan.catalyst import items, name_of, optional
@@ -19,7 +21,7 @@ _TRIGGERS = {
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """The settings of a writer at `start()`; option names are lower case."""
+    """The settings of a writer at `start()`; option names are lower case, the source is as the job spells it."""
 
     source: str
     output_mode: str
@@ -35,12 +37,26 @@ class WriterSettings:
         names = items(options.keys().toSeq())
         columns = optional(_field(java, "partitioningColumns"))
         return cls(
-            source=str(_field(java, "source")).lower(),
+            source=str(_field(java, "source")),
             output_mode=str(_field(java, "outputMode").toString()).lower(),
             trigger=_field(java, "trigger"),
             options={str(name).lower(): str(options.apply(name)) for name in names},
             partition_columns=[str(column) for column in items(columns)] if columns is not None else [],
         )
+
+    def checkpoint(self, spark: SparkSession) -> str | None:
+        """Where the query's checkpoint will be; None if the job leaves that to Spark."""
+        location = self.options.get("checkpointlocation")
+        if location is not None:
+            return location
+        root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        # Without a name, Spark takes a new folder for each start.
+        return f"{root}/{self.options.get('queryname', uuid4())}" if root else None
+
+    def may_be_temporary(self, spark: SparkSession) -> bool:
+        """Whether Spark lets a query with this sink run in a temporary checkpoint."""
+        jvm: Any = spark._jvm
+        return self.source in items(jvm.org.apache.spark.sql.classic.DataStreamWriter.SOURCES_ALLOW_ONE_TIME_QUERY())
 
     def check(self) -> None:
         """Refuse what Spark must run itself.

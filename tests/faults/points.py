@@ -25,7 +25,7 @@ from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import ManifestLog
-from pyslash.streaming.sinks import FileSink, ForeachBatchSink
+from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
 from pyslash.tasks.merge import run_merge_tasks
 from pyslash.tasks.own import OwnRows
 from tests.faults.strike import Strike, executor_of
@@ -68,7 +68,7 @@ class Arm:
         self._wrap(Coordinator, "commit", after=lambda _, manifest: self.reach("after commit", manifest.epoch))
         self._wrap(Coordinator, "release", before=lambda *_: self.reach("before release", self._epoch))
         self._wrap(AgentClient, "checkpoint", before=self._mid_checkpoint)
-        for sink in (ForeachBatchSink, FileSink):
+        for sink in (ForeachBatchSink, SparkSink):
             self._wrap(
                 sink,
                 "write",

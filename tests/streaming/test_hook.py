@@ -1,11 +1,10 @@
-"""The hook: which queries it takes over, into which sinks, and what stays Spark's."""
+"""The hook: which queries it takes over, and what stays Spark's."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -59,55 +58,6 @@ def finish(query: StreamingQuery) -> StreamingQuery:
 
 
 @pytest.mark.usefixtures("enabled")
-@pytest.mark.parametrize("source", ["parquet", "json", "csv"])
-def test_file_sinks_are_sparks_own(stream: Stream, source: str) -> None:
-    flat = counts(stream).select("window.start", "k", "n", "s")
-    target = stream.folder / "out"
-    query = (
-        flat.writeStream.format(source)
-        .option("checkpointLocation", str(stream.folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(target))
-    )
-    assert len(pyslash.progress(finish(query))) == 4
-    assert (target / "_spark_metadata").is_dir()
-    found = stream.spark.read.schema(flat.schema).format(source).load(str(target)).collect()
-    assert sorted(tuple(row) for row in found) == expected(stream)
-
-
-@pytest.mark.usefixtures("enabled")
-def test_file_sink_with_partitions(stream: Stream) -> None:
-    target = stream.folder / "out"
-    query = (
-        counts(stream)
-        .writeStream.partitionBy("k")
-        .option("checkpointLocation", str(stream.folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(path=str(target), format="parquet")
-    )
-    assert pyslash.progress(finish(query))
-    assert {path.name for path in target.glob("k=*")} == {"k=0", "k=1", "k=2"}
-
-
-@pytest.mark.usefixtures("enabled")
-def test_noop_and_console(stream: Stream) -> None:
-    noop = finish(counts(stream).writeStream.format("noop").trigger(availableNow=True).start())
-    assert sum(figures["windows"] for figures in pyslash.progress(noop)) == 3
-    jvm: Any = stream.spark._jvm
-    standard, buffer = jvm.java.lang.System.out, jvm.java.io.ByteArrayOutputStream()
-    jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer))
-    try:
-        writer = counts(stream).writeStream.format("console").option("truncate", "false")
-        console = finish(writer.trigger(availableNow=True).start())
-    finally:
-        jvm.java.lang.System.setOut(standard)
-    assert pyslash.progress(console)
-    printed = str(buffer.toString())
-    assert "Batch: 0" in printed
-    assert "|{1970-01-01 00:16:40, 1970-01-01 00:16:50}|" in printed
-
-
-@pytest.mark.usefixtures("enabled")
 def test_two_queries_at_once(stream: Stream) -> None:
     results: dict[str, list[tuple[object, ...]]] = {"a": [], "b": []}
 
@@ -154,10 +104,9 @@ def test_uncovered_query_runs_on_spark_with_its_reason(stream: Stream, caplog: p
 
 
 @pytest.mark.usefixtures("enabled")
-def test_update_mode_and_memory_sink_stay_sparks(stream: Stream) -> None:
+def test_update_mode_stays_sparks(stream: Stream) -> None:
     update = finish(counts(stream).writeStream.format("noop").outputMode("update").trigger(availableNow=True).start())
-    memory = finish(counts(stream).writeStream.format("memory").queryName("kept").trigger(availableNow=True).start())
-    assert pyslash.progress(update) == pyslash.progress(memory) == []
+    assert pyslash.progress(update) == []
 
 
 @pytest.mark.usefixtures("enabled")

@@ -8,7 +8,9 @@ import java.util.List;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
@@ -91,6 +93,16 @@ public final class Bridge {
   public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
     SQLExecutionRDD rows = new SQLExecutionRDD(plan.execute(), session.sessionState().conf());
     return session.internalCreateDataFrame(rows, plan.schema(), false);
+  }
+
+  /** The sink that a writer's `start(path)` would open; the path may be null. Fails as that would. */
+  public JobSink openSink(DataStreamWriter<?> writer, String path) {
+    return new SinkOpening(new WriterSettings(writer)).start(path);
+  }
+
+  /** The sink that a writer's `toTable(name)` would open, its table made if there is none. Fails as that would. */
+  public JobSink openTable(DataStreamWriter<?> writer, String name) throws ParseException {
+    return new TableOpening(new WriterSettings(writer), name).open();
   }
 
   /** The files that a micro-batch reads. */

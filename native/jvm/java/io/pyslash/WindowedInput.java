@@ -42,7 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * row for each window (sliding, by Expand); the native core assigns windows by itself.
  */
 final class WindowedInput {
-  private static final int SAMPLES = 200;
+  private static final int CHECKED_WINDOWS = 10_000; // a row of a long window with a short slide is in thousands
   private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
 
   private final List<SparkPlan> above = new ArrayList<>(); // projections and filters over the windows, from below up
@@ -192,7 +192,8 @@ final class WindowedInput {
     }
     long offset = Math.floorMod(atZero.get(0)[0], slide);
     long step = size / 7 + 1;
-    for (int sample = -SAMPLES; sample <= SAMPLES; sample++) {
+    int samples = Math.max(1, CHECKED_WINDOWS / structs.size() / 6);
+    for (int sample = -samples / 2; sample <= samples / 2; sample++) {
       for (long near = -1; near <= 1; near++) {
         check(sample * step + near, size, slide, offset);
         check(offset + sample * slide + near, size, slide, offset);
