@@ -31,6 +31,7 @@ from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
 
+_SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _lock = threading.Lock()
 _spark_start: Callable[..., StreamingQuery] | None = None
 _spark_to_table: Callable[..., StreamingQuery] | None = None
@@ -207,7 +208,7 @@ def _take_over(
     ours = _frame(writer).writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
-    query = _spark_start(_spark_foreach_batch(ours, runner))
+    query = _started(spark, conf, lambda: _spark_start(_spark_foreach_batch(ours, runner)))
     sink.started(query)
     temporary = settings.checkpoint(spark) is None
     with _lock:
@@ -221,6 +222,19 @@ def _take_over(
         settings.source,
     )
     return query
+
+
+def _started(spark: SparkSession, conf: Conf, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query; its session, a copy of this one, leaves it to us whether other aggregates may go on with a state."""
+    if conf.plan_change != "aggregates":
+        return start()
+    with _lock:
+        before = spark.conf.get(_SCHEMA_CHECK)
+        spark.conf.set(_SCHEMA_CHECK, "false")
+        try:
+            return start()
+        finally:
+            spark.conf.set(_SCHEMA_CHECK, before)
 
 
 def _sweep() -> None:

@@ -59,6 +59,10 @@ class WindowAggregate:
         """What state of this query can be told by from state of another."""
         return PlanIdentity(self.text, tuple(column.sql for column in self.columns), self.time.sql)
 
+    @cached_property
+    def _input_columns(self) -> str:
+        return _input_columns(self.slots, self.columns)
+
     @classmethod
     def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregate:
         """Read it from the physical plan of a query that has not started.
@@ -109,7 +113,7 @@ class WindowAggregate:
             slots=slots,
             text=_text(window, columns, keys, aggregates, inputs),
             result_schema=schema,
-            scan_obstacle=bridge.scanObstacle(found.input(slots, [column.nullable for column in columns])),
+            scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
@@ -119,21 +123,16 @@ class WindowAggregate:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return WindowAggregateCut(
-            _understood(lambda: bridge.aggregate(plan, node)),
-            self.slots,
-            [column.nullable for column in self.columns],
-        )
+        return WindowAggregateCut(_understood(lambda: bridge.aggregate(plan, node)), self._input_columns)
 
 
 class WindowAggregateCut:
     """A windowed aggregation cut out of the physical plan of a micro-batch."""
 
-    def __init__(self, java: JavaObject, slots: list[int], nullable: list[bool]) -> None:
-        """`java`: the `io.pyslash.StreamingAggregate`; the rest: of each column of the input."""
+    def __init__(self, java: JavaObject, columns: str) -> None:
+        """`java`: the `io.pyslash.StreamingAggregate`; `columns`: of the input, as it takes them."""
         self._java = java
-        self._slots = slots
-        self._nullable = nullable
+        self._columns = columns
 
     @property
     def late_us(self) -> int:
@@ -161,7 +160,7 @@ class WindowAggregateCut:
 
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
-        return _understood(lambda: self._java.input(self._slots, self._nullable))
+        return _understood(lambda: self._java.input(self._columns))
 
     def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
         """The Dataset of the query's result over merged rows."""
@@ -169,8 +168,7 @@ class WindowAggregateCut:
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""
-        for name, value in metrics.items():
-            self._java.count(name, value)
+        self._java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
 
 
 def _understood(call: Callable[[], JavaObject]) -> JavaObject:
@@ -181,6 +179,11 @@ def _understood(call: Callable[[], JavaObject]) -> JavaObject:
         if str(error.java_exception.getClass().getName()).endswith("OnlySpark"):
             raise Uncovered(str(error.java_exception.getMessage())) from error
         raise
+
+
+def _input_columns(slots: list[int], columns: list[Column]) -> str:
+    """As `io.pyslash.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
+    return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, columns, strict=True))
 
 
 def _microseconds(milliseconds: int) -> int:
