@@ -52,7 +52,7 @@ def main() -> int:
     for command in (run, suite):
         command.add_argument("--repeats", type=int, default=3)
         command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
-        command.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared of engines whose runs keep none")
+        command.add_argument("--check", choices=("sample", "full"), default="sample", help="if runs keep no rows")
         command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
         command.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows and logs")

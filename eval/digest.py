@@ -1,8 +1,8 @@
 """Rows in three numbers that cost little to make and tell whether two results have the same rows.
 
-How many rows there are, and the sums of the two halves of a 64-bit hash over all columns of a row. Sums do not depend on
-the order of rows; a row that is missing, doubled, or changed in any column moves them (or is missed once in 2^64 times).
-What such numbers cannot tell is whether floating-point values are near each other: rows with any have no digest here.
+How many rows there are, and the sums of the two halves of a 64-bit hash over all columns of a row. Sums do not depend
+on the order of rows; a row that is missing, doubled, or changed in any column moves them (or is missed once in 2^64
+times). They cannot tell whether floating-point values are near each other: rows with any have no digest.
 """
 
 from __future__ import annotations

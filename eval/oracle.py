@@ -1,8 +1,8 @@
-"""What is right: the rows that Spark itself gives, kept beside a workload's, and how an engine's rows compare with them.
+"""What is right: the rows that Spark itself gives, kept beside a workload's, and how an engine's compare with them.
 
-Without late rows, what a stream emits is what a batch query over the same rows gives, and that is the oracle: no code of
-a stream is in it. Which late rows count depends on the micro-batches that they come in: there, plain Spark's own stream
-over the same files is the oracle, micro-batch by micro-batch.
+Without late rows a stream emits what a batch query over the same rows gives, and that is the oracle: no stream takes
+part in it. Which late rows count depends on the micro-batches that they come in: there, plain Spark's own stream over
+the same files is the oracle, micro-batch by micro-batch.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from eval import digest
 from eval.workloads.base import WATERMARK_MS, Workload
+from pyslash.demo import compare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FLOAT_TOLERANCE = 1e-9  # relative: the order of a floating-point sum is nobody's promise
 UTC = pa.timestamp("us", tz="UTC")
 ROWS = "rows"
 
@@ -115,26 +115,15 @@ def same_rows(result: pa.Table, rows: pa.Table) -> bool:
     """
     if result.num_rows != rows.num_rows or result.num_columns != rows.num_columns:
         return False
-    result = result.rename_columns(rows.column_names).cast(rows.schema)
+    schema = pa.schema([(field.name, field.type) for field in rows.schema])
+    result = result.rename_columns(rows.column_names).cast(schema)
     exact = [field.name for field in rows.schema if not pa.types.is_floating(field.type)]
     # Floating numbers break ties only, so that what is compared with a tolerance rarely decides an order.
     order = [(name, "ascending") for name in [*exact, *(set(rows.column_names) - set(exact))]]
     result, rows = result.sort_by(order), rows.sort_by(order)
-    return all(_equal(result[name], rows[name]) for name in rows.column_names)
+    return all(bool(compare.same(result[name], rows[name]).all()) for name in rows.column_names)
 
 
 def differences(result: pa.Table, rows: pa.Table, keys: tuple[str, ...], most: int) -> list[str]:
     """The first `most` of what differs from the oracle's `rows`, in words; `keys` identify a row."""
-    from pyslash.demo import compare
-
     return list(islice(compare.differences(rows, result.rename_columns(rows.column_names), keys), most))
-
-
-def _equal(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
-    if not pa.types.is_floating(theirs.type):
-        return bool(ours.equals(theirs))
-    if not ours.is_null().equals(theirs.is_null()):
-        return False
-    limit = pc.multiply(pc.abs(theirs), FLOAT_TOLERANCE)
-    near = pc.or_(pc.less_equal(pc.abs(pc.subtract(ours, theirs)), limit), pc.and_(pc.is_nan(ours), pc.is_nan(theirs)))
-    return bool(pc.all(near, min_count=0).as_py())

@@ -83,7 +83,10 @@ class Session:
     _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict, init=False)
 
     def compare(self, comparison: Comparison, suite: str = "") -> list[Outcome]:
-        """Oracles and warm-up first, then `repeats` rounds in turns, each checked; an engine whose run is long runs once.
+        """Oracles and warm-up first, then `repeats` rounds in turns; an engine whose run is long runs once.
+
+        Each run's own rows are compared with the oracle's once it is over; those of engines that keep none of their
+        runs, of another run before.
 
         Where memory does not suffice for all heaps at once, some engines take turns after the others have ended. An
         engine that fails, or cannot run this, is left out from there on and says why; the others go on.

