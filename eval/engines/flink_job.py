@@ -14,7 +14,8 @@ import time
 from typing import Any
 
 import pandas as pd
-from pyflink.common import Configuration, JobClient, JobStatus, TypeInformation, WatermarkStrategy
+from py4j.protocol import Py4JJavaError
+from pyflink.common import Configuration, JobClient, TypeInformation, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSource
 from pyflink.datastream.connectors.hybrid_source import HybridSource
@@ -77,8 +78,12 @@ def run(order: dict[str, Any], settings: dict[str, str]) -> float:
 
 def _await_running(job: JobClient) -> None:
     """Until the job has been scheduled, or has ended already."""
-    while job.get_job_status().result() in (JobStatus.INITIALIZING, JobStatus.CREATED):
-        time.sleep(POLL_SECONDS)
+    try:
+        # Asked of the Java client: PyFlink's own has no name for a job that is being initialised.
+        while job._j_job_client.getJobStatus().get().toString() in ("INITIALIZING", "CREATED"):
+            time.sleep(POLL_SECONDS)
+    except Py4JJavaError:
+        return  # the cluster is gone with its job; whoever waits for the result hears why
 
 
 class _TypeOf(TypeInformation):
