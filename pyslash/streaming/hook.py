@@ -20,7 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import WindowAggregate, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
@@ -205,7 +205,8 @@ def _take_over(
     _sweep()
     spark = writer._spark
     runner = EpochRunner(operator, sink, conf, _secret, spark, bridge.java)
-    ours = _frame(writer).writeStream.outputMode(settings.output_mode)
+    frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
+    ours = frame.writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(spark, conf, lambda: _spark_start(_spark_foreach_batch(ours, runner)))

@@ -38,6 +38,7 @@ class WindowAggregate:
     `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
     read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
     there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
+    `thinned`: the plan has only some of a row's windows, too many for Spark to plan in each micro-batch.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -53,6 +54,7 @@ class WindowAggregate:
     result_schema: StructType
     fingerprint: str
     scan_obstacle: str | None
+    thinned: bool
 
     @cached_property
     def identity(self) -> PlanIdentity:
@@ -64,14 +66,20 @@ class WindowAggregate:
         return _input_columns(self.slots, self.columns)
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregate:
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, thinned: bool) -> WindowAggregate:
         """Read it from the physical plan of a query that has not started.
+
+        Args:
+            bridge: the JVM's `io.pyslash.Bridge`.
+            plan: the physical plan.
+            node: the operator in it.
+            thinned: the plan has only some of a row's windows.
 
         Raises:
             Uncovered: the message is the reason.
         """
         found = _understood(lambda: bridge.aggregate(plan, node))
-        window = TimeWindow(*_understood(found.window))
+        window = TimeWindow(*_understood(lambda: found.window(thinned)))
         time = found.time()
         time_type = native_type(str(time.dataType().simpleString()), "the event time")
         columns: list[Column] = []
@@ -114,6 +122,7 @@ class WindowAggregate:
             text=_text(window, columns, keys, aggregates, inputs),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
+            thinned=thinned,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 

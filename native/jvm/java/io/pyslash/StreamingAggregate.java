@@ -152,9 +152,9 @@ public final class StreamingAggregate {
     }
   }
 
-  /** Size, slide and start offset of the window, in microseconds. */
-  public long[] window() {
-    return input.parameters();
+  /** Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. */
+  public long[] window(boolean thinned) {
+    return input.parameters(thinned);
   }
 
   /** The attribute that is the event time. */
