@@ -18,7 +18,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.standbys import Repair
@@ -57,7 +57,7 @@ class Recovery:
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
-    def begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
+    def begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
@@ -133,7 +133,7 @@ class Recovery:
         return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
     def _durable_state(
-        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
+        self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
     ) -> DurableState | None:
         """What the checkpoint holds, without what no manifest names."""
         if not self._conf.keeps_files:
@@ -191,7 +191,7 @@ class Recovery:
         progress.restored_files = len(durable.files)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
-    def _current(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _current(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
         Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
@@ -216,7 +216,7 @@ class Recovery:
         manifests.withdraw(epoch)
         return None
 
-    def _last_manifest(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
         written = manifests.epochs()
         if written and written[-1] > epoch:
