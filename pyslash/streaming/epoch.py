@@ -79,8 +79,8 @@ class EpochRunner:
         self._recovery = Recovery(operator, conf, secret)
         self._state: RunState | None = None
         self.phase = Phase.EMITTED
+        self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
         self._has_standby = True  # until it turns out otherwise, which is said once
-        self._spark_executes = False
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """Run one epoch; again, from what is kept of the state, while agents are lost.
@@ -89,7 +89,7 @@ class EpochRunner:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
             Exception: whatever the job's own function raises.
         """
-        if self._spark_executes:
+        if self.is_left_to_spark:
             self._sink.write(batch, epoch)
             return
         execution = self._spark_batch(batch)
@@ -101,7 +101,8 @@ class EpochRunner:
                 raise
             logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
             self._close()
-            self._spark_executes = True
+            self._recovery.leave(execution, epoch)
+            self.is_left_to_spark = True
             self._sink.write(batch, epoch)
 
     def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
@@ -163,9 +164,7 @@ class EpochRunner:
             return bool(self._state.coordinator.lost_agents())
         return self._recovery.may_succeed_after(error)
 
-    def _prepare(
-        self, execution: SparkBatch, epoch: int, progress: EpochProgress
-    ) -> tuple[Manifest, DataFrame]:
+    def _prepare(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> tuple[Manifest, DataFrame]:
         """Everything of an epoch but the sink: its manifest, and the rows that the sink is to have."""
         state = self._state or self._begin(execution, epoch, progress)
         window = self.operator.window
@@ -226,9 +225,7 @@ class EpochRunner:
         self._state = state
         return state
 
-    def _update(
-        self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress
-    ) -> Manifest:
+    def _update(self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
         assert self._ingest is not None
         cut, operator = execution.cut, self.operator
         late_us, closing_us = cut.late_us, cut.eviction_us
@@ -311,9 +308,7 @@ class EpochRunner:
             )
         self._has_standby = bool(standbys)
 
-    def _merge(
-        self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress
-    ) -> DataFrame:
+    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> DataFrame:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
         windows = closed_windows(self.operator.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)

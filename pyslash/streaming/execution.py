@@ -152,7 +152,7 @@ class BatchExecution:
         Raises:
             CheckpointError: the log cannot be read.
         """
-        return _entry(self._offset_log, epoch) is not None
+        return entry_of(self._offset_log, epoch) is not None
 
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
@@ -165,13 +165,18 @@ def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
     Raises:
         CheckpointError: it is not there, or cannot be read.
     """
-    entry = _entry(log, epoch)
+    entry = entry_of(log, epoch)
     if entry is None:
         raise CheckpointError(f"{log.path(str(epoch))}, Spark's own offset log, is not there")
     return LoggedOffsets.parse(entry)
 
 
-def _entry(log: CheckpointFiles, epoch: int) -> bytes | None:
+def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
+    """The entry of a micro-batch in Spark's offset log, as it is in its file; None if it is not there.
+
+    Raises:
+        CheckpointError: the log cannot be read.
+    """
     try:
         return log.read(str(epoch))
     except OSError as error:

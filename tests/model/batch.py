@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyslash.streaming.execution import LoggedOffsets, _entry, logged_offsets
+from pyslash.streaming.execution import LoggedOffsets, entry_of, logged_offsets
 from tests.model.files import ControlFiles
 from tests.model.rows import SECOND, Group, Partition, Row, Step, groups_of, step
 from tests.model.update import QUERY
@@ -234,7 +234,7 @@ class MicroBatch:
         return logged_offsets(self._log, epoch)
 
     def has_offsets(self, epoch: int) -> bool:
-        return _entry(self._log, epoch) is not None
+        return entry_of(self._log, epoch) is not None
 
     @property
     def _log(self) -> ControlFiles:

@@ -101,7 +101,9 @@ def step(query: Workload, before: State, rows: Iterable[Row], late_us: int, evic
     size, slide = query.window.size_us // SECOND, query.window.slide_us // SECOND
     groups, late_rows = dict(before.groups), 0
     for time, key, value in rows:
-        starts = [start for start in range(time - time % slide, time - size, -slide) if (start + size) * SECOND > late_us]
+        starts = [
+            start for start in range(time - time % slide, time - size, -slide) if (start + size) * SECOND > late_us
+        ]
         late_rows += not starts
         for start in starts:
             total, count = groups.get((start, key), (0, 0))

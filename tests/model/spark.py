@@ -44,8 +44,13 @@ class Operator:
 
     window: TimeWindow
     text: str
-    fingerprint: str
+    version: int
     result_schema = _RESULT
+
+    @property
+    def fingerprint(self) -> str:
+        """Of its filter."""
+        return f"filter {self.version}"
 
     @property
     def identity(self) -> PlanIdentity:
@@ -69,8 +74,7 @@ class Query:
         self.world.start_second = lambda: self._start(self._cluster())
         self.workload: Workload = workload(schedule.number)
         self.version = 0
-        # A foreachBatch function, or a sink of Spark's.
-        self.repeats = self.world.chance.random() < 0.5
+        self.is_function = self.world.chance.random() < 0.5  # the sink: a foreachBatch function, or one of Spark's
         self.merges_in_tasks = self.world.chance.random() < 0.4
         self.blocks = BlockFiles(self.world)
         self.control: dict[str, dict[str, bytes]] = {}
@@ -81,6 +85,7 @@ class Query:
         self.states = {-1: State()}  # of the oracle, after each batch that is committed
         self.executed_by_spark: dict[int, bool] = {}  # each batch that is committed
         self.is_finished = False  # a driver has found nothing more to do
+        self.late_rows = 0
         self.failures: list[Exception] = []
         self._attempts = self._clock = 0
         self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
@@ -143,9 +148,9 @@ class Query:
             **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
         }
         version = self.version
-        operator: Any = Operator(self.workload.window, self.workload.plan, f"filter {version}")
-        here: Any = lambda _: self._batches[driver.number]  # noqa: E731
-        runner = epoch.EpochRunner(operator, self, Conf.read(given.get), SECRET, here)
+        operator: Any = Operator(self.workload.window, self.workload.plan, version)
+        sink: Any = self
+        runner = epoch.EpochRunner(operator, sink, Conf.read(given.get), SECRET, self._batch)
         try:
             self._micro_batches(driver, runner, version)
         except ConcurrentQuery as error:
@@ -160,14 +165,18 @@ class Query:
         last, world = max(self.entries, default=-1), self.world
         if any(not other.ended for other in world.drivers if other is not driver) or last < 0:
             return
-        is_finished = last in self.commits
-        fault = world.point("starts the query", frozenset({Kind.REPAIRED, Kind.REWOUND if is_finished else Kind.OFFSETS_LOST}))
+        kinds = {Kind.REPAIRED} | ({Kind.REWOUND} if self.commits else set())
+        fault = world.point(
+            "starts the query", frozenset(kinds | (set() if last in self.commits else {Kind.OFFSETS_LOST}))
+        )
         if fault is Kind.REPAIRED:
             self.version += 1
         elif fault is not None:
-            del self.entries[last]
-            del self.control["offsets"][str(last)]
-            self.commits.pop(last, None)
+            first = last if fault is Kind.OFFSETS_LOST else max(self.commits)
+            for number in range(first, last + 1):
+                del self.entries[number]
+                del self.control["offsets"][str(number)]
+                self.commits.pop(number, None)
 
     def _micro_batches(self, driver: Driver, runner: epoch.EpochRunner, version: int) -> None:
         world = self.world
@@ -227,7 +236,8 @@ class Query:
             raise ConcurrentQuery(f"another driver has logged batch {number} as done")
         self.commits[number] = watermark
         self.states[number] = batch.due.state
-        self.executed_by_spark[number] = runner._spark_executes
+        self.late_rows += batch.due.late_rows
+        self.executed_by_spark[number] = runner.is_left_to_spark
         self.world.say(f"epoch {number} is done")
 
     def _failed(self, driver: Driver, error: Exception) -> None:
@@ -240,10 +250,15 @@ class Query:
             raise Violation(f"an error that is not typed: {type(error).__name__}: {error}") from error
         if isinstance(error, FencedError) and driver.run and driver.number == self.world.newest_run[1]:
             raise Violation(f"the driver of the newest run was fenced: {error}") from error
-        if isinstance(error, RewoundCheckpointError) and not OF_LOGS & set(self.world.struck):
-            raise Violation(f"nobody has rewound anything: {error}") from error
+        if isinstance(error, RewoundCheckpointError) and not (OF_LOGS & set(self.world.struck) or self.world.damaged):
+            raise Violation(f"nobody has rewound or damaged anything: {error}") from error
 
     # The sink.
+
+    @property
+    def repeats(self) -> bool:
+        """See `Sink`."""
+        return not self.is_function
 
     def write(self, result: Frame, number: int) -> None:
         """A foreachBatch function, whose error is the query's, or a sink of Spark's."""
@@ -251,12 +266,12 @@ class Query:
         try:
             self._write(driver, self._batches[driver.number], result, number)
         except Exception as error:
-            if not self.repeats:
+            if self.is_function:
                 self._raised[driver.number] = error
             raise
 
     def _write(self, driver: Driver, batch: MicroBatch, result: Frame, number: int) -> None:
-        if not self.repeats:
+        if self.is_function:
             if (driver.number, number) in self.calls:
                 raise Violation(f"the function is called again for epoch {number}")
             self.calls.add((driver.number, number))
@@ -274,6 +289,10 @@ class Query:
         self.world.point("has written to the sink")
 
     # What an EpochRunner asks of Spark besides.
+
+    def _batch(self, _: Any) -> MicroBatch:
+        """The one that the running driver is at."""
+        return self._batches[self.world.running.number]
 
     def files(self, session: Any, checkpoint: str, folder: str) -> ControlFiles:
         """`checkpoint_files`."""
