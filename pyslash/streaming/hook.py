@@ -12,6 +12,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ from pyslash.plan.operators import WindowAggregate, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
+from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
 from pyslash.streaming.writer import WriterSettings
@@ -204,7 +206,8 @@ def _take_over(
     assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
-    runner = EpochRunner(operator, sink, conf, _secret, spark, bridge.java)
+    batch_of = partial(BatchExecution, owner=spark, operator=operator, bridge=bridge.java)
+    runner = EpochRunner(operator, sink, conf, _secret, batch_of)
     frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})

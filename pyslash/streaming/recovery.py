@@ -18,7 +18,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.standbys import Repair
@@ -57,7 +57,7 @@ class Recovery:
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
-    def begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
+    def begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
@@ -85,7 +85,8 @@ class Recovery:
             (self._conf.spill_directory, self._conf.spill_bytes),
         )
         identity = self._plan.identity
-        last, current = self._last_manifest(execution, manifests, epoch), self._current(execution, manifests, epoch)
+        last = self._last_manifest(execution, manifests, epoch)
+        current = self._current(execution, manifests, last, epoch)
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -98,6 +99,20 @@ class Recovery:
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
         return RunState(coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
+
+    def leave(self, execution: SparkBatch, epoch: int) -> None:
+        """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
+
+        There may be one although the epoch has failed: of an earlier driver, or of a write that reported an error.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+        """
+        try:
+            files = [checkpoint_files(execution.session, execution.checkpoint, folder) for folder in (MANIFESTS, RUNS)]
+        except OSError:
+            return  # nothing can be written there, and nothing was
+        ManifestLog(*files).withdraw(epoch)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
         """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
@@ -133,7 +148,7 @@ class Recovery:
         return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
     def _durable_state(
-        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
+        self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
     ) -> DurableState | None:
         """What the checkpoint holds, without what no manifest names."""
         if not self._conf.keeps_files:
@@ -191,7 +206,9 @@ class Recovery:
         progress.restored_files = len(durable.files)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
-    def _current(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _current(
+        self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
+    ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
         Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
@@ -212,11 +229,15 @@ class Recovery:
                 f"state before that batch is nowhere: spark.slash.durability={self._conf.durability}. Finish the batch "
                 "with the query as it was, or give it a new checkpointLocation."
             )
+        if last is not None:
+            held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
+            if any(file.name not in held for file in last.files):
+                raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
         logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
         manifests.withdraw(epoch)
         return None
 
-    def _last_manifest(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
         written = manifests.epochs()
         if written and written[-1] > epoch:
@@ -224,7 +245,9 @@ class Recovery:
         done = [known for known in written if known < epoch]
         if not done:
             if epoch > 0:
-                raise Uncovered(f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it")
+                raise Uncovered(
+                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it"
+                )
             return None
         last = manifests.read(done[-1], self._plan.identity)
         if last is None or last.epoch != epoch - 1:
