@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.conf import Conf
-from pyslash.errors import RowBridgeUnavailableError
+from pyslash.errors import CheckpointError, RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
 from pyslash.plan.operators import WindowAggregate, match
 from pyslash.plan.reasons import Uncovered
@@ -18,7 +18,7 @@ from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 
-def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBridge]:
+def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggregate, RowBridge]:
     """The stateful operator of a query, and what finds it again in each micro-batch's plan.
 
     Raises:
@@ -28,7 +28,16 @@ def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBr
         bridge = RowBridge(df.sparkSession)
     except RowBridgeUnavailableError as error:
         raise Uncovered(str(error)) from error
-    return match(bridge.java, df, output_mode), bridge
+    try:
+        operator = match(bridge.java, df, output_mode)
+    except Py4JJavaError as error:
+        raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
+    if conf.early and operator.watermarks != 1:
+        raise Uncovered(
+            f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
+            "alone tells which of them holds. Set spark.slash.early=false"
+        )
+    return operator, bridge
 
 
 def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:
@@ -69,15 +78,30 @@ class Checkpoint:
     @property
     def is_ours(self) -> bool:
         """Whether pyslash has state there."""
-        return self._has_files(MANIFESTS)
+        return bool(self._numbers(MANIFESTS))
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has run there."""
-        return self._has_files("offsets") or self._has_files("commits")
+        """Whether a query has finished a micro-batch there. The first, unfinished, is computed again by whoever runs it."""
+        return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
 
-    def _has_files(self, folder: str) -> bool:
+    def withdraw(self, epoch: int) -> None:
+        """Delete the manifest of an epoch, if there is one: plain Spark goes on from here.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+        """
+        path = self._path(self._root, f"{MANIFESTS}/{epoch}")
+        try:
+            if self._files.exists(path) and not self._files.delete(path, False):
+                raise CheckpointError(f"{path.toString()} cannot be deleted, and plain Spark is to run the query")
+        except Py4JJavaError as error:
+            raise CheckpointError(f"{path.toString()} cannot be reached: {error.java_exception}") from error
+
+    def _numbers(self, folder: str) -> list[int]:
+        """The files that are named by a micro-batch."""
         path = self._path(self._root, folder)
         if not self._files.exists(path):
-            return False
-        return any(str(status.getPath().getName()).isdigit() for status in self._files.listStatus(path))
+            return []
+        names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
+        return [int(name) for name in names if name.isdigit()]

@@ -36,6 +36,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import LiveBlock
+from pyslash.streaming.cover import Checkpoint
 from pyslash.streaming.execution import BatchExecution, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import Manifest
@@ -101,9 +102,7 @@ class EpochRunner:
         except Exception as error:
             if not self._is_left_to_spark(execution, epoch, error):
                 raise
-            logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
-            self._close()
-            self._spark_executes = True
+            self._leave_to_spark(execution, epoch, error)
             self._sink.write(batch, epoch)
 
     def _is_left_to_spark(self, execution: BatchExecution, epoch: int, error: Exception) -> bool:
@@ -125,6 +124,18 @@ class EpochRunner:
             return True
         is_first = epoch == 0 and not has_state and self.phase in _BEFORE_LOG
         return is_first and execution.is_active
+
+    def _leave_to_spark(self, execution: BatchExecution, epoch: int, error: Exception) -> None:
+        """Take back what the failed attempt has left, so that nobody finds state of ours beside Spark's.
+
+        Raises:
+            CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
+        """
+        logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
+        Checkpoint(execution.session, execution.checkpoint).withdraw(epoch)
+        execution.forget_counts()
+        self.end(resumable=False)
+        self._spark_executes = True
 
     def _execute(self, execution: BatchExecution, epoch: int) -> None:
         progress = EpochProgress(epoch)
