@@ -18,7 +18,7 @@ from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 
-def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBridge]:
+def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggregate, RowBridge]:
     """The stateful operator of a query, and what finds it again in each micro-batch's plan.
 
     Raises:
@@ -28,7 +28,16 @@ def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBr
         bridge = RowBridge(df.sparkSession)
     except RowBridgeUnavailableError as error:
         raise Uncovered(str(error)) from error
-    return match(bridge.java, df, output_mode), bridge
+    try:
+        operator = match(bridge.java, df, output_mode)
+    except Py4JJavaError as error:
+        raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
+    if conf.early and operator.watermarks != 1:
+        raise Uncovered(
+            f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
+            "alone tells which of them holds. Set spark.slash.early=false"
+        )
+    return operator, bridge
 
 
 def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:
@@ -69,15 +78,17 @@ class Checkpoint:
     @property
     def is_ours(self) -> bool:
         """Whether pyslash has state there."""
-        return self._has_files(MANIFESTS)
+        return bool(self._numbers(MANIFESTS))
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has run there."""
-        return self._has_files("offsets") or self._has_files("commits")
+        """Whether a query has finished a micro-batch there. The first, unfinished, is computed again by whoever runs it."""
+        return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
 
-    def _has_files(self, folder: str) -> bool:
+    def _numbers(self, folder: str) -> list[int]:
+        """The files that are named by a micro-batch."""
         path = self._path(self._root, folder)
         if not self._files.exists(path):
-            return False
-        return any(str(status.getPath().getName()).isdigit() for status in self._files.listStatus(path))
+            return []
+        names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
+        return [int(name) for name in names if name.isdigit()]

@@ -99,10 +99,7 @@ class EpochRunner:
         except Exception as error:
             if not self._is_left_to_spark(execution, epoch, error):
                 raise
-            logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
-            self._close()
-            self._recovery.leave(execution, epoch)
-            self.is_left_to_spark = True
+            self._leave_to_spark(execution, epoch, error)
             self._sink.write(batch, epoch)
 
     def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
@@ -120,10 +117,26 @@ class EpochRunner:
             raise PlanMismatchError(f"epoch {epoch} is not of the query that began: {error}") from error
         if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
             return False
-        if isinstance(error, Uncovered):
-            return True
         is_first = epoch == 0 and not has_state and self.phase in _BEFORE_LOG
-        return is_first and execution.is_active
+        is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
+        if is_left and self.operator.thinned:
+            raise UnsupportedQueryError(
+                f"{error}. Plain Spark cannot go on with this query, which was planned without most of a row's windows; set "
+                "spark.slash.mode=off to run it on plain Spark from its start"
+            ) from error
+        return is_left
+
+    def _leave_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> None:
+        """Take back what the failed attempt has left, so that nobody finds state of ours beside Spark's.
+
+        Raises:
+            CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
+        """
+        logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
+        self._recovery.leave(execution, epoch)
+        execution.forget_counts()
+        self.end(resumable=False)
+        self.is_left_to_spark = True
 
     def _execute(self, execution: SparkBatch, epoch: int) -> None:
         progress = EpochProgress(epoch)

@@ -62,6 +62,9 @@ class SparkBatch(Protocol):
             Uncovered: Spark has planned this micro-batch otherwise.
         """
 
+    def forget_counts(self) -> None:
+        """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
+
     def expect_no_state_store(self) -> None:
         """Spark is not to look for state stores that this micro-batch has committed."""
 
@@ -125,6 +128,11 @@ class BatchExecution:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
         return cut_of(self._bridge, self._operator, self.execution.executedPlan())
+
+    def forget_counts(self) -> None:
+        """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
+        if "cut" in self.__dict__:  # else nothing has been read
+            self.cut.reset_counts()
 
     def expect_no_state_store(self) -> None:
         """Spark is not to look for state stores that this micro-batch has committed."""
@@ -206,11 +214,13 @@ def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> No
 def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
     """The watermark as of the end of this batch, from the event times that Spark itself has collected.
 
-    To be asked once the update has run, of an input with one watermark.
+    To be asked once the update has run, of an input with one watermark; a micro-batch without rows may be planned
+    without its operator.
     """
-    (watermark,) = cut.watermarks
-    ((count, _, greatest, _),) = event_times(cut)
-    return max(current_us, (greatest - int(watermark.delayMs())) * 1000) if count else current_us
+    for watermark, (count, _, greatest, _) in zip(cut.watermarks, event_times(cut), strict=True):
+        if count:
+            current_us = max(current_us, (greatest - int(watermark.delayMs())) * 1000)
+    return current_us
 
 
 def count_times(cut: OperatorCut, figures: ScanFigures) -> None:

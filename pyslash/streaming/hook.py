@@ -164,7 +164,7 @@ def _run(
     settings = WriterSettings.of(writer)
     try:
         settings.check()
-        operator, bridge = operator_of(_frame(writer), settings.output_mode)
+        operator, bridge = operator_of(_frame(writer), settings.output_mode, conf)
         check_checkpoint(writer._spark, settings, conf)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:

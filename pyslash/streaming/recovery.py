@@ -109,10 +109,11 @@ class Recovery:
             CheckpointError: it cannot be deleted.
         """
         try:
-            files = [checkpoint_files(execution.session, execution.checkpoint, folder) for folder in (MANIFESTS, RUNS)]
+            manifests = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
+            runs = checkpoint_files(execution.session, execution.checkpoint, RUNS)
         except OSError:
             return  # nothing can be written there, and nothing was
-        ManifestLog(*files).withdraw(epoch)
+        ManifestLog(manifests, runs).withdraw(epoch)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
         """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
@@ -172,14 +173,19 @@ class Recovery:
         progress: EpochProgress,
     ) -> None:
         """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
-        if not self._conf.recovers:
-            coordinator.reconnect(newest.agents)
-            return
         if durable is not None and not newest.in_checkpoint:
             raise StateLostError(
                 f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
                 "Set what it was before, or give the query a new checkpointLocation."
             )
+        if not self._conf.recovers:
+            if newest.run > 0:
+                raise StateLostError(
+                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so that agents may "
+                    "have let go of its state. Set what it was before, or give the query a new checkpointLocation."
+                )
+            coordinator.reconnect(newest.agents)
+            return
         obstacle = f"epoch {newest.epoch} has no standbys"
         from_memory = self._conf.replicates and newest.standbys and newest.identity == self._plan.identity
         if from_memory and not (self._memory_failed and durable is not None):

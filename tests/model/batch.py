@@ -220,6 +220,9 @@ class MicroBatch:
 
     # What is asked of `SparkBatch` besides.
 
+    def forget_counts(self) -> None:
+        """It counts nothing."""
+
     def expect_no_state_store(self) -> None:
         """It has none to look for."""
 

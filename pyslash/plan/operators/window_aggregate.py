@@ -37,8 +37,9 @@ class WindowAggregate:
     `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
     `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
     read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
-    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
-    `thinned`: the plan has only some of a row's windows, too many for Spark to plan in each micro-batch.
+    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
+    the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a row's windows, too
+    many for Spark to plan in each micro-batch.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -54,6 +55,7 @@ class WindowAggregate:
     result_schema: StructType
     fingerprint: str
     scan_obstacle: str | None
+    watermarks: int
     thinned: bool
 
     @cached_property
@@ -124,6 +126,7 @@ class WindowAggregate:
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
             thinned=thinned,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
+            watermarks=len(found.watermarks()),
         )
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregateCut:
