@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-# None lives long enough for what a better compiler would make of its code; an archive that does not fit is no news. With
-# one compiler the JVM reserves 48 MB for compiled code: some hundred queries fill them, and all after is interpreted.
+# None lives long enough for what a better compiler would make of its code; an archive that does not fit is no news.
+# With one compiler the JVM keeps 48 MB for compiled code: a hundred queries fill them, and the next are interpreted.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xlog:disable"
 _END_SECONDS = 120
 

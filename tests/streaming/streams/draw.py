@@ -114,7 +114,7 @@ class _Draw:
             text, delay = rng.choice(DELAYS)
             second = start + rng.choice((0.0, 0.0, -15.0, 30.0))
             sources.append(Source(text, 1, self._batches(columns, count, 1, second, window, delay)))
-        runs = self._runs(max(len(source.batches) for source in sources))
+        runs = self._runs(max(len(source.batches) for source in sources), steps=not union)
         return Case(
             seed=self.seed,
             columns=columns,
@@ -227,12 +227,12 @@ class _Draw:
             steps.append(("select", *rng.sample(chosen, rng.randint(1, len(chosen)))))
         return tuple(steps)
 
-    def _runs(self, batches: int) -> tuple[Run, ...]:
-        """How the batches are shared among starts of the query."""
+    def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:
+        """How the batches are shared among starts of the query. Two sources are not listed at the same moment."""
         runs = []
         while batches:
             size = batches if self.often(0.6) else self.rng.randint(1, batches)
-            runs.append(Run("step" if self.often(0.4) else "available", size))
+            runs.append(Run("step" if steps and self.often(0.4) else "available", size))
             batches -= size
         return tuple(runs)
 

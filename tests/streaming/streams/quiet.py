@@ -20,8 +20,8 @@ _ROOT = "file:///"
 def quiet_files(spark: SparkSession) -> Iterator[dict[str, str]]:
     """Let the application use `QuietFileSystem` for local files; gives the settings of sessions that are to.
 
-    Hadoop keeps one file system object for a scheme: it is enough to be the first who asks for it, so the class need not
-    be on the JVM's class path.
+    Hadoop keeps one file system object for a scheme: it is enough to be the first who asks for it, and the class need
+    not be on the JVM's class path.
     """
     found = importlib.util.find_spec("pyspark")
     assert found is not None
