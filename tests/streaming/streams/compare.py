@@ -16,10 +16,11 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
     """Lines for a reader; none where all is equal."""
     if spark.errors != slash.errors:
         yield f"Spark ends with {spark.errors or 'success'}, pyslash with {slash.errors or 'success'}"
-        yield from (f"  {line}" for line in (slash.trace or spark.trace or "").splitlines()[-12:])
     # A function that fails is called once an attempt, so the ids are compared as they came.
     ids = [batch for batch, *_ in spark.batches], [batch for batch, *_ in slash.batches]
-    if ids[0] != ids[1]:
+    # A sum of many batches overflows in Spark when the row comes, in pyslash when the window is merged.
+    later = bool(spark.errors) and spark.errors == slash.errors and ids[1][: len(ids[0])] == ids[0]
+    if ids[0] != ids[1] and not later:
         yield f"Spark ran batches {ids[0]}, pyslash {ids[1]}"
     for (batch, schema, expected), (other, found_schema, found) in zip(spark.batches, slash.batches, strict=False):
         if batch != other:

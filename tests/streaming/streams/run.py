@@ -32,7 +32,6 @@ class Outcome:
 
     batches: list[tuple[int, str, list[tuple[Any, ...]]]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    trace: str = ""
     dropped: int = 0
 
     @property
@@ -127,8 +126,6 @@ class _Running:
                 self._step(query, end)
         except StreamingQueryException as error:
             self._result.errors.append(_conditions(str(error)))
-            if SinkFailedError.__name__ not in str(error):
-                self._result.trace = str(error)
             return False
         finally:
             query.stop()
@@ -164,6 +161,7 @@ class _Running:
 
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
+_PYTHON_ERROR = re.compile(r"^(?:[a-z_0-9]+\.)+(\w+: .*)$", re.MULTILINE)
 # How Spark wraps what failed; what is inside is compared.
 _WRAPPERS = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FOREACH_USER_FUNCTION_ERROR"}
 
@@ -173,7 +171,10 @@ def _conditions(message: str) -> str:
     if SinkFailedError.__name__ in message:
         return SinkFailedError.__name__
     found = [name for name in _CONDITION.findall(message) if name not in _WRAPPERS]
-    return found[0].split(".")[0] if found else message[:500]
+    if found:
+        return str(found[0].split(".")[0])
+    errors = _PYTHON_ERROR.findall(message)
+    return str(errors[-1] if errors else message)[:500]
 
 
 def _plain(value: Any) -> Any:

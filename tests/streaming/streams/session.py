@@ -13,7 +13,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import pyslash
-from pyslash.errors import UnsupportedQueryError
 from tests.streaming.streams.case import Case
 from tests.streaming.streams.compare import differences
 from tests.streaming.streams.draw import draw
@@ -68,7 +67,7 @@ class Streams:
         self._local = threading.local()
 
     def compare(self, case: Case) -> Comparison:
-        """Run a case on both engines."""
+        """Run a case on both engines. A stream that pyslash refuses, as not covered, is a difference too."""
         outcomes = []
         with folder() as place:
             root = Path(place)
@@ -78,8 +77,10 @@ class Streams:
                 work.mkdir()
                 try:
                     outcomes.append(run(case, self._session(), engine, root / "files", work))
-                except UnsupportedQueryError as refusal:
-                    return Comparison(case, Tally(), [f"uncovered: {refusal}"])
+                except Exception as refusal:
+                    if not outcomes:
+                        raise  # Spark refuses what was drawn
+                    return Comparison(case, Tally(), [f"refused: {type(refusal).__name__}: {refusal}"])
         return Comparison(case, _tally(case, outcomes[0]), list(differences(*outcomes)))
 
     def seeds(self, seeds: Iterable[int]) -> Iterator[Comparison]:
