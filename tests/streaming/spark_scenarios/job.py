@@ -74,8 +74,12 @@ class Job:
 
     def begin(self, writer: DataStreamWriter, **options: Any) -> StreamingQuery:
         """Start the query with the job's checkpoint."""
-        self._query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start(**options)
-        return self._query
+        return self.watch(writer.option("checkpointLocation", str(self.folder / "checkpoint")).start(**options))
+
+    def watch(self, query: StreamingQuery) -> StreamingQuery:
+        """The job's query is this one now."""
+        self._query = query
+        return query
 
     def collect(self, rows: DataFrame, batch: int) -> None:
         """The sink: keeps a batch's rows."""

@@ -161,7 +161,8 @@ class _Running:
 
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
-_PYTHON_ERROR = re.compile(r"^(?:[a-z_0-9]+\.)+(\w+: .*)$", re.MULTILINE)
+# The last line of a Python traceback, or what Py4J says below it of a Java exception.
+_PYTHON_ERROR = re.compile(r"^(?:: )?(?:[\w$]+\.)+(\w+: .*)$", re.MULTILINE)
 # How Spark wraps what failed; what is inside is compared.
 _WRAPPERS = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FOREACH_USER_FUNCTION_ERROR"}
 
