@@ -46,6 +46,7 @@ class Operator:
     text: str
     version: int
     result_schema = _RESULT
+    thinned = False
 
     @property
     def fingerprint(self) -> str:

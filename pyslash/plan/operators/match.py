@@ -67,7 +67,10 @@ def started(bridge: JavaObject, df: DataFrame) -> DataFrame:
     """What the query is started with: the frame itself, or the same with few windows a row."""
     session = df.sparkSession
     analysed = df._jdf.queryExecution().analyzed()
-    return DataFrame(session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, bridge.thinned(analysed)), session)
+    return DataFrame(
+        session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, bridge.thinned(analysed)),
+        session,
+    )
 
 
 def _planned(bridge: JavaObject, df: DataFrame, analysed: JavaObject, output_mode: str) -> JavaObject:
