@@ -55,7 +55,7 @@ def explain(df: DataFrame) -> str:
     from pyslash.streaming.outlook import outlook
 
     conf = Conf.read(df.sparkSession.conf.get)
-    text = text_of(lambda: operator_of(df, "append", conf)[0], lambda operator: outlook(df, operator, conf))
+    text = text_of(lambda: operator_of(df, "append")[0], lambda operator: outlook(df, operator, conf))
     print(text)
     return text
 

@@ -18,7 +18,7 @@ from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 
-def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggregate, RowBridge]:
+def operator_of(df: DataFrame, output_mode: str) -> tuple[WindowAggregate, RowBridge]:
     """The stateful operator of a query, and what finds it again in each micro-batch's plan.
 
     Raises:
@@ -29,15 +29,9 @@ def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggr
     except RowBridgeUnavailableError as error:
         raise Uncovered(str(error)) from error
     try:
-        operator = match(bridge.java, df, output_mode)
+        return match(bridge.java, df, output_mode), bridge
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
-    if conf.early and operator.watermarks != 1:
-        raise Uncovered(
-            f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
-            "alone tells which of them holds. Set spark.slash.early=false"
-        )
-    return operator, bridge
 
 
 def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:
@@ -82,7 +76,7 @@ class Checkpoint:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has finished a micro-batch there. The first, unfinished, is computed again by whoever runs it."""
+        """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
         return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
 
     def withdraw(self, epoch: int) -> None:

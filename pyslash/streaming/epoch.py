@@ -176,9 +176,7 @@ class EpochRunner:
             return bool(self._state.coordinator.lost_agents())
         return self._recovery.may_succeed_after(error)
 
-    def _prepare(
-        self, execution: BatchExecution, epoch: int, progress: EpochProgress
-    ) -> tuple[Manifest, DataFrame]:
+    def _prepare(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> tuple[Manifest, DataFrame]:
         """Everything of an epoch but the sink: its manifest, and the rows that the sink is to have."""
         state = self._state or self._begin(execution, epoch, progress)
         window = self.operator.window
@@ -239,9 +237,7 @@ class EpochRunner:
         self._state = state
         return state
 
-    def _update(
-        self, execution: BatchExecution, epoch: int, state: RunState, progress: EpochProgress
-    ) -> Manifest:
+    def _update(self, execution: BatchExecution, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
         assert self._ingest is not None
         cut, operator = execution.cut, self.operator
         late_us, closing_us = cut.late_us, cut.eviction_us

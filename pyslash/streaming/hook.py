@@ -161,7 +161,7 @@ def _run(
     settings = WriterSettings.of(writer)
     try:
         settings.check()
-        operator, bridge = operator_of(_frame(writer), settings.output_mode, conf)
+        operator, bridge = operator_of(_frame(writer), settings.output_mode)
         check_checkpoint(writer._spark, settings, conf)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:

@@ -229,7 +229,9 @@ class Recovery:
         done = [known for known in written if known < epoch]
         if not done:
             if epoch > 0:
-                raise Uncovered(f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it")
+                raise Uncovered(
+                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it"
+                )
             return None
         last = manifests.read(done[-1], self._plan.identity)
         if last is None or last.epoch != epoch - 1:

@@ -78,9 +78,7 @@ def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
         pyslash.disable()
 
 
-def attempt(
-    df: DataFrame, checkpoint: Path, mode: str = "require", fail_in: int | None = None, **conf: str
-) -> Attempt:
+def attempt(df: DataFrame, checkpoint: Path, mode: str = "require", fail_in: int | None = None, **conf: str) -> Attempt:
     """Start the query and wait for its end.
 
     Args:

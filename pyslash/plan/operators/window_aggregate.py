@@ -37,8 +37,7 @@ class WindowAggregate:
     `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
     `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
     read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
-    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
-    the input's `withWatermark()`: a union may have several.
+    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -54,7 +53,6 @@ class WindowAggregate:
     result_schema: StructType
     fingerprint: str
     scan_obstacle: str | None
-    watermarks: int
 
     @cached_property
     def identity(self) -> PlanIdentity:
@@ -69,6 +67,8 @@ class WindowAggregate:
             Uncovered: the message is the reason.
         """
         found = _understood(lambda: bridge.aggregate(plan, node))
+        if (watermarks := len(found.watermarks())) > 1:
+            raise Uncovered(f"its input has {watermarks} watermarks; one withWatermark() is covered")
         window = TimeWindow(*_understood(found.window))
         time = found.time()
         time_type = native_type(str(time.dataType().simpleString()), "the event time")
@@ -113,7 +113,6 @@ class WindowAggregate:
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(slots, [column.nullable for column in columns])),
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
-            watermarks=len(found.watermarks()),
         )
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregateCut:

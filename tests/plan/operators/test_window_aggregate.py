@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.conf import Conf
 from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operator_of
@@ -24,7 +23,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 
 def operator(df: DataFrame, mode: str = "append") -> WindowAggregate:
-    return operator_of(df, mode, Conf.read(lambda _, default: default))[0]
+    return operator_of(df, mode)[0]
 
 
 def lines(df: DataFrame) -> list[str]:
