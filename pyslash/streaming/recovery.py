@@ -85,7 +85,10 @@ class Recovery:
             (self._conf.spill_directory, self._conf.spill_bytes),
         )
         identity = self._plan.identity
-        last, current = self._last_manifest(execution, manifests, epoch), self._current(execution, manifests, epoch)
+        last, current = (
+            self._last_manifest(execution, manifests, epoch),
+            self._current(execution, manifests, coordinator, epoch),
+        )
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -196,7 +199,9 @@ class Recovery:
         progress.restored_files = len(durable.files)
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
-    def _current(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _current(
+        self, execution: BatchExecution, manifests: ManifestLog, coordinator: Coordinator, epoch: int
+    ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
         Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
@@ -219,6 +224,10 @@ class Recovery:
             )
         logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
         manifests.withdraw(epoch)
+        if not self._conf.recovers:  # else what agents hold of an earlier run is void
+            answering, _ = coordinator.probe(written.agents)
+            coordinator.meet(answering)
+            coordinator.drop()
         return None
 
     def _last_manifest(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:

@@ -157,11 +157,13 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
     monkeypatch.setattr(ManifestLog, "create", fail)
     found = attempt(sums(stream), tmp_path / "auto", "auto")
     assert_same(found, expected)
-    assert found.query is not None and expected.query is not None
+    assert found.query is not None
+    assert expected.query is not None
     rows = [[(one.numInputRows, one.eventTime) for one in a.query.recentProgress] for a in (found, expected) if a.query]
     assert rows[0] == rows[1]
     runner = runner_of(found.query)
-    assert runner is not None and runner._state is None
+    assert runner is not None
+    assert runner._state is None
     assert not cover.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
 
 
@@ -196,7 +198,8 @@ def test_a_query_that_is_stopped_in_its_first_batch_does_not_go_on_plain_spark(
         runner = runner_of(query)
         query.stop()
     assert not query.isActive
-    assert runner is not None and not runner._spark_executes
+    assert runner is not None
+    assert not runner._spark_executes
     assert calls == []
     monkeypatch.undo()
     assert attempt(sums(stream), tmp_path / "c").ran_on_pyslash

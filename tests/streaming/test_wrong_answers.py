@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -41,7 +43,7 @@ def assert_rewound(found: Attempt) -> None:
 # A batch id that comes back with other offsets.
 
 
-@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("first", [1, 2])
 def test_a_checkpoint_rewound_by_hand_is_refused_and_goes_on_once_it_is_whole(
     spark: SparkSession, tmp_path: Path, first: int
 ) -> None:
@@ -64,14 +66,15 @@ def test_a_checkpoint_rewound_by_hand_is_refused_and_goes_on_once_it_is_whole(
 
 @pytest.mark.parametrize("behind", [1, 2])
 def test_a_backup_that_is_older_than_the_state(spark: SparkSession, tmp_path: Path, behind: int) -> None:
-    """One batch behind, Spark computes that batch again, and so does pyslash; further behind, state is of the future."""
+    """One batch behind, Spark computes that batch again, and so does pyslash; further behind, it is refused."""
     stream = make_stream(spark, tmp_path, BATCHES[:2])
     checkpoints = {mode: tmp_path / mode for mode in MODES}
     for mode, checkpoint in checkpoints.items():
         attempt(sums(stream.read()), checkpoint, mode)
         shutil.copytree(checkpoint, tmp_path / f"{mode}-backup")
     done = len(list((checkpoints["require"] / "commits").glob("[0-9]*")))
-    add(stream, BATCHES[2])
+    for rows in BATCHES[2 : 2 + behind]:
+        add(stream, rows)
     for mode, checkpoint in checkpoints.items():
         attempt(sums(stream.read()), checkpoint, mode, fail_in=done + behind - 1)
         if mode == "require":
@@ -81,7 +84,7 @@ def test_a_backup_that_is_older_than_the_state(spark: SparkSession, tmp_path: Pa
         shutil.copytree(tmp_path / f"{mode}-backup", checkpoint)
     shutil.rmtree(checkpoints["require"] / "slash")
     shutil.copytree(tmp_path / "newer", checkpoints["require"] / "slash")
-    add(stream, BATCHES[3])
+    add(stream, LAST)
     expected = attempt(sums(stream.read()), checkpoints["off"], "off")
     found = attempt(sums(stream.read()), checkpoints["require"])
     if behind == 1:
@@ -138,10 +141,8 @@ def test_the_current_time_is_that_of_the_batch(spark: SparkSession, tmp_path: Pa
 
         writer = grouped.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
         query = writer.trigger(availableNow=True).start()
-        try:
+        with nullcontext() if fail_in is None else pytest.raises(StreamingQueryException, match="out of order"):
             query.awaitTermination(180)
-        except Exception as error:
-            assert fail_in is not None and "out of order" in str(error)
 
     with settings(spark, {"spark.slash.mode": "require"}):
         run(fail_in=2)
@@ -206,13 +207,8 @@ def test_a_filter_above(spark: SparkSession, tmp_path: Path, make: Make) -> None
 # A batch that has failed, and the job was repaired.
 
 BIG = 1 << 62
-# The second batch's rows are of a window that closes in that batch.
-OVERFLOW = [
-    [(1005, "a", BIG), (1050, "b", 0)],
-    [(1005, "b", 1)],
-    [(1036, "a", BIG), (1100, "b", 1)],
-    [(1039, "a", BIG)],
-]
+# The third batch's row is of a window that closes in that batch.
+OVERFLOW = [[(1005, "a", BIG)], [(1100, "b", 1)], [(1006, "a", BIG)], LAST]
 
 
 def bad(values: list[int]) -> Make:
@@ -249,7 +245,9 @@ def test_a_batch_that_failed_behind_its_manifest_is_computed_by_the_repaired_job
     for mode in MODES:
         failed = attempt(before(stream.read()), tmp_path / mode, mode, fail_in=batch)
         assert failed.batches[-1][0] == batch
-        results.append((failed.batches, attempt(after(stream.read()), tmp_path / mode, mode).batches))
+        # An expression that an aggregate reads is part of its name.
+        repaired = attempt(after(stream.read()), tmp_path / mode, mode, plan_change="names")
+        results.append((failed.batches, repaired.batches))
     assert results[1] == results[0]
     assert results[0][1][0][0] == batch
 
@@ -274,7 +272,7 @@ def test_an_overflow_is_repaired_by_a_filter_below(spark: SparkSession, tmp_path
         with settings(spark, {"spark.sql.ansi.enabled": "true"}):
             failed = attempt(sums(stream.read()), tmp_path / mode, mode)
             assert "ARITHMETIC_OVERFLOW" in str(failed.error) or "ArithmeticOverflowError" in str(failed.error)
-            repaired = sums(stream.read().where("ts <> timestamp_seconds(1039)"))
+            repaired = sums(stream.read().where("ts <> timestamp_seconds(1006)"))
             results.append((failed.batches, attempt(repaired, tmp_path / mode, mode).batches))
     assert results[1] == results[0]
     assert any(rows for _, rows in results[0][1])
