@@ -82,7 +82,7 @@ class Checkpoint:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has finished a micro-batch there. The first, unfinished, is computed again by whoever runs it."""
+        """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
         return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
 
     def _numbers(self, folder: str) -> list[int]:

@@ -227,7 +227,7 @@ def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
     """Tell Spark the event times that it has not seen itself: its watermark is of these."""
     if figures.time_min is None or figures.time_max is None:
         return
-    (watermark,) = cut.watermarks
+    watermark = cut.watermarks[0]  # the upper one: rows of a union are not counted by us
     mean_ms = figures.time_sum / figures.times / 1000
     stats = watermark.eventTimeStats().value()
     stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))

@@ -86,7 +86,7 @@ class Recovery:
         )
         identity = self._plan.identity
         last = self._last_manifest(execution, manifests, epoch)
-        current = self._current(execution, manifests, last, epoch)
+        current = self._current(execution, manifests, coordinator, last, epoch)
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -213,7 +213,12 @@ class Recovery:
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
-        self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
+        self,
+        execution: SparkBatch,
+        manifests: ManifestLog,
+        coordinator: Coordinator,
+        last: Manifest | None,
+        epoch: int,
     ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
@@ -241,6 +246,10 @@ class Recovery:
                 raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
         logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
         manifests.withdraw(epoch)
+        if not self._conf.recovers:  # else what agents hold of an earlier run is void
+            answering, _ = coordinator.probe(written.agents)
+            coordinator.meet(answering)
+            coordinator.drop()
         return None
 
     def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:

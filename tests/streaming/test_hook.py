@@ -132,18 +132,6 @@ def test_off_and_bad_values(stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("enabled")
-def test_a_checkpoint_of_plain_spark_stays_there(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
-    options = {"checkpointLocation": str(stream.folder / "checkpoint")}
-    pyslash.disable()
-    finish(counts(stream).writeStream.format("noop").options(**options).trigger(availableNow=True).start())
-    pyslash.enable(stream.spark)
-    with caplog.at_level(logging.WARNING, "pyslash"):
-        query = finish(counts(stream).writeStream.format("noop").options(**options).trigger(availableNow=True).start())
-    assert pyslash.progress(query) == []
-    assert "holds state of plain Spark" in caplog.text
-
-
-@pytest.mark.usefixtures("enabled")
 def test_a_failing_sink_replays_the_epoch_with_the_same_rows(stream: Stream) -> None:
     attempts: dict[int, list[list[tuple[object, ...]]]] = {}
 

@@ -124,9 +124,9 @@ class WindowAggregate:
             text=_text(window, columns, keys, aggregates, inputs),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
+            watermarks=len(found.watermarks()),
             thinned=thinned,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
-            watermarks=len(found.watermarks()),
         )
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregateCut:

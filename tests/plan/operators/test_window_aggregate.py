@@ -24,7 +24,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 
 def operator(df: DataFrame, mode: str = "append") -> WindowAggregate:
-    return operator_of(df, mode, Conf.read(lambda _, default: default))[0]
+    return operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
 
 
 def lines(df: DataFrame) -> list[str]:

@@ -25,7 +25,7 @@ final class PlannedQuery {
       Object noPropagator = find("runtime.", "WatermarkPropagator$").getField("MODULE$").get(null);
       Object[] known = {
         session,
-        analysed,
+        BatchTime.of(analysed),
         mode,
         "<unknown>",
         UUID.randomUUID(),

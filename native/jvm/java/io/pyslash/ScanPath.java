@@ -38,6 +38,9 @@ final class ScanPath {
   }
 
   void watermark() {
+    if (belowWatermark) {
+      throw new OnlySpark("it has several watermarks");
+    }
     belowWatermark = true;
   }
 
