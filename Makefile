@@ -31,7 +31,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 
 nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, Spark over RDMA
 	@pytest -m nightly
-	@PYSLASH_STREAMS=60 pytest tests/streaming/test_equals_spark.py
+	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark

@@ -38,7 +38,7 @@ def write(archive: Path) -> None:
             stream.add(pa.table({"ts": times, "k": [f"{i % 7}" for i in range(100)], "v": range(100)}, schema))
         rows = stream.read().groupBy(F.window("ts", "10 seconds"), "k").agg(F.sum("v"), F.avg("v"))
         run(rows, Path(folder), **{"merge.driverBytes": "0"})
-        stream.oracle(F.window("ts", "10 seconds"), [F.col("k")], [F.sum("v")]).collect()
+        stream.expected(F.window("ts", "10 seconds"), [F.col("k")], [F.sum("v")])
     end(spark)
 
 

@@ -80,7 +80,7 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
         stream.add(pa.table(table, SCHEMA))
     window = F.window("ts", "10 seconds", "5 seconds")
     calls = [F.sum("v"), F.count("*"), F.max("s"), F.avg("v")]
-    expected = stream.oracle(window, [F.col("k")], calls).collect()
+    expected = stream.expected(window, [F.col("k")], calls)
     findings = []
     for index, conf in enumerate(variants):
         rows = stream.read()

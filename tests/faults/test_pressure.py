@@ -68,7 +68,7 @@ def run(stream: Stream, rows: list[Any]) -> list[dict[str, Any]]:
 
 
 def expected(stream: Stream) -> list[Any]:
-    return list(stream.oracle(F.window("ts", "10 seconds"), [F.col("k")], [F.count("*"), F.sum("v")]).collect())
+    return stream.expected(F.window("ts", "10 seconds"), [F.col("k")], [F.count("*"), F.sum("v")])
 
 
 @pytest.mark.parametrize("ingest", ["rows", "arrow"])

@@ -1,8 +1,4 @@
-"""Running a streaming query to its end over given micro-batches, and the oracle: Spark batch over the same rows.
-
-The late-row rule is modelled here in a few lines of plain Python: the watermark that each batch starts with. The oracle
-then counts a (row, window) pair iff the window ended after the watermark that the batch before started with.
-"""
+"""Running a streaming query to its end over given micro-batches, on pyslash and on plain Spark."""
 
 from __future__ import annotations
 
@@ -16,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 import pyslash
 
@@ -50,30 +45,25 @@ class Stream:
         source = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
         return source.withWatermark("ts", f"{self.delay_seconds} seconds")
 
-    def watermarks(self) -> list[int]:
-        """The watermark (microseconds) that each batch starts with, and the one after the last."""
-        marks = [0]
-        for rows in self.batches:
-            times = [time for time in rows["ts"].cast(pa.int64()).to_pylist() if time is not None]
-            # Spark keeps event-time statistics in milliseconds.
-            latest = max((time // 1000 * 1000 - self.delay_seconds * 1_000_000 for time in times), default=0)
-            marks.append(max(marks[-1], latest))
-        return marks
-
-    def oracle(self, window: Column, keys: Sequence[Column], aggregates: Sequence[Column]) -> DataFrame:
-        """What windows that the stream has closed must hold."""
-        *starts, end = self.watermarks()
-        frames = []
-        for index, mark in enumerate([0, *starts[:-1]]):
-            batch = self.spark.read.parquet(str(self.folder / "in" / f"{index:04d}.parquet"))
-            windowed = batch.select(window.alias("window"), "*")
-            frames.append(windowed.where(F.col("window.end") > F.timestamp_micros(F.lit(mark))))
-        rows = frames[0]
-        for frame in frames[1:]:
-            rows = rows.unionByName(frame)
-        return (
-            rows.where(F.col("window.end") <= F.timestamp_micros(F.lit(end))).groupBy("window", *keys).agg(*aggregates)
-        )
+    def expected(self, window: Column, keys: Sequence[Column], aggregates: Sequence[Column]) -> list[Row]:
+        """The rows that plain Spark's own streaming gives by the end of the stream."""
+        rows: list[Row] = []
+        conf = self.spark.conf
+        mode = conf.get("spark.slash.mode", "auto")
+        conf.set("spark.slash.mode", "off")
+        try:
+            query = (
+                self.read()
+                .groupBy(window, *keys)
+                .agg(*aggregates)
+                .writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        finally:
+            conf.set("spark.slash.mode", mode)
+        return rows
 
 
 @dataclass

@@ -48,7 +48,7 @@ def counts(stream: Stream) -> DataFrame:
 
 
 def expected(stream: Stream) -> list[tuple[object, ...]]:
-    rows = stream.oracle(window(), [F.col("k")], [F.count("*"), F.sum("v")]).collect()
+    rows = stream.expected(window(), [F.col("k")], [F.count("*"), F.sum("v")])
     return sorted((row[0].start, *row[1:]) for row in rows)
 
 

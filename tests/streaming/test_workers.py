@@ -67,4 +67,4 @@ def test_state_outlives_the_workers_that_wrote_it(spark: SparkSession, tmp_path:
     while workers := set.union(*seen) & workers_of(spark):
         assert time.monotonic() < deadline, workers
         time.sleep(0.1)
-    assert list(differences(found, stream.oracle(window, [F.col("k")], calls).collect(), 1)) == []
+    assert list(differences(found, stream.expected(window, [F.col("k")], calls), 1)) == []

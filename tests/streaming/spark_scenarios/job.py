@@ -53,6 +53,11 @@ class Job:
         self._feeds = 0
         self._query: StreamingQuery | None = None
 
+    def prefer_pyslash(self) -> None:
+        """On pyslash, let the query start as it would for most users: what is not covered is plain Spark's."""
+        if self.spark.conf.get("spark.slash.mode") != "off":
+            self.spark.conf.set("spark.slash.mode", "auto")
+
     @property
     def query(self) -> StreamingQuery:
         """The one that was started last."""

@@ -67,6 +67,7 @@ def test_a_partition_column_that_is_not_there_is_refused(job: Job) -> None:
 
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_other_output_modes_are_refused(job: Job, mode: str) -> None:
+    job.prefer_pyslash()
     values = job.feed()
     with pytest.raises(AnalysisException):
         begin(job, counts(values.read()), outputMode=mode)

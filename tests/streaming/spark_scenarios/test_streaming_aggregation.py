@@ -7,7 +7,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.streaming.spark_scenarios.job import Job, five, timed
+from tests.streaming.spark_scenarios.job import Feed, Job, five, timed
 
 
 def by_key(rows: DataFrame, key: str = "value % 10") -> DataFrame:
@@ -159,16 +159,27 @@ def test_state_figures(job: Job) -> None:
     assert job.states("numRowsDroppedByWatermark") == [0, 0, 0, 0, 1]
 
 
-def test_an_error_in_a_batch_and_a_job_that_was_repaired(job: Job) -> None:
+def broken_job(job: Job) -> Feed:
+    """A job that has counted 1 and 2, and then failed at 4."""
     values = job.feed()
-    broken = "if(value = 4, CAST(raise_error('bad value') AS BIGINT), value % 10)"
-    job.start(by_key(values.read(), broken))
+    job.start(by_key(values.read().where("assert_true(value <> 4) IS NULL")))
     assert job.step(values, 1, 2) == []
     values.add(3, 4)
-    with pytest.raises(StreamingQueryException, match="bad value"):
+    with pytest.raises(StreamingQueryException, match="USER_RAISED_EXCEPTION"):
         job.query.processAllAvailable()
-    job.start(by_key(values.read().where("value <> 4"), "value % 10"))
+    return values
+
+
+def test_a_job_that_failed_and_was_repaired_by_a_filter(job: Job) -> None:
+    values = broken_job(job)
+    job.start(by_key(values.read().where("value <> 4")))
     assert job.step(values, 9) == [(0, 1, 1), (0, 2, 1), (0, 3, 1)]
+
+
+def test_a_job_that_failed_and_was_repaired_by_another_key(job: Job) -> None:
+    values = broken_job(job)
+    job.start(by_key(values.read(), "if(value = 4, 0, value % 10)"))
+    assert job.step(values, 9) == [(0, 0, 1), (0, 1, 1), (0, 2, 1), (0, 3, 1)]
 
 
 def test_overflow_with_ansi(job: Job) -> None:

@@ -108,7 +108,7 @@ def test_available_now(job: Job) -> None:
 
 def test_a_failed_query_tells_its_error(job: Job) -> None:
     values = job.feed()
-    rows = timed(values.read(), "0 seconds").withColumn("bad", F.expr("raise_error('no such value')"))
+    rows = timed(values.read(), "0 seconds").withColumn("bad", F.expr("CAST(raise_error('no such value') AS STRING)"))
     query = job.start(rows.groupBy(F.window("time", "5 seconds")).agg(F.max("bad")))
     values.add(1)
     with pytest.raises(StreamingQueryException, match="no such value"):
