@@ -44,11 +44,15 @@ class Comparison:
 
 @dataclass
 class Outcome:
-    """What one engine did on one workload: its measured runs, whether its rows were right (None: not checked)."""
+    """What one engine did on one workload: its measured runs, whether its rows were right (None: not checked).
+
+    `compared`: how many rows the oracle has.
+    """
 
     engine: str
     runs: list[dict[str, Any]] = field(default_factory=list)
     correct: bool | None = None
+    compared: int = 0
     error: str | None = None
     cannot: str | None = None
 
@@ -114,7 +118,7 @@ class Session:
             engine = self._engine(comparison, outcome)
             checked = self._checked(comparison, outcome)
             if checked is not None and not engine.engine.checks_runs:
-                outcome.correct = self._check(engine, outcome, checked)
+                self._check(engine, outcome, checked)
             if comparison.workload.name not in engine.warm:
                 warm_up = comparison.workload.warm_up()
                 engine.ask("run", warm_up, warm_up.generate(self.cache))
@@ -140,19 +144,23 @@ class Session:
                     )
                     found: dict[str, Any] = {}
                     if engine.engine.checks_runs and self._checked(comparison, outcome) is not None:
-                        outcome.correct = self._check(engine, outcome, workload)
-                        if not outcome.correct:
+                        self._check(engine, outcome, workload)
+                        if outcome.correct is False:
                             found["differences"] = self._differences(engine, workload)
                     more = {"repeat": repeat, **part, **figures, **found, "conf": engine.conf}
                     self._record(comparison, suite, outcome, more)
 
-    def _check(self, engine: EngineProcess, outcome: Outcome, workload: Workload) -> bool:
-        """Whether the rows are the oracle's: those of the last run, or of another one on `workload`."""
-        correct, rows = engine.ask("check", workload, workload.generate(self.cache))
+    def _check(self, engine: EngineProcess, outcome: Outcome, workload: Workload) -> None:
+        """Note whether the rows are the oracle's: those of the last run, or of another one on `workload`."""
+        correct, outcome.compared = engine.ask("check", workload, workload.generate(self.cache))
+        if correct and not outcome.compared:
+            say(f"  {outcome.engine:20} emitted no rows, nor does the oracle")
+            return
+        outcome.correct = correct
         oracle = "plain Spark's stream" if workload.late else "Spark batch"
         kept = "" if engine.engine.checks_runs else " (of another run)"
-        say(f"  {outcome.engine:20} {'agrees with' if correct else 'DIFFERS from'} the {rows:,} rows of {oracle}{kept}")
-        return bool(correct)
+        verdict = "agrees with" if correct else "DIFFERS from"
+        say(f"  {outcome.engine:20} {verdict} the {outcome.compared:,} rows of {oracle}{kept}")
 
     def _differences(self, engine: EngineProcess, workload: Workload) -> list[str]:
         """What differs, by another run whose rows are all written."""
@@ -254,6 +262,7 @@ class Session:
                 "kind": engine.kind,
                 "versions": {**machine.versions(), **engine.versions()},
                 "correct": outcome.correct,
+                "compared_rows": outcome.compared,
                 **fields,
                 "machine": machine.describe(),
             }

@@ -58,11 +58,16 @@ def test_a_slow_engine_runs_on_the_first_micro_batches(session: Session) -> None
 
 def test_the_measured_runs_own_rows_are_compared(session: Session) -> None:
     right, wrong, *_ = compare(session, "kept", "kept wrong", first={"kept wrong": 1})
-    assert right["correct"] is True
+    assert (right["correct"], right["compared_rows"]) == (True, 7)
     assert "differences" not in right
     assert (wrong["correct"], wrong["differences"]) == (False, ["missing: key=7"])
     made = {folder.parent.name for folder in session.cache.glob("*/oracle")}
     assert made == {each.generate(session.cache).name for each in (WORKLOAD, WORKLOAD.first(1))}
+
+
+def test_no_rows_agree_with_nothing(session: Session) -> None:
+    record, *_ = compare(session, "kept nothing")
+    assert (record["correct"], record["compared_rows"]) == (None, 0)
 
 
 def test_what_keeps_no_rows_is_compared_on_a_sample(session: Session) -> None:
