@@ -1,1 +1,1 @@
-"""From a streaming DataFrame's physical plan to the stateful operator that pyslash executes, or to the reason why not."""
+"""From a streaming DataFrame's physical plan to the operator that pyslash executes, or to the reason why not."""

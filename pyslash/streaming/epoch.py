@@ -121,7 +121,7 @@ class EpochRunner:
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
         if is_left and self.operator.thinned:
             raise UnsupportedQueryError(
-                f"{error}. Plain Spark cannot go on with this query, which was planned without most of a row's windows; set "
+                f"{error}. Plain Spark cannot go on with this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"
             ) from error
         return is_left

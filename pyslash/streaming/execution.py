@@ -22,7 +22,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class LoggedOffsets:
-    """An entry of Spark's offset log: `sources` is a digest of the sources' offsets, `timestamp_ms` the batch's time."""
+    """An entry of Spark's offset log: `sources` is a digest of the sources' offsets; and the batch's time."""
 
     sources: str
     timestamp_ms: int
@@ -189,8 +189,8 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
         return log.read(str(epoch))
     except OSError as error:
         raise CheckpointError(
-            f"{log.path(str(epoch))}, Spark's own offset log, cannot be read: {error}. Once the cause is gone the query "
-            "can be started again"
+            f"{log.path(str(epoch))}, Spark's own offset log, cannot be read: {error}. Once the cause is gone the "
+            "query can be started again"
         ) from error
 
 

@@ -189,8 +189,8 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
     location = settings.checkpoint(spark)
     if location is not None and Checkpoint(spark, location).is_ours:
         raise UnsupportedQueryError(
-            f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let pyslash "
-            "run the query as it was, or give it a new checkpointLocation"
+            f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let "
+            "pyslash run the query as it was, or give it a new checkpointLocation"
         )
 
 
@@ -229,7 +229,7 @@ def _take_over(
 
 
 def _started(spark: SparkSession, conf: Conf, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query; its session, a copy of this one, leaves it to us whether other aggregates may go on with a state."""
+    """Start a query; its session, a copy of this one, leaves it to us which aggregates may go on with a state."""
     if conf.plan_change != "aggregates":
         return start()
     with _lock:

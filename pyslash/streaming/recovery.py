@@ -181,8 +181,8 @@ class Recovery:
         if not self._conf.recovers:
             if newest.run > 0:
                 raise StateLostError(
-                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so that agents may "
-                    "have let go of its state. Set what it was before, or give the query a new checkpointLocation."
+                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so that agents "
+                    "may have let go of its state. Set what it was before, or give the query a new checkpointLocation."
                 )
             coordinator.reconnect(newest.agents)
             return
@@ -277,6 +277,6 @@ class Recovery:
 
 def _rewound(what: str) -> RewoundCheckpointError:
     return RewoundCheckpointError(
-        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its folder "
-        "slash included, or give the query a new checkpointLocation."
+        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its "
+        "folder slash included, or give the query a new checkpointLocation."
     )
