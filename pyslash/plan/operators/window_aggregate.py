@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.aggregates import Aggregate, aggregate_of
 from pyslash.plan.catalyst import JavaObject, items
@@ -113,7 +113,7 @@ class WindowAggregate:
         if not aggregates:
             # SELECT DISTINCT window, k: groups without aggregates. The row count that groups keep anyway serves as one.
             aggregates, inputs = [Aggregate("count", False, "count(1)")], [None]
-            schema = schema.add("count", "bigint", False)
+            schema = schema.add("count", LongType(), False)
         return cls(
             window=window,
             time=Column(time_type, True, str(found.describe(time))),
