@@ -268,6 +268,6 @@ class Recovery:
 
 def _rewound(what: str) -> RewoundCheckpointError:
     return RewoundCheckpointError(
-        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its folder "
-        "slash included, or give the query a new checkpointLocation."
+        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its "
+        "folder slash included, or give the query a new checkpointLocation."
     )

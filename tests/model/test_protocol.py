@@ -75,8 +75,8 @@ def test_no_schedule_loses_doubles_or_changes_a_row(
         ran += 1
     with capsys.disabled():
         print(
-            f"\n{durability}, {strategy}, {mode}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows, "
-            f"{late} late rows dropped",
+            f"\n{durability}, {strategy}, {mode}: {ran} schedules, {struck.total()} faults, {epochs} epochs, "
+            f"{rows} rows, {late} late rows dropped",
             end=": ",
         )
         print("none lost, doubled or wrong")
