@@ -22,7 +22,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class LoggedOffsets:
-    """An entry of Spark's offset log: `sources` is a digest of the sources' offsets; and the batch's time."""
+    """An entry of Spark's offset log: `sources` digests the sources' offsets, `timestamp_ms` is the batch's time."""
 
     sources: str
     timestamp_ms: int
@@ -204,7 +204,7 @@ def event_times(cut: OperatorCut) -> list[tuple[int, int, int, float]]:
 
 
 def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> None:
-    """Give Spark's watermark operators what they collected in an earlier attempt, where they have collected nothing."""
+    """Give Spark's watermark operators what they collected in an earlier attempt, if they have collected nothing."""
     for watermark, (count, least, greatest, mean) in zip(cut.watermarks, times, strict=True):
         stats = watermark.eventTimeStats().value()
         if count and not stats.count():

@@ -42,7 +42,8 @@ def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
     """For `local`: windows stay open over several batches, so that state is worth something."""
     made = Stream(spark, tmp_path, SCHEMA, delay_seconds=15)
     for batch in range(6):
-        times = [seconds(1000 + 7 * batch + i % 10) for i in range(60)]
+        late = [i * 7 % 45 if i % 6 == 0 else 0 for i in range(60)]
+        times = [seconds(1000 + 7 * batch + i % 10 - late[i]) for i in range(60)]
         made.add(pa.table({"ts": times, "k": [i % 5 for i in range(60)], "v": list(range(60))}, SCHEMA))
     made.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
     pyslash.enable(spark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,16 +20,19 @@ from pyspark.sql import functions as F
 
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.streaming import merging, repartition
+from pyslash.streaming import ingest, merging, repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import ManifestLog
 from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
+from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.merge import run_merge_tasks
 from pyslash.tasks.own import OwnRows
-from tests.faults.strike import Strike, executor_of
+from tests.faults.strike import OWNER_POINT, PUBLISH_POINT, Strike, executor_of
 
+# Conf under which an epoch's update runs in tasks of Python, where PUBLISH_POINT can be reached.
+UPDATES_IN_PYTHON = {"ingest": "arrow"}
 # Conf under which an epoch's merges run in tasks of Python, where "mid-merge" can be reached.
 MERGES_IN_TASKS = {"merge.driverBytes": "0", "emit": "arrow"}
 
@@ -50,8 +53,8 @@ class Arm:
         self._wrap(
             Ingest,
             "update",
-            before=lambda _, execution, batch, epoch, *more: self.reach("before update", epoch),
-            after=lambda _, execution, batch, epoch, *more: self.reach("after publish", epoch),
+            before=lambda _, execution, epoch, *more: self.reach("before update", epoch),
+            after=lambda _, execution, epoch, *more: self.reach("after publish", epoch),
             keep=True,
         )
         self._wrap(
@@ -80,7 +83,7 @@ class Arm:
         strike = self._due(point, epoch)
         if strike is None:
             return
-        if strike.fault in ("duplicate", "zombie"):
+        if strike.fault == "zombie":
             self._update_again()
         elif strike.fault == "kill driver":
             strike.befall(0, 0)
@@ -118,8 +121,9 @@ class Arm:
     def _begin(self, _: EpochRunner, batch: Any, epoch: int) -> None:
         self._epoch = epoch
         due = {strike.point: strike for strike in self.strikes if strike.epoch == epoch}
-        merge, own = due.get("mid-merge"), due.get("mid-own")
+        merge, own, publish = due.get("mid-merge"), due.get(OWNER_POINT), due.get(PUBLISH_POINT)
         merging.run_merge_tasks = partial(merge_and_strike, merge) if merge else run_merge_tasks
+        ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
         repartition.OwnRows = partial(StruckOwner, strike=own) if own else OwnRows
 
     def _wrap(
@@ -141,6 +145,19 @@ class Arm:
             return result
 
         setattr(owner, name, wrapped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StruckUpdate(ArrowUpdate):
+    """An update task that is struck when its block is published and nobody knows yet."""
+
+    strike: Strike
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`ArrowUpdate`."""
+        receipts = list(super().__call__(batches))
+        self.strike.in_task()
+        yield from receipts
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,9 @@ class Soak:
             elif fault == "kill executor":
                 kill([victim])
             elif fault == "kill worker":
-                kill(workers_of(victim))
+                if not (workers := workers_of(victim)):
+                    return
+                kill(workers)
             elif fault == "stop agent":
                 stop(agent_of(victim).pid, STOP_SECONDS)
             else:

@@ -26,7 +26,7 @@ FAULTS = {
     "kill executor": "kill -9 of an executor's JVM",
     "kill driver": "kill -9 of the driver, Python and JVM; the application is started again",
     "stop agent": "SIGSTOP of an agent for longer than a call may take; SIGCONT later",
-    "duplicate": "every task of the update publishes twice; one receipt each is used",
+    "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
     "zombie": "every task of the update publishes once more when its epoch has moved on",
 }
 DRIVER_POINTS = (
@@ -43,6 +43,8 @@ DRIVER_POINTS = (
 TASK_POINTS = ("mid-update", "mid-merge")
 # With spark.slash.strategy=repartition, "after publish" lies between its two jobs; this is in the second one.
 OWNER_POINT = "mid-own"
+# With spark.slash.ingest=arrow: a task of the update has published its block, and nobody knows yet.
+PUBLISH_POINT = "after publish, in the task"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Strike:
         Raises:
             RuntimeError: the fault is an exception.
         """
-        if self.fault == "exception":
+        if self.fault in ("exception", "duplicate"):
             raise RuntimeError(f"the fault of this test, {self.point}")
         if self.fault == "stop agent":
             stop(agent, self.stop_seconds)
@@ -81,6 +83,8 @@ class Strike:
                 "kill executor": [executor],
                 "kill driver": list(self.driver),
             }
+            if not victims[self.fault]:
+                Path(self.marker).unlink()  # nobody was there to be struck
             kill(victims[self.fault])
 
     def in_task(self) -> None:

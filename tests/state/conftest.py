@@ -13,9 +13,11 @@ import pytest
 from pyslash import _native
 from pyslash.checkpoint.block_file import write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.checkpoint_files import LocalFiles
-from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
+from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, ManifestLog
 from tests.model.rows import SECOND, Row, batch_of
+from tests.streaming.manifests import manifest
 
 SIZE, SLIDE = 10, 5
 PLAN = f"""pyslash-plan 1
@@ -26,6 +28,7 @@ key 1
 aggregate sum 2 1
 aggregate count - 1
 """
+IDENTITY = PlanIdentity(PLAN, ("k", "v"))
 WATERMARKS = [0, 10, 15]  # before epoch 0, after it, after epoch 1
 Group = tuple[int, int | None, int, int]
 
@@ -65,7 +68,8 @@ def written(tmp_path: Path) -> Written:
         stored = folder.write(name, partial(write, PLAN, [block(part, epoch) for part in parts]))
         files.append(BlockFile(name, *stored, 0, "a" * 32, False))
         before, after = (WATERMARKS[epoch + i] * SECOND for i in (0, 1))
-        log.create(Manifest(epoch, run, PLAN, ["k", "v"], before, after, 100, 0, [("a" * 32, 0, 0)], [], list(files)))
+        times = {"emitted_us": before, "watermark_us": after}
+        log.create(manifest(epoch, IDENTITY, run=run, rows=100, blocks=[("a" * 32, 0, 0)], files=list(files), **times))
     return Written(location, rows)
 
 

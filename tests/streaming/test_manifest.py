@@ -12,11 +12,12 @@ from pyslash.errors import CheckpointError, FencedError, LateManifestError, Plan
 from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.manifest import Manifest, ManifestLog
+from tests.streaming.manifests import manifest
 
 PLAN = PlanIdentity(
     "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
 )
-MANIFEST = Manifest(0, 1, PLAN.text, ["k", "v"], 0, 10, 3, 0, [("a" * 32, 64, 7)], [], [])
+MANIFEST = manifest(0, PLAN, watermark_us=10, rows=3, times=[(3, 1, 5, 2.5)], blocks=[("a" * 32, 64, 7)])
 
 
 class Faulty(LocalFiles):
@@ -43,12 +44,12 @@ def log(folder: Path, fault: str = "", run_fault: str = "") -> ManifestLog:
 @pytest.mark.parametrize("fault", ["full", "lost", "torn"])
 def test_a_manifest_that_is_not_there_whole_fails_the_batch_and_a_retry_works(tmp_path: Path, fault: str) -> None:
     written = log(tmp_path, fault)
-    manifest = replace(MANIFEST, run=written.take_over())
+    ours = replace(MANIFEST, run=written.take_over())
     with pytest.raises(CheckpointError):
-        written.create(manifest)
+        written.create(ours)
     assert written.read(0, PLAN) is None
-    written.create(manifest)
-    assert written.read(0, PLAN) == manifest
+    written.create(ours)
+    assert written.read(0, PLAN) == ours
 
 
 @pytest.mark.parametrize("fault", ["full", "lost", "torn"])

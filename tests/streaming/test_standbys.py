@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from pyslash.agent.client import Described
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
+from tests.streaming.manifests import manifest
 
 EPOCH = 7
 NAMES = [f"{index:032x}" for index in range(5)]
@@ -20,19 +22,12 @@ def agent(name: str, host: str = "a") -> AgentDescriptor:
     return AgentDescriptor(1, 1, 3, 1 << 20, name, "/s", "127.0.0.1", 1, host, "/l", "")
 
 
-def manifest(epoch: int, names: list[str], standbys: dict[str, str], wrote: list[str]) -> Manifest:
-    return Manifest(
-        epoch=epoch,
-        run=1,
-        plan="plan",
-        columns=[],
-        emitted_us=0,
-        watermark_us=0,
-        rows=0,
-        late_rows=0,
+def as_of(epoch: int, names: list[str], standbys: dict[str, str], wrote: list[str]) -> Manifest:
+    return manifest(
+        epoch,
+        PlanIdentity("plan", ()),
         blocks=[(name, 64, 0) for name in wrote],
         agents=[agent(name) for name in names],
-        files=[],
         in_checkpoint=False,
         standbys=standbys,
     )
@@ -66,8 +61,8 @@ def worlds(draw: st.DrawFn) -> tuple[Manifest, Manifest, dict[str, Described]]:
     """A manifest, the one before it, and what those that answer hold: anything."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     standbys = draw(st.dictionaries(st.sampled_from(names), st.sampled_from(NAMES)))
-    newest = manifest(EPOCH, names, standbys, draw(st.lists(st.sampled_from(names), unique=True)))
-    before = manifest(EPOCH - 1, draw(st.lists(st.sampled_from(NAMES), unique=True)), {}, [])
+    newest = as_of(EPOCH, names, standbys, draw(st.lists(st.sampled_from(names), unique=True)))
+    before = as_of(EPOCH - 1, draw(st.lists(st.sampled_from(NAMES), unique=True)), {}, [])
     epochs = st.sampled_from([-1, EPOCH - 2, EPOCH - 1, EPOCH])
     described = {
         name: holding(
@@ -101,35 +96,35 @@ def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifes
 
 def test_a_lost_agent_is_replaced_by_its_standby() -> None:
     one, two = NAMES[:2]
-    newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     repair = plan_repair(newest, newest, 0, {two: holding(EPOCH - 1, {one: EPOCH})})
     assert repair == Repair([agent(two)], {one: two}, {one: two}, {})
 
 
 def test_one_that_was_replaced_and_lives_is_not_counted_again() -> None:
     one, two = NAMES[:2]
-    newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {two: EPOCH}), two: holding(EPOCH, {}, {one: EPOCH})}
     assert plan_repair(newest, newest, 0, held) == Repair([agent(two)], {}, {one: two}, {})
 
 
 def test_two_that_have_replaced_each_other_are_told_apart_by_their_runs() -> None:
     one, two = NAMES[:2]
-    newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {}, {two: EPOCH}, run=3), two: holding(EPOCH, {}, {one: EPOCH}, run=2)}
     assert plan_repair(newest, newest, 0, held) == Repair([agent(one)], {}, {two: one}, {})
 
 
 def test_a_replica_that_lacks_the_epoch_is_not_promoted() -> None:
     one, two = NAMES[:2]
-    newest = manifest(EPOCH, [one, two], {one: two}, [one])
+    newest = as_of(EPOCH, [one, two], {one: two}, [one])
     assert "has not all of its blocks" in str(plan_repair(newest, newest, 0, {two: holding(EPOCH, {one: EPOCH - 1})}))
     assert "had no standby" in str(plan_repair(newest, newest, 0, {one: holding(EPOCH, {})}))
 
 
 def test_one_that_has_released_what_is_needed_is_lost() -> None:
     one = NAMES[0]
-    newest = manifest(EPOCH, [one], {}, [one])
+    newest = as_of(EPOCH, [one], {}, [one])
     held = holding(EPOCH, {})
     assert isinstance(plan_repair(newest, newest, 0, {one: held}), Repair)
     assert "is lost" in str(plan_repair(newest, newest, 0, {one: replace(held, blocks=[], first_live_pane=1)}))
@@ -137,7 +132,7 @@ def test_one_that_has_released_what_is_needed_is_lost() -> None:
 
 def test_one_that_lost_its_memory_is_lost() -> None:
     one, two = NAMES[:2]
-    newest = manifest(EPOCH, [one, two], {one: two, two: one}, [one])
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one])
     for stale in (-1, EPOCH - 2):
         repair = plan_repair(newest, newest, 0, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
         assert isinstance(repair, Repair)
