@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
+from eval import machine
 from eval.bars import verdicts
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
@@ -25,6 +26,7 @@ QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
 # Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
 TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
+    "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
 }
@@ -50,7 +52,7 @@ def main() -> int:
     for command in (run, suite):
         command.add_argument("--repeats", type=int, default=3)
         command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
-        command.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
+        command.add_argument("--check", choices=("sample", "full"), default="sample", help="if runs keep no rows")
         command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
         command.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows and logs")
@@ -70,7 +72,8 @@ def _measure(args: argparse.Namespace) -> int:
     conf = dict(setting.split("=", 1) for setting in args.conf)
     print(f"{CORES} cores, spark.sql.shuffle.partitions={CORES} for every engine; results: {out}\n")
     with Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", conf) as session:
-        note(out, session.started, command=shlex.join(["python", "-m", "eval", *sys.argv[1:]]))
+        command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
+        note(out, session.started, command=command, machine=machine.describe())
         if args.command == "run":
             workload = _workload(args)
             session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(","))))

@@ -10,15 +10,18 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @cache
 def describe() -> dict[str, object]:
-    """CPU, cores that may be used, memory, kernel, and the versions of what took part."""
+    """CPU, cores that may be used, memory, kernel, the commit of this checkout, and the versions of what took part."""
     return {
         "cpu": _first(Path("/proc/cpuinfo"), r"model name\s*: (.*)") or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "kernel": platform.release(),
+        "commit": commit(),
         **versions(),
     }
 
@@ -26,6 +29,17 @@ def describe() -> dict[str, object]:
 def memory_bytes() -> int:
     """Of the machine."""
     return int(_first(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0) * 1024
+
+
+@cache
+def commit() -> str:
+    """Of this checkout, with `+` behind it if files that git follows differ from it."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 @cache

@@ -1,8 +1,14 @@
-"""What is right: Spark's batch query over the same rows, kept beside them, and how an engine's rows compare with it."""
+"""What is right: the rows that Spark itself gives, kept beside a workload's, and how an engine's compare with them.
+
+Without late rows a stream emits what a batch query over the same rows gives, and that is the oracle: no stream takes
+part in it. Which late rows count depends on the micro-batches that they come in: there, plain Spark's own stream over
+the same files is the oracle, micro-batch by micro-batch.
+"""
 
 from __future__ import annotations
 
 import shutil
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from eval import digest
 from eval.workloads.base import WATERMARK_MS, Workload
+from pyslash.demo import compare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FLOAT_TOLERANCE = 1e-9  # relative: the order of a floating-point sum is nobody's promise
 UTC = pa.timestamp("us", tz="UTC")
+ROWS = "rows"
 
 
 def flat(result: DataFrame) -> DataFrame:
@@ -28,32 +36,62 @@ def flat(result: DataFrame) -> DataFrame:
 
 
 def write(spark: SparkSession, workload: Workload, folder: Path) -> None:
-    """Write `folder/oracle`, unless it is there: the rows of every window that the last watermark closed."""
-    from pyspark.sql import functions as F
+    """Write `folder/oracle`, unless it is there: the rows, and their digests where they can have any.
 
+    `spark` has to be without pyslash.
+    """
     where = folder / "oracle"
     if where.exists():
         return
-    rows = spark.read.parquet(str(folder / "rows"))
-    result = flat(workload.query(spark, rows, folder))
-    if workload.statement.windowed:
-        seen = rows.where(workload.statement.where or "true")
-        last = seen.agg(F.unix_micros(F.max(workload.event_time))).collect()[0][0]
-        # Spark keeps watermarks in whole milliseconds.
-        result = result.where(F.col("window_end") <= F.timestamp_millis(F.lit(last // 1000 - WATERMARK_MS)))
     unfinished = folder / "oracle.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    result.write.parquet(str(unfinished))
+    parts: dict[int | None, Path] = {None: unfinished / ROWS}
+    if workload.late and workload.statement.windowed:
+        parts = _write_stream(spark, workload, folder, unfinished)
+    else:
+        _batch(spark, workload, folder).write.parquet(str(parts[None]))
+    written = {batch: spark.read.parquet(str(part)) for batch, part in parts.items()}
+    if all(digest.exact(rows.schema) for rows in written.values()):
+        digest.write(unfinished, [(batch, digest.digest(rows)) for batch, rows in written.items()])
     unfinished.rename(where)
+
+
+def _batch(spark: SparkSession, workload: Workload, folder: Path) -> DataFrame:
+    """Of every window that the last watermark closes."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.parquet(str(folder / "rows"))
+    result = flat(workload.query(spark, rows, folder))
+    if not workload.statement.windowed:
+        return result
+    seen = rows.where(workload.statement.where or "true")
+    last = seen.agg(F.unix_micros(F.max(workload.event_time))).collect()[0][0]
+    # Spark keeps watermarks in whole milliseconds.
+    return result.where(F.col("window_end") <= F.timestamp_millis(F.lit(last // 1000 - WATERMARK_MS)))
+
+
+def _write_stream(spark: SparkSession, workload: Workload, folder: Path, where: Path) -> dict[int | None, Path]:
+    """Run the stream; a folder for each micro-batch."""
+    parts: dict[int | None, Path] = {}
+
+    def add(result: DataFrame, batch: int) -> None:
+        parts[batch] = where / ROWS / f"batch-{batch}"
+        flat(result).write.parquet(str(parts[batch]))
+
+    writer = workload.query(spark, workload.stream(spark, folder), folder).writeStream.foreachBatch(add)
+    writer = writer.option("checkpointLocation", str(where / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    shutil.rmtree(where / "checkpoint")
+    return parts
 
 
 def expected(folder: Path) -> pa.Table:
     """The oracle's rows."""
-    return read(folder / "oracle")
+    return read(folder / "oracle" / ROWS)
 
 
 def read(folder: Path) -> pa.Table:
-    """The rows of a folder of Parquet files, with every time in microseconds of UTC."""
+    """The rows of the Parquet files in and below a folder, with every time in microseconds of UTC."""
     table = pq.read_table(folder)
     for number, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
@@ -77,19 +115,15 @@ def same_rows(result: pa.Table, rows: pa.Table) -> bool:
     """
     if result.num_rows != rows.num_rows or result.num_columns != rows.num_columns:
         return False
-    result = result.rename_columns(rows.column_names).cast(rows.schema)
+    schema = pa.schema([(field.name, field.type) for field in rows.schema])
+    result = result.rename_columns(rows.column_names).cast(schema)
     exact = [field.name for field in rows.schema if not pa.types.is_floating(field.type)]
     # Floating numbers break ties only, so that what is compared with a tolerance rarely decides an order.
     order = [(name, "ascending") for name in [*exact, *(set(rows.column_names) - set(exact))]]
     result, rows = result.sort_by(order), rows.sort_by(order)
-    return all(_equal(result[name], rows[name]) for name in rows.column_names)
+    return all(bool(compare.same(result[name], rows[name]).all()) for name in rows.column_names)
 
 
-def _equal(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
-    if not pa.types.is_floating(theirs.type):
-        return bool(ours.equals(theirs))
-    if not ours.is_null().equals(theirs.is_null()):
-        return False
-    limit = pc.multiply(pc.abs(theirs), FLOAT_TOLERANCE)
-    near = pc.or_(pc.less_equal(pc.abs(pc.subtract(ours, theirs)), limit), pc.and_(pc.is_nan(ours), pc.is_nan(theirs)))
-    return bool(pc.all(near, min_count=0).as_py())
+def differences(result: pa.Table, rows: pa.Table, keys: tuple[str, ...], most: int) -> list[str]:
+    """The first `most` of what differs from the oracle's `rows`, in words; `keys` identify a row."""
+    return list(islice(compare.differences(rows, result.rename_columns(rows.column_names), keys), most))

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from eval import machine
-from eval.engines import ENGINES, CannotRunError, Engine, SparkEngine
+from eval.engines import ENGINES, CannotRunError, SparkEngine
 from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
@@ -83,7 +83,10 @@ class Session:
     _up: dict[tuple[str, int], EngineProcess] = field(default_factory=dict, init=False)
 
     def compare(self, comparison: Comparison, suite: str = "") -> list[Outcome]:
-        """Check and warm-up first, then `repeats` rounds in turns; an engine whose run is long runs once.
+        """Oracles and warm-up first, then `repeats` rounds in turns; an engine whose run is long runs once.
+
+        Each run's own rows are compared with the oracle's once it is over; those of engines that keep none of their
+        runs, of another run before.
 
         Where memory does not suffice for all heaps at once, some engines take turns after the others have ended. An
         engine that fails, or cannot run this, is left out from there on and says why; the others go on.
@@ -91,6 +94,7 @@ class Session:
         workload = comparison.workload
         say(f"{comparison.title}: {workload.rows:,} rows, engines {', '.join(comparison.engines)}")
         outcomes = [Outcome(name) for name in comparison.engines]
+        self._write_oracles(comparison, outcomes)
         for group in self._groups(comparison, outcomes):
             self._close(set(self._up) - {self._key(comparison, outcome) for outcome in group if not comparison.cold})
             for outcome in () if comparison.cold else group:
@@ -105,21 +109,16 @@ class Session:
         return outcomes
 
     def _prepare(self, comparison: Comparison, outcome: Outcome) -> None:
-        """Compare a sample's rows with the oracle's, and warm the engine if it is new to the workload."""
-        workload = comparison.workload
+        """Warm the engine if it is new to the workload; and compare a sample's rows, if it has no rows of its runs."""
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)
-            sample = workload.sample()
-            if engine.engine.aggregates:
-                checked = workload if self.full_check else sample
-                folder = self._with_oracle(checked, engine.engine)
-                outcome.correct, rows = engine.ask("check", checked, folder)
-                verdict = "agree with" if outcome.correct else "DIFFER from"
-                say(f"  {outcome.engine:16} emitted rows {verdict} the {rows:,} of Spark batch")
-            if workload.name not in engine.warm:
-                warm_up = workload.warm_up()
+            checked = self._checked(comparison, outcome)
+            if checked is not None and not engine.engine.checks_runs:
+                outcome.correct = self._check(engine, outcome, checked)
+            if comparison.workload.name not in engine.warm:
+                warm_up = comparison.workload.warm_up()
                 engine.ask("run", warm_up, warm_up.generate(self.cache))
-                engine.warm.add(workload.name)
+                engine.warm.add(comparison.workload.name)
 
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):
@@ -128,19 +127,54 @@ class Session:
                     continue
                 with _Failures(outcome):
                     engine = self._engine(comparison, outcome)
-                    batches = comparison.first.get(outcome.engine, comparison.workload.batches)
-                    workload = comparison.workload.first(batches)
+                    workload = self._measured(comparison, outcome)
                     if not comparison.cold:
                         self._wake(engine, workload)
                     figures = engine.measure(workload, workload.generate(self.cache))
                     outcome.runs.append(figures)
-                    part = {"first_batches": batches} if workload != comparison.workload else {}
-                    self._record(comparison, suite, outcome, {"repeat": repeat, **part, **figures, "conf": engine.conf})
+                    part = {"first_batches": workload.batches} if workload != comparison.workload else {}
                     say(
-                        f"  {outcome.engine:16} {figures['rows_per_second'] / 1e6:8.3f} M rows/s, "
+                        f"  {outcome.engine:20} {figures['rows_per_second'] / 1e6:8.3f} M rows/s, "
                         f"{figures['seconds']:6.1f} s, {figures['peak_bytes'] / 1e9:5.2f} GB"
-                        + (f", first {batches} of {comparison.workload.batches} micro-batches" if part else "")
+                        + (f", first {workload.batches} of {comparison.workload.batches} micro-batches" if part else "")
                     )
+                    found: dict[str, Any] = {}
+                    if engine.engine.checks_runs and self._checked(comparison, outcome) is not None:
+                        outcome.correct = self._check(engine, outcome, workload)
+                        if not outcome.correct:
+                            found["differences"] = self._differences(engine, workload)
+                    more = {"repeat": repeat, **part, **figures, **found, "conf": engine.conf}
+                    self._record(comparison, suite, outcome, more)
+
+    def _check(self, engine: EngineProcess, outcome: Outcome, workload: Workload) -> bool:
+        """Whether the rows are the oracle's: those of the last run, or of another one on `workload`."""
+        correct, rows = engine.ask("check", workload, workload.generate(self.cache))
+        oracle = "plain Spark's stream" if workload.late else "Spark batch"
+        kept = "" if engine.engine.checks_runs else " (of another run)"
+        say(f"  {outcome.engine:20} {'agrees with' if correct else 'DIFFERS from'} the {rows:,} rows of {oracle}{kept}")
+        return bool(correct)
+
+    def _differences(self, engine: EngineProcess, workload: Workload) -> list[str]:
+        """What differs, by another run whose rows are all written."""
+        lines: list[str] = engine.ask("differences", workload, workload.generate(self.cache))
+        if not lines:
+            lines = ["none in another run, or rows of other micro-batches only"]
+        for line in lines:
+            say(f"    {line}")
+        return lines
+
+    def _measured(self, comparison: Comparison, outcome: Outcome) -> Workload:
+        """What an engine's runs are of: the whole workload, or its first micro-batches."""
+        return comparison.workload.first(comparison.first.get(outcome.engine, comparison.workload.batches))
+
+    def _checked(self, comparison: Comparison, outcome: Outcome) -> Workload | None:
+        """What an engine's rows are compared on; None: on nothing."""
+        engine = ENGINES[outcome.engine]
+        if comparison.cold or not engine.aggregates:
+            return None
+        if engine.checks_runs:
+            return self._measured(comparison, outcome)
+        return comparison.workload if self.full_check else comparison.workload.sample()
 
     def _wake(self, engine: EngineProcess, workload: Workload) -> None:
         """Have the engine run one micro-batch of full size, as if it came from the one before.
@@ -174,13 +208,23 @@ class Session:
             self._up[key] = EngineProcess(ENGINES[name], memory, self.cache / f"{name}.log", self.conf)
         return self._up[key]
 
-    def _with_oracle(self, workload: Workload, engine: Engine) -> Path:
-        """The workload's folder, with `oracle` in it if the engine cannot write that itself."""
-        folder = workload.generate(self.cache)
-        if not isinstance(engine, SparkEngine) and not (folder / "oracle").exists():
-            with EngineProcess(ORACLE, self.memory, self.cache / "oracle.log", {}) as process:
-                process.ask("oracle", workload, folder)
-        return folder
+    def _write_oracles(self, comparison: Comparison, outcomes: Sequence[Outcome]) -> None:
+        """The rows of whatever will be checked, unless they are there, by Spark in a process of its own."""
+        checked = [workload for each in outcomes if (workload := self._checked(comparison, each)) is not None]
+        missing = [each for each in dict.fromkeys(checked) if not (each.generate(self.cache) / "oracle").exists()]
+        if not missing:
+            return
+        # For its memory, none that is not needed soon stays up meanwhile.
+        self._close(set(self._up) - {self._key(comparison, outcome) for outcome in outcomes if not comparison.cold})
+        conf = {key: value for key, value in self.conf.items() if not key.startswith("spark.slash.")}
+        try:
+            with EngineProcess(ORACLE, self.memory, self.cache / "oracle.log", conf) as process:
+                for workload in missing:
+                    process.ask("oracle", workload, workload.generate(self.cache))
+        except EngineError as error:
+            for outcome in outcomes:
+                outcome.error = str(error)
+            say(f"  {error}")
 
     def _close(self, keys: Iterable[tuple[str, int]]) -> None:
         with ExitStack() as stack:
@@ -236,7 +280,7 @@ class _Failures:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, CannotRunError):
             self._outcome.cannot = str(error)
-            say(f"  {self._outcome.engine:16} cannot: {error}")
+            say(f"  {self._outcome.engine:20} cannot: {error}")
             return True
         if isinstance(error, EngineError):
             self._outcome.error = str(error)

@@ -1,4 +1,4 @@
-"""One stream over a workload's files, inside a Spark engine's process: timed, or its rows compared with the oracle."""
+"""One stream over a workload's files, inside a Spark engine's process: timed, its emitted rows kept for the oracle."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval import oracle
+from eval.emitted import Emitted, EmittedRows, sink
 from eval.engines.base import CannotRunError
 from eval.engines.spark import SparkEngine
 from eval.workloads.base import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 START_TO_END_SECONDS = 3600
+MOST_DIFFERENCES = 10
 
 
-def run(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> dict[str, Any]:
-    """Stream all rows into a noop sink. Returns seconds, rows/s and the milliseconds of each micro-batch.
+def run(
+    spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path
+) -> tuple[dict[str, Any], Emitted | None]:
+    """Stream all rows. Returns seconds, rows/s and the milliseconds of each micro-batch; and what was emitted.
 
     Raises:
         CannotRunError: Spark refuses the query in this engine's mode.
         RuntimeError: the stream did not read every row.
     """
     shuffled = _shuffled_bytes(spark)
+    result = engine.result(workload, spark, workload.stream(spark, folder), folder)
+    emitted = sink(result.schema, folder.parent) if engine.keeps else None
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
-        writer = _result(spark, engine, workload, folder).writeStream.format("noop")
+        writer = result.writeStream.foreachBatch(emitted.add) if emitted else result.writeStream.format("noop")
         query = _start(spark, engine, writer.option("checkpointLocation", checkpoint), workload)
         _await(query, engine, workload.rows)
         seconds = time.perf_counter() - began
@@ -42,42 +47,31 @@ def run(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Pa
     phases = Counter[str]()
     for entry in progress:
         phases.update(entry["durationMs"])
+    executed = [entry for entry in progress if "addBatch" in entry["durationMs"]]
     figures = {
         "rows": workload.rows,
         "seconds": seconds,
         "rows_per_second": workload.rows / seconds,
+        "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in executed],
         # A micro-batch without input is Spark's way to emit what the last watermark closed.
-        "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in progress if entry["numInputRows"]],
+        "input_batch_ms": [entry["durationMs"]["triggerExecution"] for entry in executed if entry["numInputRows"]],
         "spark_ms": dict(phases),
         "moved_bytes": moved,
     }
-    return figures | (_slash_figures(query, moved) if engine.slash else {})
+    return figures | (_slash_figures(query, moved) if engine.slash else {}), emitted
 
 
-def check(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> tuple[bool, int]:
-    """Stream all rows and compare what was emitted with the oracle's rows, which are made unless they are there.
-
-    Returns whether they are the same rows, and how many rows the oracle has.
-    """
-    oracle.write(spark, workload, folder)
-    rows = oracle.expected(folder)
-    with tempfile.TemporaryDirectory(prefix="check-", dir=folder.parent) as place:
-        emitted = Path(place) / "emitted"
-
-        def add(result: DataFrame, _: int) -> None:
-            oracle.flat(result).write.mode("append").parquet(str(emitted))
-
-        writer = _result(spark, engine, workload, folder).writeStream.foreachBatch(add)
-        writer = writer.option("checkpointLocation", f"{place}/checkpoint")
-        _await(_start(spark, engine, writer, workload), engine, workload.rows)
-        return oracle.same_rows(oracle.read(emitted), rows), rows.num_rows
-
-
-def _result(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> DataFrame:
-    source = str(folder / "rows")
-    stream = spark.readStream.schema(spark.read.parquet(source).schema)
-    rows = stream.option("maxFilesPerTrigger", workload.files_per_batch).parquet(source)
-    return engine.result(workload, spark, rows, folder)
+def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> list[str]:
+    """Run the stream once more with its rows written as they are: the first that are not the oracle's, in words."""
+    emitted = EmittedRows(folder.parent)
+    try:
+        with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
+            result = engine.result(workload, spark, workload.stream(spark, folder), folder)
+            writer = result.writeStream.foreachBatch(emitted.add).option("checkpointLocation", checkpoint)
+            _await(_start(spark, engine, writer, workload), engine, workload.rows)
+        return emitted.differences(folder, workload.statement.identity, MOST_DIFFERENCES)
+    finally:
+        emitted.close()
 
 
 def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:

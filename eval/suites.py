@@ -14,9 +14,10 @@ from eval.session import Comparison
 from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
 
 BASELINE = "spark-rocksdb"
-STORES = (BASELINE, "spark-hdfs")
+DEFAULT = "spark-hdfs"  # Spark's default store
+STORES = (BASELINE, DEFAULT)
 BOUNDS = ("duckdb", "polars")
-SLOW = (*STORES, "flink", "flink-rocksdb")
+SLOW = (*STORES, f"{BASELINE}-default", "flink", "flink-rocksdb")
 PACE = 100_000  # rows a second of event time: more rows are a longer stream, with the same groups in a window
 
 TUMBLING = "10 s tumbling"
@@ -30,20 +31,23 @@ PINNED = ("memory, a tenth of the rows", "memory, all rows")
 CLOSING = "1,000 rows a batch, windows closing"
 STAYING = "1,000 rows a batch, none closing"
 READ_ONLY = "read only"
+LATE, LATE_SLIDING = (f"{title}, a part of the rows late" for title in (TUMBLING, SLIDING))
 SKEWS = (0.0, 0.5, 1.0, 1.5)
 EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
 # What `eval.bars` has bars for.
 JUDGED = {TUMBLING, SLIDING, LARGE, FLOORS, YSB, YSB_TWO, MANY_KEYS, *PINNED, CLOSING, STAYING, EVEN, SKEWED}
+JUDGED |= {LATE, LATE_SLIDING}
 WINDOW_S = 10
 
 
 def windows(rows: int) -> list[Comparison]:
-    """The headline: 100,000 keys, every path of pyslash against Spark's faster store, and a batch bound.
+    """The headline: 100,000 keys, every path of pyslash against Spark's stores, and a batch bound.
 
-    Engines that are measured against each other stand together: they take turns within minutes of one machine's day.
+    The stores are RocksDB, tuned and as it comes, and the default one. Engines that are measured against each other
+    stand together: they take turns within minutes of one machine's day.
     """
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    engines = ("slash", "slash-rows", "slash-arrow", BASELINE, "duckdb")
+    engines = ("slash", "slash-rows", "slash-arrow", BASELINE, DEFAULT, f"{BASELINE}-default", "duckdb")
     return [
         Comparison(TUMBLING, tumbling, (*engines, "polars"), _first(tumbling, 4)),
         Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 1)),
@@ -53,14 +57,14 @@ def windows(rows: int) -> list[Comparison]:
 def large(rows: int) -> list[Comparison]:
     """The tumbling query with all rows in each micro-batch, so that what Spark takes for one of any size is little."""
     workload = Aggregate(rows=8 * rows, span_s=8 * rows / PACE)
-    engines = ("slash", "slash-rows", BASELINE, "duckdb")
+    engines = ("slash", "slash-rows", BASELINE, DEFAULT, "duckdb")
     return [Comparison(LARGE, workload, engines, _first(workload, 1))]
 
 
 def peers(rows: int) -> list[Comparison]:
     """The headline's queries on what else there is, and on the floors of two paths."""
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    others = ("slash", "spark-hdfs", "flink")
+    others = ("slash", "flink")
     return [
         Comparison(f"{TUMBLING}, peers", tumbling, others, _first(tumbling, 2)),
         Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), (*others, "polars"), _first(tumbling, 1)),
@@ -156,11 +160,19 @@ def latency(_: int) -> list[Comparison]:
     """Forty micro-batches of 1,000 rows: with a window closing in each of them, and with none closing at all."""
     closing = Aggregate(rows=40_000, batches=40, span_s=WINDOW_S * 40.0, keys=100)
     staying = replace(closing, span_s=WINDOW_S * 0.9)
-    engines = ("slash", BASELINE, "noop")
+    engines = ("slash", BASELINE, "stateless")
     return [
         Comparison(CLOSING, closing, (*engines, "spark-rtm"), repeats=1),
         Comparison(STAYING, staying, engines, repeats=1),
     ]
+
+
+def late(rows: int) -> list[Comparison]:
+    """Every twentieth row late, many of them beyond the watermark; the oracle is plain Spark's own stream."""
+    workload = Aggregate(rows=rows // 4, span_s=rows / 4 / PACE, keys=10_000, late=0.05)
+    few = replace(workload, rows=rows // 20, slide_s=1)
+    engines = ("slash", "slash-rows", BASELINE)
+    return [Comparison(LATE, workload, engines, repeats=1), Comparison(LATE_SLIDING, few, engines, repeats=1)]
 
 
 def memory(rows: int) -> list[Comparison]:
@@ -182,6 +194,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "windows": windows,
     "large": large,
     "latency": latency,
+    "late": late,
     "ysb": ysb,
     "memory": memory,
     "peers": peers,

@@ -1,4 +1,4 @@
-"""Departure delays of the last day, by carrier and airport, every hour.
+"""Departure delays of the last day, by carrier and airport, every hour; or of other windows, by other columns.
 
 An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It reads a folder of Parquet files of
 flights (`pyslash demo` makes one of the flights out of New York in 2013), in the order in which they were written.
@@ -32,13 +32,16 @@ def main():
     parser.add_argument("--output", required=True, help="folder for the result, as Parquet")
     parser.add_argument("--checkpoint", required=True, help="folder for the stream's checkpoint")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch")
+    parser.add_argument("--window", default="1 day", help="length of a window (default: 1 day)")
+    parser.add_argument("--slide", default="1 hour", help="from one window's start to the next's (default: 1 hour)")
+    parser.add_argument("--keys", default="carrier,origin", help="columns to group by (default: carrier,origin)")
     args = parser.parse_args()
 
     spark = SparkSession.builder.appName("flights").getOrCreate()
     flights = spark.readStream.schema(FLIGHT).option("maxFilesPerTrigger", args.files_per_trigger).parquet(args.input)
     delays = (
         flights.withWatermark("scheduled_departure", "1 hour")
-        .groupBy(F.window("scheduled_departure", "1 day", "1 hour"), "carrier", "origin")
+        .groupBy(F.window("scheduled_departure", args.window, args.slide), *args.keys.split(","))
         .agg(
             F.count("*").alias("flights"),
             F.avg("departure_delay").alias("mean_delay"),

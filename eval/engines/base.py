@@ -33,7 +33,10 @@ class Runner(Protocol):
         ...
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
-        """Whether the engine's rows are those of `folder/oracle`, and how many those are."""
+        """Whether the engine's rows are those of `folder/oracle`, and how many those are.
+
+        Of an engine that `checks_runs`, the rows of its last run; else the query is run again.
+        """
         ...
 
     def close(self) -> None:
@@ -47,6 +50,7 @@ class Engine(ABC):
 
     kind: ClassVar[str] = STREAMING
     aggregates: ClassVar[bool] = True
+    checks_runs: ClassVar[bool] = False  # a measured run's own rows are compared, not those of another run
 
     name: str
     conf: dict[str, str] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class FlinkRunner:
         self._answers = os.fdopen(answers)
 
     def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        """Stream all rows into a sink that drops what comes; the time includes planning and the job's start."""
+        """Stream all rows into a sink that drops what comes; the time is from when the job runs."""
         seconds = self._insert(workload, folder, "blackhole", {})
         return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
 

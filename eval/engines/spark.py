@@ -6,13 +6,15 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from eval.engines.base import CORES, CannotRunError, Engine, Runner
 from eval.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from eval.emitted import Emitted
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
@@ -31,8 +33,10 @@ class SparkEngine(Engine):
     """A session's conf beyond `COMMON`, and whether pyslash is in it, or real-time mode.
 
     `below`: only what is below the aggregation, which is a floor to compare with: `noop` drops the rows in the JVM,
-    `arrow` in Python workers that Spark feeds by `mapInArrow`.
+    `arrow` in Python workers that Spark feeds by `mapInArrow`, `kept` gives them to the sink that all others have.
     """
+
+    checks_runs: ClassVar[bool] = True
 
     slash: bool = False
     real_time: bool = False
@@ -41,7 +45,12 @@ class SparkEngine(Engine):
     @property
     def aggregates(self) -> bool:  # type: ignore[override]
         """Whether it has results to compare."""
-        return self.below is None
+        return self.below is None and not self.real_time
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what it emits goes into a sink that keeps it, and not into none. Real-time mode has no such sink."""
+        return self.below in (None, "kept") and not self.real_time
 
     def settings(self, memory: int, given: dict[str, str]) -> dict[str, str]:
         """Every key of the session."""
@@ -94,6 +103,7 @@ class SparkRunner:
         for key, value in settings.items():
             builder = builder.config(key, value)
         self._engine = engine
+        self._emitted: Emitted | None = None
         self._spark = builder.getOrCreate()
         if engine.slash:
             import pyslash
@@ -101,16 +111,24 @@ class SparkRunner:
             pyslash.enable(self._spark)
 
     def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        """See `eval.stream.run`."""
+        """See `eval.stream.run`; what was emitted is kept until the next run."""
         from eval import stream
 
-        return stream.run(self._spark, self._engine, workload, folder)
+        self._forget()
+        figures, self._emitted = stream.run(self._spark, self._engine, workload, folder)
+        return figures
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
-        """See `eval.stream.check`."""
+        """Compare what the last run emitted."""
+        if self._emitted is None:
+            raise RuntimeError(f"{self._engine.name} has kept no rows to compare")
+        return self._emitted.agrees(folder)
+
+    def differences(self, workload: Workload, folder: Path) -> list[str]:
+        """See `eval.stream.differences`."""
         from eval import stream
 
-        return stream.check(self._spark, self._engine, workload, folder)
+        return stream.differences(self._spark, self._engine, workload, folder)
 
     def oracle(self, workload: Workload, folder: Path) -> None:
         """See `eval.oracle.write`."""
@@ -120,7 +138,13 @@ class SparkRunner:
 
     def close(self) -> None:
         """Stop the session."""
+        self._forget()
         self._spark.stop()
+
+    def _forget(self) -> None:
+        if self._emitted is not None:
+            self._emitted.close()
+        self._emitted = None
 
 
 def _drop(batches: Any) -> Any:
@@ -146,11 +170,18 @@ def _on_two_executors(engine: SparkEngine) -> SparkEngine:
     return SparkEngine(f"{engine.name}-2x", {**engine.conf, **cluster}, slash=engine.slash)
 
 
+_ROCKSDB_AS_IT_COMES = {
+    "spark.sql.streaming.stateStore.providerClass": f"{STATE_STORES}.RocksDBStateStoreProvider",
+}
+# As Spark's guide to structured streaming tunes it: a commit is a change log, no row is looked up to be counted, and a
+# store's cache (8 MB by default) holds what it works on.
 _ROCKSDB = SparkEngine(
     "spark-rocksdb",
     {
-        "spark.sql.streaming.stateStore.providerClass": f"{STATE_STORES}.RocksDBStateStoreProvider",
+        **_ROCKSDB_AS_IT_COMES,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "512",
     },
 )
 _HDFS = SparkEngine(
@@ -171,11 +202,13 @@ SPARK_ENGINES = (
     _UPPAR,
     *map(_on_two_executors, (_SLASH, _SHM, _TCP, _UPPAR)),
     _ROCKSDB,
+    SparkEngine("spark-rocksdb-default", _ROCKSDB_AS_IT_COMES),
     _HDFS,
     SparkEngine(
         "spark-rtm", {**_ROCKSDB.conf, "spark.sql.streaming.realTimeMode.allowlistCheck": "false"}, real_time=True
     ),
-    # Floors: the same source and sink, and no aggregation at all.
+    # Floors: the same source, and no aggregation at all.
+    SparkEngine("stateless", below="kept"),
     SparkEngine("noop", below="noop"),
     SparkEngine("bare-arrow", below="arrow"),
 )

@@ -24,6 +24,7 @@ COLOURS = {
     "slash-arrow": "#7d8df0",
     "slash-uppar": "#a05ad5",
     "spark-rocksdb": "#e0632f",
+    "spark-rocksdb-default": "#b5462a",
     "spark-hdfs": "#d9972b",
     "flink": "#d64585",
     "duckdb": "#7f8c3a",

@@ -45,6 +45,11 @@ class Runs:
         return [ms for record in self.records for ms in record.get("batch_ms") or []]
 
     @property
+    def input_batches(self) -> list[float]:
+        """Of those that had input. Without them, Spark emits what the last watermark closed."""
+        return [ms for record in self.records for ms in record.get("input_batch_ms") or []]
+
+    @property
     def most_batches(self) -> int:
         """Micro-batches of the run that had most."""
         return max((len(record.get("batch_ms") or []) for record in self.records), default=0)
@@ -173,9 +178,9 @@ def compare(records: Iterable[Record]) -> list[Comparison]:
     return list(found.values())
 
 
-def batch_ms(runs: Iterable[Record]) -> float:
-    """Median duration of a micro-batch over all runs, in milliseconds; 0 without any."""
-    durations = [ms for run in runs for ms in run.get("batch_ms") or []]
+def batch_ms(runs: Iterable[Record], kind: str = "batch_ms") -> float:
+    """Median duration of a micro-batch over all runs, in milliseconds; 0 without any. `input_batch_ms`: with input."""
+    durations = [ms for run in runs for ms in run.get(kind) or []]
     return statistics.median(durations) if durations else 0.0
 
 

@@ -11,24 +11,31 @@ VERDICTS = {True: "agree", False: "DIFFER", None: "-"}
 
 
 def table(records: Iterable[dict[str, Any]], baseline: str = BASELINE) -> str:
-    """One line an engine for each title: median rate and its spread, median ms of a micro-batch, ratio, correctness."""
+    """One line an engine for each title: median rate and its spread, ratio, correctness.
+
+    Between them, median milliseconds of all micro-batches, and of those that had input.
+    """
     lines = []
     for comparison in compare(records):
         lines += ["", comparison.title]
-        lines.append(f"  {'engine':14} {'M rows/s':>9} {'min .. max':>18} {'batch ms':>9} {'vs ' + baseline:>17}  rows")
+        heads = f"{'M rows/s':>9} {'min .. max':>18} {'batch ms':>9} {'input ms':>9} {'vs ' + baseline:>17}"
+        lines.append(f"  {'engine':20} {heads}  rows")
         lines += [f"  {_line(comparison, runs, baseline)}" for runs in comparison.engines.values()]
     return "\n".join(lines)
 
 
 def _line(comparison: Comparison, runs: Runs, baseline: str) -> str:
     if runs.rate is None:
-        return f"{runs.engine:14} {runs.obstacle or 'no figure'}"
+        return f"{runs.engine:20} {runs.obstacle or 'no figure'}"
     ratio = comparison.ratio(runs.engine, baseline)
     spread = f"{min(runs.rates) / 1e6:.3f} .. {max(runs.rates) / 1e6:.3f}"
     shown = f"{ratio:.2f}x" if ratio else "-"
     bound = " (batch bound)" if runs.is_bound else ""
-    durations = f"{batch_ms(runs.records):>9.0f}" if runs.batches else f"{'-':>9}"
+    durations = " ".join(
+        f"{batch_ms(runs.records, kind):>9.0f}" if found else f"{'-':>9}"
+        for kind, found in (("batch_ms", runs.batches), ("input_batch_ms", runs.input_batches))
+    )
     return (
-        f"{runs.engine:14} {runs.rate / 1e6:>9.3f} {spread:>18} {durations} {shown:>17}  "
+        f"{runs.engine:20} {runs.rate / 1e6:>9.3f} {spread:>18} {durations} {shown:>17}  "
         f"{VERDICTS[runs.correct]}{bound}"
     )

@@ -23,20 +23,22 @@ if TYPE_CHECKING:
 
 EPOCH_US = 1_700_000_000_000_000  # event time of the first row, a multiple of every window used here
 DISORDER_US = 1_000_000  # a row is at most this much ahead of its place in event-time order
-WATERMARK = "2 seconds"  # more than the disorder, so that no row is late
+WATERMARK = "2 seconds"  # more than the disorder, so that no row is late unless it is to be
 WATERMARK_MS = 2_000
 SAMPLE_ROWS = 1_000_000
 SAMPLE_WORK = 2_000_000  # rows, each counted for every window that it is in, as Spark's state stores do it
 SAMPLE_SECONDS = 40.0  # some windows of ten seconds, and the watermark's delay
 WARM_BATCHES = 8
-LAYOUT = 3  # of the files; another number makes them anew
+LATE_BATCHES = 4.0  # a late row comes at most so many micro-batches after its time: half of them after two watermarks
+LAYOUT = 4  # of the files; another number makes them anew
 
 
 @dataclass(frozen=True)
 class Workload(ABC):
     """Parameters of a workload. Equal parameters make equal rows, on every machine.
 
-    `rows` are spread evenly over `span_s` seconds of event time and over `batches` micro-batches.
+    `rows` are spread evenly over `span_s` seconds of event time and over `batches` micro-batches. `late`: the share of
+    them that come after their time, by up to `LATE_BATCHES` micro-batches and a window.
     """
 
     name: ClassVar[str]
@@ -46,6 +48,7 @@ class Workload(ABC):
     batches: int = 8
     span_s: float = 200.0
     seed: int = 1
+    late: float = 0.0
 
     @abstractmethod
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
@@ -70,6 +73,12 @@ class Workload(ABC):
 
     def write_extras(self, folder: Path) -> None:  # noqa: B027 - most need nothing
         """Write what the query needs beside the rows."""
+
+    def stream(self, spark: SparkSession, folder: Path) -> DataFrame:
+        """The rows as a stream, whose micro-batches are always the same."""
+        source = str(folder / "rows")
+        reader = spark.readStream.schema(spark.read.parquet(source).schema)
+        return reader.option("maxFilesPerTrigger", self.files_per_batch).parquet(source)
 
     @property
     def files_per_batch(self) -> int:
@@ -125,6 +134,10 @@ class Workload(ABC):
         # The disorder is bounded by the spacing of long streams only, so short ones keep their order of batches.
         disorder = min(DISORDER_US, self.span_s * 1e6 / self.batches / 4)
         event_time = EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
+        if self.late:
+            most = self.span_s / self.batches * LATE_BATCHES + self.statement.window_s
+            by = generator.random(end - begin) * (most * 1e6)
+            event_time -= np.where(generator.random(end - begin) < self.late, by, 0.0).astype(np.int64)
         path = folder / f"rows-{number:06d}.parquet"
         pq.write_table(self.rows_from(begin, generator, event_time), path)
         modified = 1_400_000_000 + number  # Spark streams files in the order of these times

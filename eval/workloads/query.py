@@ -93,6 +93,11 @@ class Query:
         return (*WINDOW_COLUMNS, *self.keys, *(each.name for each in self.aggregations))
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of the result that tell its rows apart."""
+        return (*WINDOW_COLUMNS, *self.keys) if self.windowed else self.columns
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """What the aggregation reads: keys, the event time and the arguments, without repeats."""
         arguments = [each.column for each in self.aggregations if each.column != "*"]

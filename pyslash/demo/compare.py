@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 TOLERANCE = 1e-9
-
-Key = tuple[Any, ...]
-Row = dict[str, Any]
+EXPECTED, FOUND = 0, 1
+_SIDE = "which of the two results"
 
 
 def committed_files(output: Path) -> list[Path]:
@@ -33,41 +33,66 @@ def committed_files(output: Path) -> list[Path]:
     return files
 
 
-def read_rows(output: Path, keys: tuple[str, ...]) -> dict[Key, Row]:
-    """The rows of a sink by the values of `keys`.
+def read_rows(output: Path) -> pa.Table:
+    """The rows of a sink; the window is two columns, `window.start` and `window.end`."""
+    return pa.concat_tables([pq.ParquetFile(file).read() for file in committed_files(output)]).flatten()
 
-    Raises:
-        ValueError: two rows have the same key.
+
+def differences(expected: pa.Table, found: pa.Table, keys: tuple[str, ...]) -> Iterator[str]:
+    """One line for each row that only one side has, or has twice, and for each value that differs.
+
+    Args:
+        expected: as `read_rows` gives it.
+        found: with the same columns.
+        keys: columns that identify a row; nulls among them are equal.
     """
-    rows: dict[Key, Row] = {}
-    for file in committed_files(output):
-        for row in pq.ParquetFile(file).read().to_pylist():
-            key = tuple(tuple(row[k].values()) if isinstance(row[k], dict) else row[k] for k in keys)
-            if key in rows:
-                raise ValueError(f"{output}: two rows of {key}")
-            rows[key] = row
-    return rows
+    if expected.column_names != found.column_names:
+        yield f"columns are {found.column_names}, expected {expected.column_names}"
+        return
+    # A column that holds no null on one side may hold some on the other.
+    schema = pa.schema([(field.name, field.type) for field in expected.schema])
+    sides = [
+        table.cast(schema).append_column(_SIDE, pa.array(np.full(table.num_rows, side, np.int8)))
+        for side, table in ((EXPECTED, expected), (FOUND, found))
+    ]
+    order = [(name, "ascending") for name in (*keys, _SIDE)]
+    rows = pa.concat_tables(sides).combine_chunks().sort_by(order).combine_chunks()
+    side = rows[_SIDE].to_numpy()
+    # A row's equal of the other side, if there is one, stands right after it.
+    with_next = np.ones(max(len(side) - 1, 0), bool)
+    for key in keys:
+        with_next &= same(rows[key].slice(0, len(with_next)), rows[key].slice(1))
+    first = np.flatnonzero(with_next & (side[:-1] == EXPECTED) & (side[1:] == FOUND))
+    alone = np.ones(len(side), bool)
+    alone[first] = alone[first + 1] = False
+    again = np.concatenate([[False], with_next & (side[:-1] == side[1:])])
+    for at in np.flatnonzero(alone | again).tolist():
+        word = "twice" if again[at] else "missing" if side[at] == EXPECTED else "unexpected"
+        yield f"{word}: {_row(rows, at)}"
+    left, right = rows.take(first), rows.take(first + 1)
+    for name in expected.column_names:
+        for at in np.flatnonzero(~same(left[name], right[name])).tolist():
+            was, wanted = right[name][at].as_py(), left[name][at].as_py()
+            yield f"{name} is {was!r}, expected {wanted!r}: {_row(left.select(keys), at)}"
 
 
-def differences(expected: dict[Key, Row], found: dict[Key, Row]) -> Iterator[str]:
-    """One line for each row that only one side has, and for each value that differs."""
-    for key in expected.keys() - found.keys():
-        yield f"missing: {expected[key]}"
-    for key in found.keys() - expected.keys():
-        yield f"unexpected: {found[key]}"
-    for key in expected.keys() & found.keys():
-        for column in expected[key].keys() | found[key].keys():
-            left, right = expected[key].get(column), found[key].get(column)
-            if not same(left, right):
-                yield f"{key}: {column} is {right!r}, expected {left!r}"
+def same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
+    """Where two columns of one type are equal; floats within `TOLERANCE`, null equal to null, NaN to NaN.
 
-
-def same(left: Any, right: Any) -> bool:
-    """Equality of two values; floats within `TOLERANCE`, NaN equal to NaN.
-
-    >>> same(0.1 + 0.2, 0.3), same(1, 2), same(None, 0), same(float("nan"), float("nan"))
-    (True, False, False, True)
+    >>> column = lambda *values: pa.chunked_array([list(values)])
+    >>> same(column(0.1 + 0.2, 1.0, None, float("nan")), column(0.3, 2.0, None, float("nan"))).tolist()
+    [True, False, True, True]
     """
-    if isinstance(left, float) and isinstance(right, float):
-        return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=TOLERANCE)
-    return bool(left == right)
+    equal = pc.equal(left, right)
+    if pa.types.is_floating(left.type):
+        limit = pc.multiply(pc.max_element_wise(pc.abs(left), pc.abs(right)), TOLERANCE)
+        # An infinity is near nothing, only equal to itself.
+        near = pc.and_(pc.is_finite(limit), pc.less_equal(pc.abs(pc.subtract(left, right)), limit))
+        equal = pc.or_(pc.or_(equal, near), pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    nulls = pc.and_(pc.is_null(left), pc.is_null(right))
+    return np.asarray(pc.or_(pc.fill_null(equal, False), nulls), bool)
+
+
+def _row(rows: pa.Table, at: int) -> str:
+    """One row in words."""
+    return ", ".join(f"{name}={rows[name][at].as_py()}" for name in rows.column_names if name != _SIDE)

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: input, two runs, comparison, table."""
+"""The demo from beginning to end: twice an input, two runs, comparison, and a table at the end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,49 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from pyslash.demo.compare import differences, read_rows
-from pyslash.demo.flights import DemoDataError, read_flights, write_files
+from pyslash.demo.flights import DemoDataError, Input, Late, Windows, late_rows, read_flights, write_files, write_years
 from pyslash.demo.run import DemoRunError, Run, run_job
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-KEYS = ("window", "carrier", "origin")
+KEYS = ("carrier", "origin")
+YEARS_FILES = 8
+PLAIN, SLASH = "plain Spark", "pyslash"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The job over one input, a number of files in each micro-batch."""
+
+    name: str
+    data: Input
+    files_per_trigger: int
+    windows: Windows
+
+    @property
+    def arguments(self) -> list[str]:
+        """Those of the job that are not the same in every part."""
+        windows = ["--window", self.windows.window, "--slide", self.windows.slide]
+        return ["--files-per-trigger", str(self.files_per_trigger), *windows, "--keys", ",".join(KEYS)]
+
+    @property
+    def late(self) -> Late:
+        """How many of its rows are late."""
+        return late_rows(self.data.event_times(self.files_per_trigger), self.windows)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Both engines on one part: rows that each emitted, and the first differences between them."""
+
+    part: Part
+    runs: list[Run]
+    emitted: list[int]
+    differences: list[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", type=int, default=365, help="files that the flights are cut into (default: 365)")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch (default: 8)")
     parser.add_argument("--limit", type=int, help="only the first so many flights")
+    parser.add_argument("--years", type=int, default=56, help="years in the second part (default: 56; 0: none)")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder and leave it there")
 
 
@@ -45,35 +80,63 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> int:
-    print(f"The job, unmodified, on both engines: {job.relative_to(CHECKOUT)}")
-    data = write_files(read_flights().head(args.limit), workspace / "flights", args.files)
-    print(f"Input: {sum(data.rows):,} flights in {len(data.rows)} files, {args.files_per_trigger} files a micro-batch")
     cores = len(os.sched_getaffinity(0))
     # Spark's default of 200 shuffle partitions would make plain Spark slower than it has to be on one machine.
     fair = f"spark.sql.shuffle.partitions={cores}"
-    plain = ["--master", f"local[{cores}]", "--conf", fair]
-    slash = ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair]
-    print(f"Both: local[{cores}], {fair}\n")
+    options = {
+        PLAIN: ["--master", f"local[{cores}]", "--conf", fair],
+        SLASH: ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair],
+    }
+    print(f"The job, unmodified, on both engines: {job.relative_to(CHECKOUT)}")
+    print(f"Both: local[{cores}], {fair}")
+    flights = read_flights().head(args.limit)
+    data = write_files(flights, workspace / "flights", args.files)
+    outcomes = [_run(Part("a year", data, args.files_per_trigger, Windows()), job, options, workspace)]
+    if args.years:
+        data = write_years(flights, workspace / "years", min(YEARS_FILES, args.years), args.years)
+        many = Windows(window="28 days", slide="1 day")
+        outcomes.append(_run(Part(f"{args.years} years", data, 1, many), job, options, workspace))
+        if not args.keep:
+            shutil.rmtree(data.folder)
+    return _report(outcomes)
+
+
+def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) -> Outcome:
+    rows, late = sum(part.data.rows), part.late
+    print(f"\n{part.name}: {rows:,} flights in {len(part.data.rows)} files, {part.files_per_trigger} a micro-batch;")
+    print(f"  windows of {part.windows.window}, every {part.windows.slide}, by {' and '.join(KEYS)};")
+    print(f"  {late.rows:,} of them come late, when windows of theirs have closed; {late.dropped:,} when all have")
     runs = []
-    for name, options in (("plain Spark", plain), ("pyslash", slash)):
+    for name, submit in options.items():
         line = _Line()
-        runs.append(run_job(name, job, data, workspace, args.files_per_trigger, options, line.show))
+        home = workspace / f"{part.name}, {name}".replace(", ", "-").replace(" ", "-")
+        runs.append(run_job(name, job, part.data, home, part.files_per_trigger, submit, part.arguments, line.show))
         line.end()
-    rows = [read_rows(run.output, KEYS) for run in runs]
-    found = list(islice(differences(*rows), 10))
-    _print_table(runs, [len(r) for r in rows], not found)
-    for difference in found:
-        print(f"  {difference}", file=sys.stderr)
-    return 1 if found else 0
+    expected, found = (read_rows(run.output) for run in runs)
+    keys = ("window.start", "window.end", *KEYS)
+    return Outcome(
+        part, runs, [expected.num_rows, found.num_rows], list(islice(differences(expected, found, keys), 10))
+    )
 
 
-def _print_table(runs: list[Run], results: list[int], identical: bool) -> None:
-    print(f"\n{'':12} {'rows in':>10} {'rows out':>10} {'seconds':>9} {'rows/s':>12} {'ratio':>7}")
-    for run, count in zip(runs, results, strict=True):
-        ratio = run.rate / runs[0].rate
-        print(f"{run.name:12} {run.rows:>10,} {count:>10,} {run.seconds:>9.1f} {run.rate:>12,.0f} {ratio:>6.1f}x")
+def _report(outcomes: list[Outcome]) -> int:
+    """Print the table. Returns 0 if all rows were the same."""
+    columns = f"{'rows in':>11} {'rows out':>10} {'batches':>8} {'seconds':>8} {'rows/s':>11} {'ratio':>7}"
+    print(f"\n{'':10} {'':12} {columns}")
+    for outcome in outcomes:
+        for run, emitted in zip(outcome.runs, outcome.emitted, strict=True):
+            ratio = run.rate / outcome.runs[0].rate
+            print(
+                f"{outcome.part.name:10} {run.name:12} {run.rows:>11,} {emitted:>10,} {run.batches:>8} "
+                f"{run.seconds:>8.1f} {run.rate:>11,.0f} {ratio:>6.1f}x"
+            )
     print("(seconds in the stream, from its start to its last commit; the JVM's start is not in them)")
-    print(f"Results identical row by row: {'yes' if identical else 'NO'}")
+    for outcome in outcomes:
+        verdict = "NO" if outcome.differences else "yes"
+        print(f"Results identical row by row, {outcome.part.name}: {verdict}")
+        for difference in outcome.differences:
+            print(f"  {difference}", file=sys.stderr)
+    return 1 if any(outcome.differences for outcome in outcomes) else 0
 
 
 class _Line:

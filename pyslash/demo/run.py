@@ -60,17 +60,27 @@ def run_job(
     name: str,
     job: Path,
     data: Input,
-    workspace: Path,
+    home: Path,
     files_per_trigger: int,
     submit_options: Sequence[str],
+    arguments: Sequence[str],
     report: Callable[[str], None],
 ) -> Run:
-    """Run `job` over `data` in a fresh folder of `workspace`; `report` gets a line now and then while it runs.
+    """Run `job` over `data` in the new folder `home`; `report` gets a line now and then while it runs.
+
+    Args:
+        name: of the engine, for people.
+        job: a script that takes `--input`, `--output` and `--checkpoint`.
+        data: what it reads.
+        home: where its output, checkpoint and log go.
+        files_per_trigger: of its micro-batches, to know how many rows those are.
+        submit_options: of spark-submit.
+        arguments: further ones of the job.
+        report: is called with the state of the stream.
 
     Raises:
         DemoRunError: spark-submit left with a status other than 0.
     """
-    home = workspace / name.replace(" ", "-")
     home.mkdir()
     checkpoint, output, log = home / "checkpoint", home / "output", home / "spark.log"
     command = [
@@ -78,7 +88,7 @@ def run_job(
         *submit_options,
         str(job),
         *("--input", str(data.folder), "--output", str(output), "--checkpoint", str(checkpoint)),
-        *("--files-per-trigger", str(files_per_trigger)),
+        *arguments,
     ]
     with log.open("w") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=_environment(), cwd=home)
@@ -103,7 +113,7 @@ def _line(name: str, now: Progress, data: Input, files_per_trigger: int) -> str:
     if not now.batches:
         return f"{name:12} starting"
     return (
-        f"{name:12} {rows:>9,} of {total:,} rows  {rows / now.seconds:>10,.0f} rows/s  {now.batches:>4} micro-batches"
+        f"{name:12} {rows:>10,} of {total:,} rows  {rows / now.seconds:>10,.0f} rows/s  {now.batches:>4} micro-batches"
     )
 
 

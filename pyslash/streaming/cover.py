@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.conf import Conf
-from pyslash.errors import CheckpointError, RowBridgeUnavailableError
+from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
 from pyslash.plan.operators import WindowAggregate, match
 from pyslash.plan.reasons import Uncovered
@@ -78,19 +78,6 @@ class Checkpoint:
     def has_begun(self) -> bool:
         """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
         return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
-
-    def withdraw(self, epoch: int) -> None:
-        """Delete the manifest of an epoch, if there is one: plain Spark goes on from here.
-
-        Raises:
-            CheckpointError: it cannot be deleted.
-        """
-        path = self._path(self._root, f"{MANIFESTS}/{epoch}")
-        try:
-            if self._files.exists(path) and not self._files.delete(path, False):
-                raise CheckpointError(f"{path.toString()} cannot be deleted, and plain Spark is to run the query")
-        except Py4JJavaError as error:
-            raise CheckpointError(f"{path.toString()} cannot be reached: {error.java_exception}") from error
 
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""

@@ -14,8 +14,9 @@ again by itself, as another driver would: as a new run, from standbys' memory or
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from pyslash.agent.share import EVERY_PANE
 from pyslash.block_head import head_crc
@@ -32,12 +33,10 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnsupportedQueryError,
 )
-from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import LiveBlock
-from pyslash.streaming.cover import Checkpoint
-from pyslash.streaming.execution import BatchExecution, event_times, next_watermark_us, tell_times
+from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
@@ -66,24 +65,22 @@ class EpochRunner:
         sink: Sink,
         conf: Conf,
         secret: bytes,
-        session: SparkSession,
-        bridge: JavaObject,
+        spark_batch: Callable[[DataFrame], SparkBatch],
     ) -> None:
-        """`session` starts the query; `bridge` is the JVM's `io.pyslash.Bridge`."""
+        """`spark_batch` gives what Spark knows of the micro-batch that it calls this function with."""
         self.operator = operator
         self.progress: ProgressLog | None = None
         self._sink = sink
         self._conf = conf
         self._secret = secret
-        self._session = session
-        self._bridge = bridge
+        self._spark_batch = spark_batch
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
         self._recovery = Recovery(operator, conf, secret)
         self._state: RunState | None = None
         self.phase = Phase.EMITTED
+        self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
         self._has_standby = True  # until it turns out otherwise, which is said once
-        self._spark_executes = False
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """Run one epoch; again, from what is kept of the state, while agents are lost.
@@ -92,10 +89,10 @@ class EpochRunner:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
             Exception: whatever the job's own function raises.
         """
-        if self._spark_executes:
+        if self.is_left_to_spark:
             self._sink.write(batch, epoch)
             return
-        execution = BatchExecution(batch, self._session, self.operator, self._bridge)
+        execution = self._spark_batch(batch)
         self.phase = Phase.BEGUN
         try:
             self._execute(execution, epoch)
@@ -105,7 +102,7 @@ class EpochRunner:
             self._leave_to_spark(execution, epoch, error)
             self._sink.write(batch, epoch)
 
-    def _is_left_to_spark(self, execution: BatchExecution, epoch: int, error: Exception) -> bool:
+    def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
         """Whether Spark executes its operator itself from here on: it has its state, or nobody has any yet.
 
         Raises:
@@ -120,24 +117,28 @@ class EpochRunner:
             raise PlanMismatchError(f"epoch {epoch} is not of the query that began: {error}") from error
         if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
             return False
-        if isinstance(error, Uncovered):
-            return True
         is_first = epoch == 0 and not has_state and self.phase in _BEFORE_LOG
-        return is_first and execution.is_active
+        is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
+        if is_left and self.operator.thinned:
+            raise UnsupportedQueryError(
+                f"{error}. Plain Spark cannot go on with this query, which was planned without most of a row's windows; set "
+                "spark.slash.mode=off to run it on plain Spark from its start"
+            ) from error
+        return is_left
 
-    def _leave_to_spark(self, execution: BatchExecution, epoch: int, error: Exception) -> None:
+    def _leave_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> None:
         """Take back what the failed attempt has left, so that nobody finds state of ours beside Spark's.
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
         """
         logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
-        Checkpoint(execution.session, execution.checkpoint).withdraw(epoch)
+        self._recovery.leave(execution, epoch)
         execution.forget_counts()
-        self.end(resumable=False)
-        self._spark_executes = True
+        self.end(resumable=not self._conf.recovers)  # only a later run may come back to agents that dropped it
+        self.is_left_to_spark = True
 
-    def _execute(self, execution: BatchExecution, epoch: int) -> None:
+    def _execute(self, execution: SparkBatch, epoch: int) -> None:
         progress = EpochProgress(epoch)
         while True:
             try:
@@ -176,7 +177,7 @@ class EpochRunner:
             return bool(self._state.coordinator.lost_agents())
         return self._recovery.may_succeed_after(error)
 
-    def _prepare(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> tuple[Manifest, DataFrame]:
+    def _prepare(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> tuple[Manifest, DataFrame]:
         """Everything of an epoch but the sink: its manifest, and the rows that the sink is to have."""
         state = self._state or self._begin(execution, epoch, progress)
         window = self.operator.window
@@ -227,7 +228,7 @@ class EpochRunner:
             self._state.coordinator.close()
             self._state = None
 
-    def _begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
+    def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         query_id = execution.query_id
         self.progress = self.progress or ProgressLog(str(query_id), self._conf.progress_retained)
         state = self._recovery.begin(execution, epoch, progress)
@@ -237,7 +238,7 @@ class EpochRunner:
         self._state = state
         return state
 
-    def _update(self, execution: BatchExecution, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
+    def _update(self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
         assert self._ingest is not None
         cut, operator = execution.cut, self.operator
         late_us, closing_us = cut.late_us, cut.eviction_us
@@ -320,9 +321,7 @@ class EpochRunner:
             )
         self._has_standby = bool(standbys)
 
-    def _merge(
-        self, execution: BatchExecution, manifest: Manifest, state: RunState, progress: EpochProgress
-    ) -> DataFrame:
+    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> DataFrame:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
         windows = closed_windows(self.operator.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
@@ -335,7 +334,7 @@ class EpochRunner:
         with progress.timed("merge"):
             return execution.result(self._merging.merge(execution.session, blocks, windows, progress))
 
-    def _emitted(self, execution: BatchExecution, manifest: Manifest, progress: EpochProgress) -> None:
+    def _emitted(self, execution: SparkBatch, manifest: Manifest, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark and the user what the epoch did."""
         assert self._merging is not None
         assert self.progress is not None

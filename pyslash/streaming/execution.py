@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.errors import CheckpointError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import OperatorCut, WindowAggregate, cut_of
-from pyslash.streaming.checkpoint_files import checkpoint_files
+from pyslash.streaming.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.tasks.parquet_scan import ScanFigures
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -33,6 +33,60 @@ class LoggedOffsets:
         _, metadata, *sources = entry.decode().splitlines()
         digest = hashlib.sha256("\n".join(sources).encode()).hexdigest()
         return cls(digest, int(json.loads(metadata)["batchTimestampMs"]))
+
+
+class SparkBatch(Protocol):
+    """A micro-batch and its query, as an epoch needs them: `BatchExecution`, or the model's Spark in its tests."""
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that the micro-batch runs in."""
+
+    @property
+    def query_id(self) -> UUID:
+        """The query's id: the same over restarts."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The query's checkpoint location, as a Hadoop path."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query has not been stopped."""
+
+    @property
+    def cut(self) -> OperatorCut:
+        """The operator in this micro-batch's plan.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+
+    def forget_counts(self) -> None:
+        """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
+
+    def expect_no_state_store(self) -> None:
+        """Spark is not to look for state stores that this micro-batch has committed."""
+
+    def input_rows(self) -> DataFrame:
+        """The rows that the operator takes: the event time and the columns."""
+
+    def result(self, merged: DataFrame) -> DataFrame:
+        """The rows of the query, over those that the operator gives."""
+
+    def offsets(self, epoch: int) -> LoggedOffsets:
+        """What Spark has logged of a micro-batch before it ran.
+
+        Raises:
+            CheckpointError: the entry is not there, or cannot be read.
+        """
+
+    def has_offsets(self, epoch: int) -> bool:
+        """Whether Spark's offset log still has this micro-batch.
+
+        Raises:
+            CheckpointError: the log cannot be read.
+        """
 
 
 class BatchExecution:
@@ -96,20 +150,48 @@ class BatchExecution:
         """What Spark has logged of a micro-batch before it ran.
 
         Raises:
-            CheckpointError: the entry is not there.
+            CheckpointError: the entry is not there, or cannot be read.
         """
-        entry = self._offset_log.read(str(epoch))
-        if entry is None:
-            raise CheckpointError(f"{self._offset_log.path(str(epoch))}, Spark's own offset log, is not there")
-        return LoggedOffsets.parse(entry)
+        return logged_offsets(self._offset_log, epoch)
 
     def has_offsets(self, epoch: int) -> bool:
-        """Whether Spark's offset log still has this micro-batch."""
-        return self._offset_log.read(str(epoch)) is not None
+        """Whether Spark's offset log still has this micro-batch.
+
+        Raises:
+            CheckpointError: the log cannot be read.
+        """
+        return entry_of(self._offset_log, epoch) is not None
 
     @cached_property
-    def _offset_log(self) -> Any:
+    def _offset_log(self) -> CheckpointFiles:
         return checkpoint_files(self.session, self.checkpoint, "offsets")
+
+
+def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
+    """The entry of a micro-batch in Spark's offset log.
+
+    Raises:
+        CheckpointError: it is not there, or cannot be read.
+    """
+    entry = entry_of(log, epoch)
+    if entry is None:
+        raise CheckpointError(f"{log.path(str(epoch))}, Spark's own offset log, is not there")
+    return LoggedOffsets.parse(entry)
+
+
+def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
+    """The entry of a micro-batch in Spark's offset log, as it is in its file; None if it is not there.
+
+    Raises:
+        CheckpointError: the log cannot be read.
+    """
+    try:
+        return log.read(str(epoch))
+    except OSError as error:
+        raise CheckpointError(
+            f"{log.path(str(epoch))}, Spark's own offset log, cannot be read: {error}. Once the cause is gone the query "
+            "can be started again"
+        ) from error
 
 
 def event_times(cut: OperatorCut) -> list[tuple[int, int, int, float]]:

@@ -12,6 +12,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,10 +21,11 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import WindowAggregate, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
+from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
 from pyslash.streaming.writer import WriterSettings
@@ -31,6 +33,7 @@ from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
 
+_SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _lock = threading.Lock()
 _spark_start: Callable[..., StreamingQuery] | None = None
 _spark_to_table: Callable[..., StreamingQuery] | None = None
@@ -203,11 +206,13 @@ def _take_over(
     assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
-    runner = EpochRunner(operator, sink, conf, _secret, spark, bridge.java)
-    ours = _frame(writer).writeStream.outputMode(settings.output_mode)
+    batch_of = partial(BatchExecution, owner=spark, operator=operator, bridge=bridge.java)
+    runner = EpochRunner(operator, sink, conf, _secret, batch_of)
+    frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
+    ours = frame.writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
-    query = _spark_start(_spark_foreach_batch(ours, runner))
+    query = _started(spark, conf, lambda: _spark_start(_spark_foreach_batch(ours, runner)))
     sink.started(query)
     temporary = settings.checkpoint(spark) is None
     with _lock:
@@ -221,6 +226,19 @@ def _take_over(
         settings.source,
     )
     return query
+
+
+def _started(spark: SparkSession, conf: Conf, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query; its session, a copy of this one, leaves it to us whether other aggregates may go on with a state."""
+    if conf.plan_change != "aggregates":
+        return start()
+    with _lock:
+        before = spark.conf.get(_SCHEMA_CHECK)
+        spark.conf.set(_SCHEMA_CHECK, "false")
+        try:
+            return start()
+        finally:
+            spark.conf.set(_SCHEMA_CHECK, before)
 
 
 def _sweep() -> None:

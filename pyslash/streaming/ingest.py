@@ -15,7 +15,7 @@ from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import WindowAggregate
-from pyslash.streaming.execution import BatchExecution, count_times
+from pyslash.streaming.execution import SparkBatch, count_times
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import collect, run_numbered
 from pyslash.tasks.only_spark import OnlySpark
@@ -47,7 +47,7 @@ class Ingest:
         self.path = ""
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
-    def update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
         Args:
@@ -71,7 +71,7 @@ class Ingest:
         """The query has ended, or begins again with another one of these: take back what executors were sent."""
         self._static_tables.close()
 
-    def _from_files(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt] | None:
+    def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt] | None:
         """None if Spark is to read the files, or they are too small to be worth a Python job."""
         assert self._bridge is not None
         files = self._bridge.scan(execution.cut.input())
@@ -92,7 +92,7 @@ class Ingest:
             return None
 
     def _from_scan(
-        self, scan: ParquetScan, files: JavaObject, execution: BatchExecution, epoch: int, watermark_us: int
+        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, epoch: int, watermark_us: int
     ) -> list[Receipt]:
         self.path = "files"
         update = ParquetUpdate(self.arrow_update(execution, epoch, watermark_us), scan)
@@ -106,12 +106,12 @@ class Ingest:
         count_times(execution.cut, figures)
         return receipts
 
-    def _leave_to_spark(self, execution: BatchExecution, reason: OnlySpark) -> None:
+    def _leave_to_spark(self, execution: SparkBatch, reason: OnlySpark) -> None:
         if str(reason) != self._obstacle:
             self._obstacle = str(reason)
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
-    def _from_rows(self, bridge: RowBridge, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_rows(self, bridge: RowBridge, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = bridge.update(
             execution.cut.input(),
@@ -127,13 +127,13 @@ class Ingest:
         count_times(execution.cut, figures)
         return receipts
 
-    def _from_arrow(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
         self.path = "arrow"
         task = self.arrow_update(execution, epoch, watermark_us)
         rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
-    def arrow_update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> ArrowUpdate:
+    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> ArrowUpdate:
         """What a task in Python needs for an update of this epoch."""
         return ArrowUpdate(
             plan=self._plan.text,

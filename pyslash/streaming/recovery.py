@@ -18,7 +18,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.standbys import Repair
@@ -57,7 +57,7 @@ class Recovery:
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
-    def begin(self, execution: BatchExecution, epoch: int, progress: EpochProgress) -> RunState:
+    def begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
@@ -85,10 +85,8 @@ class Recovery:
             (self._conf.spill_directory, self._conf.spill_bytes),
         )
         identity = self._plan.identity
-        last, current = (
-            self._last_manifest(execution, manifests, epoch),
-            self._current(execution, manifests, coordinator, epoch),
-        )
+        last = self._last_manifest(execution, manifests, epoch)
+        current = self._current(execution, manifests, last, epoch)
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -101,6 +99,21 @@ class Recovery:
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)
         return RunState(coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
+
+    def leave(self, execution: SparkBatch, epoch: int) -> None:
+        """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
+
+        There may be one although the epoch has failed: of an earlier driver, or of a write that reported an error.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+        """
+        try:
+            manifests = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
+            runs = checkpoint_files(execution.session, execution.checkpoint, RUNS)
+        except OSError:
+            return  # nothing can be written there, and nothing was
+        ManifestLog(manifests, runs).withdraw(epoch)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
         """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
@@ -136,7 +149,7 @@ class Recovery:
         return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
     def _durable_state(
-        self, execution: BatchExecution, current: Manifest | None, last: Manifest | None
+        self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
     ) -> DurableState | None:
         """What the checkpoint holds, without what no manifest names."""
         if not self._conf.keeps_files:
@@ -200,7 +213,7 @@ class Recovery:
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
-        self, execution: BatchExecution, manifests: ManifestLog, coordinator: Coordinator, epoch: int
+        self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
     ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
@@ -216,21 +229,23 @@ class Recovery:
         same = written.input == now.fingerprint and written.timestamp_ms == logged.timestamp_ms
         if same and written.identity == now.identity:
             return written
-        if epoch > 0 and not self._conf.keeps_files:
+        # Without files there is no state before the batch to begin it again with, and without runs no way to take back
+        # what agents have committed.
+        if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
             raise StateLostError(
                 f"the query has changed since it wrote the state of batch {epoch}, which it has not finished, and the "
-                f"state before that batch is nowhere: spark.slash.durability={self._conf.durability}. Finish the batch "
+                f"state before that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch "
                 "with the query as it was, or give it a new checkpointLocation."
             )
+        if last is not None:
+            held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
+            if any(file.name not in held for file in last.files):
+                raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
         logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
         manifests.withdraw(epoch)
-        if not self._conf.recovers:  # else what agents hold of an earlier run is void
-            answering, _ = coordinator.probe(written.agents)
-            coordinator.meet(answering)
-            coordinator.drop()
         return None
 
-    def _last_manifest(self, execution: BatchExecution, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
         written = manifests.epochs()
         if written and written[-1] > epoch:

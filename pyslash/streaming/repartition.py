@@ -18,7 +18,7 @@ from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.conf import Conf
 from pyslash.plan.operators import WindowAggregate
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
-from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.ingest import Ingest
 from pyslash.tasks.job import run_numbered
 from pyslash.tasks.own import OwnRows
@@ -50,7 +50,7 @@ class Repartition(Ingest):
         self._aggregation = plan.text
         self._meet = meet
 
-    def update(self, execution: BatchExecution, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]

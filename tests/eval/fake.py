@@ -26,9 +26,19 @@ class FakeRunner:
             raise SystemExit(1)
         return {"rows": workload.rows, "seconds": 1.0, "rows_per_second": float(workload.rows)}
 
+    def oracle(self, workload: Workload, folder: Path) -> None:
+        """Made at once, or not at all."""
+        if self.name == "breaks":
+            raise RuntimeError("broke")
+        (folder / "oracle").mkdir()
+
+    def differences(self, workload: Workload, folder: Path) -> list[str]:
+        """Of a wrong one."""
+        return ["missing: key=7"]
+
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
         """Wrong if the name says so."""
-        return self.name != "wrong", 7
+        return "wrong" not in self.name, 7
 
     def close(self) -> None:
         """Nothing."""
@@ -40,6 +50,11 @@ class Fake(Engine):
 
     kind: ClassVar[str] = BATCH
 
+    @property
+    def checks_runs(self) -> bool:  # type: ignore[override]
+        """Whether it keeps its rows, if the name says so."""
+        return "kept" in self.name
+
     def heaps_gib(self, memory: int) -> int:
         """A heap if the name says so."""
         return memory if self.name == "heavy" else 0
@@ -49,4 +64,5 @@ class Fake(Engine):
         return FakeRunner(self.name)
 
 
-ENGINES: dict[str, Engine] = {name: Fake(name) for name in ("good", "wrong", "refuses", "breaks", "dies", "heavy")}
+NAMES = ("good", "wrong", "refuses", "breaks", "dies", "heavy", "kept", "kept wrong")
+ENGINES: dict[str, Engine] = {name: Fake(name) for name in NAMES}

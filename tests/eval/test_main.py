@@ -22,7 +22,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
     for module in (command, suites):
         monkeypatch.setattr(module, "SUITES", {"small": lambda _: comparisons, "none": lambda _: []})
-    (tiny.TUMBLING.sample().generate(tmp_path) / "oracle").mkdir()
+    monkeypatch.setattr(session, "ORACLE", fake.Fake("good"))
 
     def run(*words: str) -> tuple[int, list[dict[str, Any]]]:
         out = tmp_path / "out.jsonl"
@@ -40,7 +40,7 @@ def test_a_suite_writes_runs_and_verdicts(suite: Any, capsys: pytest.CaptureFixt
     assert [record.get("cannot") for record in records if record.get("engine") == "refuses"] == ["has no windows"] * 2
     assert [record["title"] for record in records if record.get("rows_per_second")] == ["one", "two"]
     assert next(record["met"] for record in records if "bar" in record) is True
-    assert "rows equal Spark batch" in capsys.readouterr().out
+    assert "rows equal Spark's" in capsys.readouterr().out
 
 
 def test_wrong_rows_are_the_commands_failure(suite: Any) -> None:

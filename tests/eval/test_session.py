@@ -19,11 +19,10 @@ WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """With fake engines; the oracle, which needs Spark, is there already."""
+    """With fake engines, and an oracle that needs no Spark."""
     monkeypatch.setattr(module, "ENGINES", fake.ENGINES)
     monkeypatch.setattr(module, "memory_bytes", lambda: 24 << 30)
-    for workload in (WORKLOAD, WORKLOAD.sample()):
-        (workload.generate(tmp_path) / "oracle").mkdir()
+    monkeypatch.setattr(module, "ORACLE", fake.Fake("good"))
     return Session(tmp_path, tmp_path / "results.jsonl", repeats=2)
 
 
@@ -55,6 +54,28 @@ def test_a_slow_engine_runs_on_the_first_micro_batches(session: Session) -> None
     assert (slow["rows"], slow["first_batches"]) == (WORKLOAD.rows / 4, 1)
     assert slow["workload"] == good["workload"]
     assert slow["correct"] is False
+
+
+def test_the_measured_runs_own_rows_are_compared(session: Session) -> None:
+    right, wrong, *_ = compare(session, "kept", "kept wrong", first={"kept wrong": 1})
+    assert right["correct"] is True
+    assert "differences" not in right
+    assert (wrong["correct"], wrong["differences"]) == (False, ["missing: key=7"])
+    made = {folder.parent.name for folder in session.cache.glob("*/oracle")}
+    assert made == {each.generate(session.cache).name for each in (WORKLOAD, WORKLOAD.first(1))}
+
+
+def test_what_keeps_no_rows_is_compared_on_a_sample(session: Session) -> None:
+    compare(session, "good")
+    (made,) = session.cache.glob("*/oracle")
+    assert made.parent == WORKLOAD.sample().generate(session.cache)
+
+
+def test_without_an_oracle_nothing_is_measured(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ORACLE", fake.Fake("breaks"))
+    (record,) = compare(session, "kept")
+    assert record["error"].startswith("breaks: RuntimeError: broke")
+    assert "rows_per_second" not in record
 
 
 def test_an_engine_whose_run_is_long_runs_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,15 @@
-"""A measured stream and its check, on plain Spark: the check tells right rows from wrong ones."""
+"""A measured stream and what it emitted, on plain Spark: right rows are told from wrong ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from eval import stream
+from eval import oracle, stream
 from eval.engines import ENGINES, CannotRunError, SparkEngine
 from eval.workloads import Aggregate, Workload
 from tests.eval import tiny
@@ -24,38 +25,82 @@ def engine(name: str) -> SparkEngine:
 NIGHTLY = [pytest.param(workload, marks=pytest.mark.nightly) for workload in (tiny.TUMBLING, *tiny.OTHERS)]
 
 
-@pytest.mark.parametrize("workload", [tiny.SLIDING, tiny.YSB, tiny.READ_ONLY, *NIGHTLY], ids=tiny.name)
-def test_sparks_own_stream_agrees_with_batch(spark: SparkSession, tmp_path: Path, workload: Workload) -> None:
-    same, rows = stream.check(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path))
+LATE = replace(tiny.TUMBLING, batches=6, late=0.2)
+
+
+def emitted(spark: SparkSession, workload: Workload, cache: Path) -> tuple[bool, int]:
+    """Whether a run's rows are the oracle's, and how many those are."""
+    folder = workload.generate(cache)
+    oracle.write(spark, workload, folder)
+    _, kept = stream.run(spark, engine("spark-hdfs"), workload, folder)
+    assert kept is not None
+    try:
+        return kept.agrees(folder)
+    finally:
+        kept.close()
+
+
+@pytest.mark.parametrize("workload", [tiny.SLIDING, tiny.YSB, tiny.READ_ONLY, LATE, *NIGHTLY], ids=tiny.name)
+def test_sparks_own_stream_agrees_with_the_oracle(spark: SparkSession, tmp_path: Path, workload: Workload) -> None:
+    same, rows = emitted(spark, workload, tmp_path)
     assert same
     assert rows > 0
 
 
+@pytest.mark.parametrize("workload", [LATE, replace(LATE, slide_s=5)], ids=tiny.name)
+def test_late_rows_are_dropped_in_the_oracle(spark: SparkSession, tmp_path: Path, workload: Aggregate) -> None:
+    folder = workload.generate(tmp_path)
+    oracle.write(spark, workload, folder)
+    streamed = oracle.expected(folder)
+    batch = oracle.flat(workload.query(spark, spark.read.parquet(str(folder / "rows")), folder))
+    last = max(streamed["window_end"].to_pylist())
+    counted = batch.where(F.col("window_end") <= F.lit(last)).agg(F.sum("count")).first()
+    assert counted is not None
+    assert 0.8 * counted[0] < sum(streamed["count"].to_pylist()) < 0.99 * counted[0]
+
+
 @dataclass(frozen=True)
-class OffByOne(Aggregate):
-    """A stream that gives one wrong value."""
+class Wrong(Aggregate):
+    """A stream that gives one wrong row."""
+
+    fault: str = ""
 
     def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
         result = super().query(spark, rows, folder)
         if not rows.isStreaming:
             return result
-        return result.selectExpr("window", "key", "sum", "if(key = 7, count + 1, count) AS count", "max")
+        hit = "key = 7 AND window.start = timestamp_millis(1700000010000)"
+        if self.fault == "missing":
+            return result.where(f"NOT ({hit})")
+        if self.fault == "twice":
+            return result.withColumn("again", F.explode(F.expr(f"sequence(1, if({hit}, 2, 1))"))).drop("again")
+        changed = {"changed": f"if({hit}, count + 1, count)", "null": f"if({hit}, NULL, count)"}[self.fault]
+        return result.selectExpr("window", "key", "sum", f"{changed} AS count", "max")
 
 
-def test_a_wrong_value_is_found(spark: SparkSession, tmp_path: Path) -> None:
-    workload = OffByOne(rows=4_000, batches=2, span_s=60.0, keys=20)
-    same, rows = stream.check(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path))
+@pytest.mark.parametrize("fault", ["missing", "twice", "changed", "null"])
+def test_a_wrong_row_is_found_and_named(spark: SparkSession, tmp_path: Path, fault: str) -> None:
+    workload = Wrong(rows=4_000, batches=2, span_s=60.0, keys=20, fault=fault)
+    same, rows = emitted(spark, workload, tmp_path)
     assert not same
     assert rows > 0
+    folder = workload.generate(tmp_path)
+    (line,) = stream.differences(spark, engine("spark-hdfs"), workload, folder)
+    assert {"missing": "missing: ", "twice": "twice: ", "changed": "count is ", "null": "count is None"}[fault] in line
+    assert "key=7" in line
 
 
-@pytest.mark.parametrize("name", ["spark-hdfs", "noop", "bare-arrow"])
+@pytest.mark.parametrize("name", ["spark-hdfs", "stateless", "noop", "bare-arrow"])
 def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    figures = stream.run(spark, engine(name), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
+    figures, kept = stream.run(spark, engine(name), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
+    assert (kept is None) == (name in ("noop", "bare-arrow"))
     assert figures["rows"] == tiny.TUMBLING.rows
     assert figures["rows_per_second"] == pytest.approx(figures["rows"] / figures["seconds"])
-    assert len(figures["batch_ms"]) == tiny.TUMBLING.batches
-    assert (figures["moved_bytes"]["shuffle"] > 0) == (name == "spark-hdfs")
+    assert len(figures["input_batch_ms"]) == tiny.TUMBLING.batches
+    # What the last watermark closes is emitted without input.
+    assert len(figures["batch_ms"]) == tiny.TUMBLING.batches + (name == "spark-hdfs")
+    if kept is None:
+        assert figures["moved_bytes"]["shuffle"] == 0
 
 
 def test_a_floor_has_the_rows_that_the_query_aggregates(spark: SparkSession, tmp_path: Path) -> None:

@@ -47,6 +47,21 @@ def test_no_row_is_late(workload: Workload, tmp_path: Path) -> None:
         seen = max(seen, times.max())
 
 
+def test_a_share_of_the_rows_is_late(tmp_path: Path) -> None:
+    workload = Aggregate(rows=40_000, span_s=80.0, late=0.1)
+    assert workload.files_per_batch == 1
+    latest = [0, 0]
+    late = between = 0
+    for table in tables(workload, tmp_path):
+        times = table["ts"].to_numpy().astype("int64")
+        ends = times // 10_000_000 * 10_000_000 + 10_000_000
+        # Spark holds rows against the watermark before the last.
+        late += int((ends <= latest[-2] - WATERMARK_MS * 1000).sum())
+        between += int((ends <= latest[-1] - WATERMARK_MS * 1000).sum())
+        latest.append(max(latest[-1], int(times.max())))
+    assert 0.01 * workload.rows < late < between < 0.1 * workload.rows
+
+
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
 def test_equal_parameters_make_equal_rows(workload: Workload, tmp_path: Path) -> None:
     first, second = tables(workload, tmp_path / "a"), tables(workload, tmp_path / "b")

@@ -1,10 +1,10 @@
-"""What a run reads, and what it must give: the oracle is a dictionary."""
+"""What a run reads, and Spark's rule of what it must give: the oracle is a dictionary."""
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,29 +13,20 @@ from pyslash.plan.window import TimeWindow
 SECOND = 1_000_000
 Row = tuple[int, int, int]  # event time (seconds), key, value
 Group = tuple[int, int, int, int]  # window's start (seconds), key, sum, count
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """A micro-batch: the rows of each partition, and what Spark and the sink must see of it."""
-
-    partitions: list[list[Row]]
-    before_us: int  # watermark as of the end of the epoch before
-    emits: list[Group]
-
-    @property
-    def latest_us(self) -> int:
-        """The latest event time."""
-        return max((row[0] for rows in self.partitions for row in rows), default=-(1 << 40)) * SECOND
+Partition = list[Row]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A query and its input."""
+    """A query, and what arrives at its source: the rows of each partition. An offset is a number of arrivals.
+
+    `early`: windows are emitted in the micro-batch that moves the watermark past them (`spark.slash.early`).
+    """
 
     window: TimeWindow
     delay_us: int
-    epochs: list[Epoch]
+    arrivals: list[list[Partition]]
+    early: bool
 
     @property
     def plan(self) -> str:
@@ -45,45 +36,81 @@ class Workload:
             f"pyslash-plan 1\n{window}\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\naggregate count - 1\n"
         )
 
+    def partitions(self, start: int, end: int, version: int) -> list[Partition]:
+        """The rows between two offsets, below the watermark operator of the query in this version of it."""
+        arrived = self.arrivals[start:end]
+        of_each: list[Partition] = [[] for _ in range(max(map(len, arrived), default=0))]
+        for partitions in arrived:
+            for index, rows in enumerate(partitions):
+                of_each[index] += [row for row in rows if is_kept(row, version)]
+        return of_each
+
+
+def is_kept(row: Row, version: int) -> bool:
+    """Each repair of the query filters more of its rows."""
+    return row[2] % 10 >= version
+
 
 def workload(number: int) -> Workload:
-    """The input of a schedule; its last row closes every window."""
+    """The input of a schedule: out of order, late rows among them; the last but one row closes every window before."""
     chance = random.Random(number)
     size, slide = chance.choice([(10, 10), (10, 5), (15, 5)])
     delay, step = chance.choice([0, 5, 20]), chance.choice([3, 7])
-    batches = [
+    arrivals = [
         [
             [
-                (1000 + step * epoch + chance.randint(-12, 12), chance.randrange(3), chance.randrange(100))
+                (1000 + step * arrival + chance.randint(-40, 12), chance.randrange(3), chance.randrange(100))
                 for _ in range(chance.randint(0, 4))
             ]
             for _ in range(chance.randint(1, 3))
         ]
-        for epoch in range(chance.randint(3, 6))
+        for arrival in range(chance.randint(3, 6))
     ]
-    batches.append([[(5000, 0, 1)]])
-    return Workload(
-        TimeWindow(size * SECOND, slide * SECOND, 0), delay * SECOND, list(_epochs(batches, size, slide, delay))
-    )
+    arrivals += [[[(5000, 0, 9)]], [[(5001, 0, 9)]]]
+    window = TimeWindow(size * SECOND, slide * SECOND, 0)
+    return Workload(window, delay * SECOND, arrivals, early=chance.random() < 0.15)
 
 
-def _epochs(batches: list[list[list[Row]]], size: int, slide: int, delay: int) -> list[Epoch]:
-    open_groups: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-    watermark, made = 0, []
-    for partitions in batches:
-        rows = [row for partition in partitions for row in partition]
-        for time, key, value in rows:
-            for start in range(time - time % slide, time - size, -slide):
-                if start + size > watermark:
-                    group = open_groups[start, key]
-                    group[0] += value
-                    group[1] += 1
-        reached = max([watermark, *(time - delay for time, _, _ in rows)])
-        closed = sorted(at for at in open_groups if at[0] + size <= reached)
-        emits = [(*at, *open_groups.pop(at)) for at in closed]
-        made.append(Epoch(partitions, watermark * SECOND, emits))
-        watermark = reached
-    return made
+@dataclass(frozen=True)
+class State:
+    """The operator's state between two micro-batches: open groups, and how far windows have been emitted."""
+
+    groups: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    emitted_us: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a micro-batch gives: the state after it, its rows, how many of its input were late, and its event times."""
+
+    state: State
+    emits: list[Group]
+    late_rows: int
+    times: list[int]  # seconds
+
+
+def step(query: Workload, before: State, rows: Iterable[Row], late_us: int, eviction_us: int) -> Step:
+    """Spark's rule: rows of windows that end at or before `late_us` are dropped, and then those windows are emitted
+    and forgotten that end at or before `eviction_us`.
+    """
+    rows = list(rows)
+    times = [time for time, _, _ in rows]
+    if query.early:
+        late_us = max(late_us, before.emitted_us)
+        eviction_us = max([eviction_us, *(time * SECOND - query.delay_us for time in times)])
+    size, slide = query.window.size_us // SECOND, query.window.slide_us // SECOND
+    groups, late_rows = dict(before.groups), 0
+    for time, key, value in rows:
+        starts = [
+            start for start in range(time - time % slide, time - size, -slide) if (start + size) * SECOND > late_us
+        ]
+        late_rows += not starts
+        for start in starts:
+            total, count = groups.get((start, key), (0, 0))
+            groups[start, key] = total + value, count + 1
+    closed = sorted(at for at in groups if (at[0] + size) * SECOND <= eviction_us)
+    emits = [(*at, *groups.pop(at)) for at in closed]
+    return Step(State(groups, max(before.emitted_us, eviction_us)), emits, late_rows, times)
 
 
 def batch_of(rows: list[Row]) -> pa.RecordBatch:

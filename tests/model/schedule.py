@@ -36,6 +36,12 @@ class Kind(Enum):
     CREATE_TORN = ("half of it is created, and the call reports success", 8)
     LINK_FLIPPED = ("a bit is flipped while a merge reads an agent's memory", 8)
     SINK_FAILS = ("the sink has written the rows, then fails", 5)
+    REPAIRED = ("the query is started again with another filter below its aggregation", 2)
+    OFFSETS_LOST = ("a batch that was not finished is gone from Spark's offset log when it starts again", 2)
+    REWOUND = (
+        "the last batch that was finished is gone from Spark's logs when it starts again, though it was finished",
+        2,
+    )
 
     @property
     def latest(self) -> int:
@@ -50,7 +56,10 @@ DAMAGE = frozenset({Kind.FILE_LOST, Kind.FILE_TORN, Kind.FILE_FLIPPED})
 WRITE = frozenset({Kind.WRITE_FAILS, Kind.WRITE_UNACKED}) | DAMAGE
 READ = frozenset({Kind.READ_FAILS, Kind.READ_FLIPPED})
 CREATE = frozenset({Kind.CREATE_FAILS, Kind.CREATE_UNACKED, Kind.CREATE_LIES, Kind.CREATE_TORN})
-_MOST_FAULTS = 6
+OF_LOGS = frozenset({Kind.OFFSETS_LOST, Kind.REWOUND})
+# By `spark.slash.mode`: with `auto` Spark may go on by itself, and it has no word for a second driver.
+KINDS = {"require": tuple(Kind), "auto": tuple(kind for kind in Kind if kind is not Kind.SECOND_DRIVER)}
+_MOST_FAULTS = 7
 
 
 @dataclass(frozen=True)

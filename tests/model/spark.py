@@ -1,4 +1,4 @@
-"""As much of Spark as an `EpochRunner` sees: micro-batches that are replayed until they are done, tasks, a sink."""
+"""As much of Spark as an `EpochRunner` sees: a stream execution with its two logs, micro-batches, tasks, a sink."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from pyslash.agent import folding, replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
-from pyslash.errors import FencedError, SlashError
+from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.window import TimeWindow
 from pyslash.streaming import coordinator, durable, epoch, merging, recovery
 from pyslash.tasks import fetch
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
+from tests.model.batch import Entry, Frame, MicroBatch
 from tests.model.files import BlockFiles, ControlFiles
-from tests.model.rows import Group, Workload, groups_of, workload
-from tests.model.schedule import Kind, Schedule
-from tests.model.update import QUERY, SECRET, Ingest, Owners
+from tests.model.rows import Group, State, Workload, groups_of, workload
+from tests.model.schedule import OF_LOGS, Kind, Schedule
+from tests.model.update import SECRET, Ingest, Owners
 from tests.model.world import Driver, Injected, Violation, World
 
-_CHECKPOINT = "model:/checkpoint"
 _SWEEPS = 0.1
+_NOTHING_NEW = 0.25
 _TIME = TimestampType()
 _RESULT = StructType(
     [
@@ -37,44 +39,58 @@ _RESULT = StructType(
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A DataFrame: rows that were merged, or a micro-batch's partitions."""
+class Operator:
+    """`WindowAggregate` of one version of the query."""
 
-    rows: Any
-
-    @property
-    def _jdf(self) -> Frame:
-        return self
-
-    @property
-    def sparkSession(self) -> Frame:
-        return self
+    window: TimeWindow
+    text: str
+    version: int
+    result_schema = _RESULT
+    thinned = False
 
     @property
-    def _jsparkSession(self) -> None:
-        return None
+    def fingerprint(self) -> str:
+        """Of its filter."""
+        return f"filter {self.version}"
+
+    @property
+    def identity(self) -> PlanIdentity:
+        """A repair changes none of it."""
+        return PlanIdentity(self.text, ("k", "v"))
+
+
+class ConcurrentQuery(Exception):
+    """Spark's own error: another driver has written the entry of one of its logs."""
 
 
 class Query:
     """A streaming query under a schedule: the same checkpoint and sink for all drivers that run it."""
 
-    def __init__(self, schedule: Schedule, durability: str = "checkpoint", strategy: str = "merge") -> None:
+    def __init__(
+        self, schedule: Schedule, durability: str = "checkpoint", strategy: str = "merge", mode: str = "require"
+    ) -> None:
         self.schedule = schedule
-        self.durability, self.strategy = durability, strategy
+        self.durability, self.strategy, self.mode = durability, strategy, mode
         self.world = World(schedule)
         self.world.start_second = lambda: self._start(self._cluster())
         self.workload: Workload = workload(schedule.number)
-        self.window = self.workload.window
-        self.text = self.workload.plan
-        self.identity = PlanIdentity(self.text, ("k", "v"))
-        self.session = Frame(None)
-        self.result_schema = _RESULT
+        self.version = 0
+        self.is_function = self.world.chance.random() < 0.5  # the sink: a foreachBatch function, or one of Spark's
+        self.merges_in_tasks = self.world.chance.random() < 0.4
         self.blocks = BlockFiles(self.world)
         self.control: dict[str, dict[str, bytes]] = {}
-        self.sink: dict[int, list[Group]] = {}
-        self.done = -1  # the last epoch that Spark has logged
+        self.sink: dict[tuple[int, int], list[Group]] = {}  # by epoch and version of the query
+        self.calls: set[tuple[int, int]] = set()  # (driver, epoch) that a foreachBatch function was called for
+        self.entries: dict[int, Entry] = {}  # of Spark's offset log
+        self.commits: dict[int, int] = {}  # Spark's commit log: the watermark after the batch
+        self.states = {-1: State()}  # of the oracle, after each batch that is committed
+        self.executed_by_spark: dict[int, bool] = {}  # each batch that is committed
+        self.is_finished = False  # a driver has found nothing more to do
+        self.late_rows = 0
         self.failures: list[Exception] = []
-        self._attempts = 0
+        self._attempts = self._clock = 0
+        self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
+        self._batches: dict[int, MicroBatch] = {}  # that drivers are at
         self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
 
     def run(self) -> None:
@@ -83,12 +99,12 @@ class Query:
         Raises:
             Violation: rows are lost, duplicated or wrong, or the query is stuck.
         """
-        world, last = self.world, len(self.workload.epochs) - 1
+        world = self.world
         cluster = self._cluster()
         try:
             for _ in range(2 * len(self.schedule.faults) + 4):
                 world.drive(self._start(cluster))
-                if self.done == last:
+                if self.is_finished:
                     break
                 if world.chance.random() < 0.5:
                     self._ended.clear()
@@ -96,16 +112,19 @@ class Query:
                     cluster = self._cluster()
                 else:
                     cluster.resize(world.chance.randint(1, 3))
-            self._check_end(last)
+            self._check_end()
         finally:
             for agent in world.agents:
                 agent.close()
 
-    def _check_end(self, last: int) -> None:
+    def _check_end(self) -> None:
         # What is in memory alone may be lost: the query ends then, and no row that it has emitted is wrong.
-        damaged = self.world.damaged or self.world.torn or self.durability == "replica"
-        if self.done < last and not damaged:
-            raise Violation(f"stuck after epoch {self.done}: {self.failures[-1] if self.failures else 'no failure'}")
+        may_end = self.world.damaged or self.world.torn or self.durability == "replica"
+        if OF_LOGS & set(self.world.struck) and self.failures:
+            may_end = may_end or isinstance(self.failures[-1], RewoundCheckpointError | StateLostError)
+        if not self.is_finished and not may_end:
+            last = max(self.commits, default=-1)
+            raise Violation(f"stuck after epoch {last}: {self.failures[-1] if self.failures else 'no failure'}")
         self.world.settle()
         for agent in self.world.agents:
             agent.check_nothing_leaked()
@@ -115,63 +134,168 @@ class Query:
 
     def _start(self, cluster: Cluster) -> Driver:
         driver = Driver(len(self.world.drivers) + 1, cluster)
-        given = {"spark.slash.durability": self.durability, "spark.slash.strategy": self.strategy}
-        conf = Conf.read(given.get)
-        plan: Any = self
-        runner = epoch.EpochRunner(plan, self, conf, SECRET)
-        self.world.run(driver, lambda: self._batches(driver, runner))
+        self.world.run(driver, lambda: self._stream(driver))
         return driver
 
-    def _batches(self, driver: Driver, runner: epoch.EpochRunner) -> None:
+    def _stream(self, driver: Driver) -> None:
+        """A driver's life: `MicroBatchExecution`."""
+        self._befall_logs(driver)
+        given = {
+            "spark.slash.mode": self.mode,
+            "spark.slash.durability": self.durability,
+            "spark.slash.strategy": self.strategy,
+            "spark.slash.early": str(self.workload.early).lower(),
+            "spark.slash.emit": "arrow",
+            **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
+        }
+        version = self.version
+        operator: Any = Operator(self.workload.window, self.workload.plan, version)
+        sink: Any = self
+        runner = epoch.EpochRunner(operator, sink, Conf.read(given.get), SECRET, self._batch)
+        try:
+            self._micro_batches(driver, runner, version)
+        except ConcurrentQuery as error:
+            self.world.say(f"fails: {error}")
+            self.failures.append(error)
+        except Exception as error:
+            self._failed(driver, error)
+        self._ended.append(runner)
+
+    def _befall_logs(self, driver: Driver) -> None:
+        """What may have become of the query and of Spark's logs while no driver ran."""
+        last, world = max(self.entries, default=-1), self.world
+        if any(not other.ended for other in world.drivers if other is not driver) or last < 0:
+            return
+        kinds = {Kind.REPAIRED} | ({Kind.REWOUND} if self.commits else set())
+        fault = world.point(
+            "starts the query", frozenset(kinds | (set() if last in self.commits else {Kind.OFFSETS_LOST}))
+        )
+        if fault is Kind.REPAIRED:
+            self.version += 1
+        elif fault is not None:
+            first = last if fault is Kind.OFFSETS_LOST else max(self.commits)
+            for number in range(first, last + 1):
+                del self.entries[number]
+                del self.control["offsets"][str(number)]
+                self.commits.pop(number, None)
+
+    def _micro_batches(self, driver: Driver, runner: epoch.EpochRunner, version: int) -> None:
         world = self.world
-        batch: Any
-        for number in range(self.done + 1, len(self.workload.epochs)):
-            try:
-                batch = Frame(number)
-                runner(batch, number)
-            except Exception as error:
-                self._failed(driver, error)
-                break
+        number = max(self.entries, default=0)
+        if number in self.commits:
+            number += 1
+        entry = self.entries.get(number)  # an earlier driver has begun it, with these offsets
+        watermark = self.commits.get(number - 1, 0)
+        evicted: int | None = None  # by this driver's last batch
+        while True:
+            if entry is None:
+                start = self.entries[number - 1].end if number else 0
+                end = self._available(start)
+                moved = evicted is not None and watermark > evicted
+                if start == end == len(self.workload.arrivals) and not moved:
+                    self.is_finished = True
+                    return
+                if start == end and not moved:
+                    continue
+                entry = self._log_offsets(number, Entry(start, end, watermark, self._now()))
+            late = self.entries[number - 1].watermark_us if number else 0
+            batch = self._batches[driver.number] = MicroBatch(self, driver, number, entry, late, version)
+            world.say(f"runs {batch}")
+            frame: Any = batch.on_spark()
+            runner(frame, number)
+            if driver.number in self._raised:
+                raise Violation(f"the function's error is swallowed: {self._raised[driver.number]}")
+            watermark, evicted = batch.check_ended(), entry.watermark_us
             if self._ended and world.chance.random() < _SWEEPS:
                 world.say("ends queries of its application that have failed")
                 self._ended.pop().end(resumable=True)
             world.point("before Spark logs the epoch")
-            self.done = max(self.done, number)
-            world.say(f"epoch {number} is done")
-        self._ended.append(runner)
+            self._commit(batch, watermark, runner)
+            number, entry = number + 1, None
+
+    def _available(self, start: int) -> int:
+        """How far the source has come."""
+        chance = self.world.chance
+        more = 0 if chance.random() < _NOTHING_NEW else chance.randint(1, 2)
+        return min(start + more, len(self.workload.arrivals))
+
+    def _now(self) -> int:
+        self._clock += 1000
+        return self._clock
+
+    def _log_offsets(self, number: int, entry: Entry) -> Entry:
+        self.world.point("before Spark logs the offsets")
+        if number in self.entries:
+            raise ConcurrentQuery(f"another driver has logged the offsets of batch {number}")
+        self.entries[number] = entry
+        self.control.setdefault("offsets", {})[str(number)] = entry.encode()
+        return entry
+
+    def _commit(self, batch: MicroBatch, watermark: int, runner: epoch.EpochRunner) -> None:
+        number = batch.number
+        if number in self.commits:
+            raise ConcurrentQuery(f"another driver has logged batch {number} as done")
+        self.commits[number] = watermark
+        self.states[number] = batch.due.state
+        self.late_rows += batch.due.late_rows
+        self.executed_by_spark[number] = runner.is_left_to_spark
+        self.world.say(f"epoch {number} is done")
 
     def _failed(self, driver: Driver, error: Exception) -> None:
         self.world.say(f"fails: {type(error).__name__}: {error}")
         self.failures.append(error)
+        raised = self._raised.get(driver.number)
+        if raised is not None and error is not raised:
+            raise Violation(f"the function raised {raised!r}, and the query {error!r}") from error
         if not isinstance(error, SlashError | Injected):
             raise Violation(f"an error that is not typed: {type(error).__name__}: {error}") from error
         if isinstance(error, FencedError) and driver.run and driver.number == self.world.newest_run[1]:
             raise Violation(f"the driver of the newest run was fenced: {error}") from error
+        if isinstance(error, RewoundCheckpointError) and not (OF_LOGS & set(self.world.struck) or self.world.damaged):
+            raise Violation(f"nobody has rewound or damaged anything: {error}") from error
 
-    # What an EpochRunner asks of its plan and its sink.
+    # The sink.
 
-    def finish(self, session: None, merged: Frame) -> Frame:
-        """No projection above the aggregation."""
-        return merged
+    @property
+    def repeats(self) -> bool:
+        """See `Sink`."""
+        return not self.is_function
 
     def write(self, result: Frame, number: int) -> None:
-        """The sink."""
+        """A foreachBatch function, whose error is the query's, or a sink of Spark's."""
+        driver = self.world.running
+        try:
+            self._write(driver, self._batches[driver.number], result, number)
+        except Exception as error:
+            if self.is_function:
+                self._raised[driver.number] = error
+            raise
+
+    def _write(self, driver: Driver, batch: MicroBatch, result: Frame, number: int) -> None:
+        if self.is_function:
+            if (driver.number, number) in self.calls:
+                raise Violation(f"the function is called again for epoch {number}")
+            self.calls.add((driver.number, number))
+        if number and result.by_spark is not self.executed_by_spark[number - 1]:
+            raise Violation(f"epoch {number} is executed with state that the epochs before have left elsewhere")
         fault = self.world.point("writes to the sink", frozenset({Kind.SINK_FAILS}))
-        rows, expected = groups_of(result.rows), self.workload.epochs[number].emits
-        if rows != expected:
-            raise Violation(f"epoch {number} emits {rows} instead of {expected}")
-        self.sink[number] = rows
+        rows = result.rows()
+        if rows != batch.due.emits:
+            raise Violation(f"{batch} emits {rows} instead of {batch.due.emits}")
+        before = self.sink.setdefault((number, batch.version), rows)
+        if rows != before:
+            raise Violation(f"{batch} emits {rows}, and has emitted {before} before")
         if fault is Kind.SINK_FAILS:
             raise Injected("the sink fails")
         self.world.point("has written to the sink")
 
-    # What an EpochRunner asks of Spark.
+    # What an EpochRunner asks of Spark besides.
 
-    def execution(self, batch: Frame, owner: Frame) -> Execution:
-        """`BatchExecution`."""
-        return Execution(self, batch.rows)
+    def _batch(self, _: Any) -> MicroBatch:
+        """The one that the running driver is at."""
+        return self._batches[self.world.running.number]
 
-    def files(self, session: Frame, checkpoint: str, folder: str) -> ControlFiles:
+    def files(self, session: Any, checkpoint: str, folder: str) -> ControlFiles:
         """`checkpoint_files`."""
         return ControlFiles(self.world, self.control.setdefault(folder, {}), folder)
 
@@ -194,39 +318,16 @@ class Query:
         return self._attempts
 
 
-@dataclass(frozen=True)
-class Execution:
-    """`BatchExecution`: Spark's own knowledge of the micro-batch."""
-
-    query: Query
-    epoch: int
-    query_id = QUERY
-    checkpoint = _CHECKPOINT
-
-    @property
-    def session(self) -> Frame:
-        return self.query.session
-
-    @property
-    def watermark_us(self) -> int:
-        return self.query.workload.epochs[self.epoch].before_us
-
-    def next_watermark_us(self, current_us: int) -> int:
-        return max(current_us, self.query.workload.epochs[self.epoch].latest_us - self.query.workload.delay_us)
-
-
 @contextmanager
 def installed(query: Query) -> Iterator[None]:
-    """The model's Spark, wire and file systems in the place of the real ones."""
+    """The model's executors, wire and file systems in the place of the real ones."""
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
-        (epoch, "BatchExecution", query.execution),
         (recovery, "checkpoint_files", query.files),
         (recovery, "find_agents", query.found_agents),
         (recovery, "executors", query.executors),
         (epoch, "ingest_of", query.ingest),
-        (epoch, "DataFrame", lambda finished, session: finished),
-        (merging, "_local", lambda session, rows, plan: Frame(rows)),
+        (merging, "_local", lambda session, rows, plan: Frame(lambda: groups_of(rows))),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),
@@ -248,9 +349,10 @@ def violation(
     then: Callable[[Query], None] = lambda query: None,
     durability: str = "checkpoint",
     strategy: str = "merge",
+    mode: str = "require",
 ) -> Violation | None:
     """What a run breaks, if anything; its trace is the note that comes with it."""
-    query = Query(schedule, durability, strategy)
+    query = Query(schedule, durability, strategy, mode)
     found = None
     with installed(query):
         try:

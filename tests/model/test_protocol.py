@@ -14,13 +14,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.model.schedule import WRITE, Fault, Kind, Schedule
+from tests.model.schedule import KINDS, WRITE, Fault, Kind, Schedule
 from tests.model.spark import Query, violation
 from tests.model.unsafe import (
+    with_functions_called_again,
     with_manifests_overwritten,
     without_attempt_filtering,
     without_checksums,
     without_fencing,
+    without_fingerprints,
+    without_leaving,
+    without_offsets,
+    without_told_times,
 )
 from tests.model.world import Violation
 
@@ -39,36 +44,39 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.timeout(60 + SCHEDULES)
 @pytest.mark.parametrize(
-    ("durability", "strategy", "schedules"),
+    ("durability", "strategy", "mode", "schedules"),
     [
-        ("checkpoint", "merge", 0.4),
-        ("both", "merge", 0.2),
-        ("replica", "merge", 0.1),
-        ("checkpoint", "repartition", 0.2),
-        ("both", "repartition", 0.1),
+        ("checkpoint", "merge", "require", 0.4),
+        ("both", "merge", "require", 0.15),
+        ("replica", "merge", "require", 0.1),
+        ("checkpoint", "merge", "auto", 0.1),
+        ("checkpoint", "repartition", "require", 0.15),
+        ("both", "repartition", "require", 0.1),
     ],
 )
 def test_no_schedule_loses_doubles_or_changes_a_row(
-    capsys: pytest.CaptureFixture[str], durability: str, strategy: str, schedules: float
+    capsys: pytest.CaptureFixture[str], durability: str, strategy: str, mode: str, schedules: float
 ) -> None:
     struck: Counter[Kind] = Counter()
-    epochs = rows = 0
+    epochs = rows = late = 0
 
     def count(query: Query) -> None:
-        nonlocal epochs, rows
+        nonlocal epochs, rows, late
         struck.update(query.world.struck)
-        epochs += len(query.sink)
+        epochs += len(query.commits)
         rows += sum(map(len, query.sink.values()))
+        late += query.late_rows
 
     ran, wanted = 0, round(schedules * SCHEDULES)
     for number in range(FIRST, FIRST + wanted):
-        schedule = Schedule.numbered(number)
-        if violation(schedule, count, durability, strategy) is not None:
-            pytest.fail(_told(schedule, durability, strategy))
+        schedule = Schedule.numbered(number, KINDS[mode])
+        if violation(schedule, count, durability, strategy, mode) is not None:
+            pytest.fail(_told(schedule, durability, strategy, mode))
         ran += 1
     with capsys.disabled():
         print(
-            f"\n{durability}, {strategy}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows",
+            f"\n{durability}, {strategy}, {mode}: {ran} schedules, {struck.total()} faults, {epochs} epochs, {rows} rows, "
+            f"{late} late rows dropped",
             end=": ",
         )
         print("none lost, doubled or wrong")
@@ -76,7 +84,8 @@ def test_no_schedule_loses_doubles_or_changes_a_row(
     of_block_files = WRITE | {Kind.READ_FLIPPED} if durability == "replica" else frozenset()  # it writes none
     assert not any(struck[kind] for kind in of_block_files), struck
     if wanted >= 400:
-        assert all(struck[kind] > wanted // 100 for kind in set(Kind) - of_block_files), struck
+        assert all(struck[kind] > wanted // 100 for kind in set(KINDS[mode]) - of_block_files), struck
+        assert late > wanted
 
 
 def test_a_schedule_is_the_same_run_each_time() -> None:
@@ -100,35 +109,40 @@ def test_a_discard_may_come_at_any_time(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unsafe", "kinds", "broken"),
+    ("unsafe", "kinds", "mode", "broken"),
     [
-        (without_fencing, tuple(Kind), " emits "),
+        (without_fencing, tuple(Kind), "require", " emits "),
         # The state is gone: a manifest of the replaced driver names files that the newer one has swept away.
-        (with_manifests_overwritten, (Kind.SECOND_DRIVER, Kind.AGENT_DIES), "stuck after "),
-        (without_checksums, (Kind.LINK_FLIPPED, Kind.FILE_FLIPPED, Kind.AGENTS_DIE), " emits "),
-        (without_attempt_filtering, tuple(Kind), " emits "),
+        (with_manifests_overwritten, (Kind.SECOND_DRIVER, Kind.AGENT_DIES), "require", "stuck after "),
+        (without_checksums, (Kind.LINK_FLIPPED, Kind.FILE_FLIPPED, Kind.AGENTS_DIE), "require", " emits "),
+        (without_attempt_filtering, tuple(Kind), "require", " emits "),
+        (without_offsets, (Kind.DRIVER_DIES, Kind.SINK_FAILS, Kind.OFFSETS_LOST), "require", " emits "),
+        (without_fingerprints, (Kind.DRIVER_DIES, Kind.SINK_FAILS, Kind.REPAIRED), "require", " emits "),
+        (without_told_times, (Kind.DRIVER_DIES, Kind.SINK_FAILS), "require", "Spark knows 0 event times"),
+        (with_functions_called_again, (Kind.AGENT_DIES, Kind.SINK_FAILS), "require", "is called again"),
+        (without_leaving, KINDS["auto"], "auto", "stuck after "),
     ],
 )
 def test_without_a_protection_the_model_finds_wrong_or_lost_rows(
-    unsafe: Callable[[], AbstractContextManager[None]], kinds: tuple[Kind, ...], broken: str
+    unsafe: Callable[[], AbstractContextManager[None]], kinds: tuple[Kind, ...], mode: str, broken: str
 ) -> None:
     def breaks(schedule: Schedule) -> bool:
         with unsafe():
-            return broken in str(violation(schedule))
+            return broken in str(violation(schedule, mode=mode))
 
     found = next(schedule for schedule in _numbered(_MOST_TRIED, kinds) if breaks(schedule))
-    assert violation(found) is None  # with the protection, the same faults do nothing
+    assert violation(found, mode=mode) is None  # with the protection, the same faults do nothing
 
 
 def _numbered(count: int, kinds: tuple[Kind, ...]) -> Iterator[Schedule]:
     return (Schedule.numbered(number, kinds) for number in range(count))
 
 
-def _told(schedule: Schedule, durability: str, strategy: str) -> str:
+def _told(schedule: Schedule, durability: str, strategy: str, mode: str) -> str:
     """The violation with only those faults that it takes."""
 
     def found(fewer: Schedule) -> Violation | None:
-        return violation(fewer, durability=durability, strategy=strategy)
+        return violation(fewer, durability=durability, strategy=strategy, mode=mode)
 
     smallest = schedule.shrunk(lambda fewer: found(fewer) is not None)
     broken = found(smallest)

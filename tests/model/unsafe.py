@@ -20,8 +20,12 @@ from pyslash.agent.state import AgentState
 from pyslash.checkpoint import block_file
 from pyslash.checkpoint.block_file import Segment, StoredBlock
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.streaming import epoch
+from pyslash.streaming.execution import LoggedOffsets
 from pyslash.streaming.manifest import Manifest, ManifestLog
+from pyslash.streaming.recovery import Recovery
 from pyslash.tasks import merge
+from tests.model.spark import Operator, Query
 
 _PUBLISHED = 2
 _HEAD_CRC_AT, _ENTRIES_AT, _ENTRY_BYTES, _ENTRY_CRC_AT = 128, 192, 48, 20
@@ -69,6 +73,46 @@ def without_attempt_filtering() -> Iterator[None]:
         return real(state, query, replace(request, offsets=sorted(published | set(request.offsets))))
 
     with patch.object(AgentState, "commit", commit):
+        yield
+
+
+@contextmanager
+def without_offsets() -> Iterator[None]:
+    """An epoch is replayed whatever offsets Spark has logged for it by now."""
+    real = LoggedOffsets.parse
+
+    def parse(entry: bytes) -> LoggedOffsets:
+        return replace(real(entry), sources="", timestamp_ms=0)
+
+    with patch.object(LoggedOffsets, "parse", parse):
+        yield
+
+
+@contextmanager
+def without_fingerprints() -> Iterator[None]:
+    """An epoch is replayed whatever has become of the query since."""
+    with patch.object(Operator, "fingerprint", "filter"):
+        yield
+
+
+@contextmanager
+def without_told_times() -> Iterator[None]:
+    """A replayed epoch does not tell Spark the event times of its rows."""
+    with patch.object(epoch, "tell_times", lambda cut, times: None):
+        yield
+
+
+@contextmanager
+def with_functions_called_again() -> Iterator[None]:
+    """A foreachBatch function is taken for a sink of Spark's, which may write an epoch again."""
+    with patch.object(Query, "repeats", True):
+        yield
+
+
+@contextmanager
+def without_leaving() -> Iterator[None]:
+    """Where Spark goes on by itself, a manifest stays that says otherwise."""
+    with patch.object(Recovery, "leave", lambda *_: None):
         yield
 
 

@@ -17,7 +17,7 @@ from tests.model.schedule import TASK, Kind
 from tests.model.world import Injected
 
 if TYPE_CHECKING:
-    from tests.model.spark import Execution, Frame, Query
+    from tests.model.spark import MicroBatch, Query
 
 QUERY = UUID(int=0x5159)
 SECRET = bytes(32)
@@ -32,9 +32,12 @@ class Ingest:
         self._query = query
         self.shuffled: dict[str, int] = {}
 
-    def update(self, execution: Execution, batch: Frame, number: int, watermark_us: int) -> list[Receipt]:
+    def close(self) -> None:
+        """Nothing was sent to executors."""
+
+    def update(self, execution: MicroBatch, number: int, watermark_us: int) -> list[Receipt]:
         """Receipts of the winning attempts."""
-        return self._partitions(self._query.text, number, watermark_us)
+        return self._partitions(execution, self._query.workload.plan, number, watermark_us)
 
     def task(self, plan: str, fill: Fill, number: int, watermark_us: int) -> Receipt:
         """The receipt of the attempt that wins."""
@@ -51,9 +54,15 @@ class Ingest:
         world.point("has published")
         return receipts[-1] if fault is Kind.TASK_RETRIED else world.chance.choice(receipts)
 
-    def _partitions(self, plan: str, number: int, watermark_us: int) -> list[Receipt]:
-        partitions = self._query.workload.epochs[number].partitions
-        return [self.task(plan, _adding(rows), number, watermark_us) for rows in partitions]
+    def _partitions(self, execution: MicroBatch, plan: str, number: int, watermark_us: int) -> list[Receipt]:
+        if execution.cut.is_without_rows:
+            return []
+        execution.cut.reset_counts()
+        receipts = []
+        for rows in execution.partitions:
+            receipts.append(self.task(plan, _adding(rows), number, watermark_us))
+            execution.cut.times.add(rows)
+        return receipts
 
     def _publish(self, plan: str, fill: Fill, number: int, watermark_us: int) -> Receipt:
         agent = self._agent()
@@ -77,16 +86,16 @@ class Owners(Ingest):
         super().__init__(query)
         self._meet = meet
 
-    def update(self, execution: Execution, batch: Frame, number: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: MicroBatch, number: int, watermark_us: int) -> list[Receipt]:
         """Receipts of owners' winning attempts."""
-        plan = plan_of_rows(self._query.text, self._BITS)
-        scattered = self._partitions(plan, number, watermark_us)
+        plan = plan_of_rows(self._query.workload.plan, self._BITS)
+        scattered = self._partitions(execution, plan, number, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
         if not written:
             return scattered
         self._meet([receipt.agent for receipt in written])
         blocks = [(receipt.agent, receipt.raw_head) for receipt in written]
-        sealing: Any = _Sealing(self, number, watermark_us, self._query.text)
+        sealing: Any = _Sealing(self, number, watermark_us, self._query.workload.plan)
         own = OwnRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)
         return [Receipt.parse(own(owner)[0]) for owner in range(self._OWNERS)]
 

@@ -65,10 +65,10 @@ def counts(rows: DataFrame) -> DataFrame:
 
 
 def ran(df: DataFrame, folder: Path, **conf: str) -> tuple[list[Any], list[Any], set[str]]:
-    """Rows, Spark's progress of the batches that had input, and the paths that were taken; by conf, if any."""
+    """Rows, Spark's progress of the batches that had input, and the paths that these took; by conf, if any."""
     outcome = run(df, folder / "-".join(conf.values()), **conf)
     progress = [entry for entry in outcome.spark_progress if entry["numInputRows"]]
-    return sorted(outcome.rows, key=str), progress, {epoch["ingest"] for epoch in outcome.progress}
+    return sorted(outcome.rows, key=str), progress, {epoch["ingest"] for epoch in outcome.progress} - {"none"}
 
 
 def same_as_spark(spark: SparkSession, query: Query, folder: Path) -> set[str]:

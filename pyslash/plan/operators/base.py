@@ -48,8 +48,8 @@ class StatefulOperator(Protocol):
     output_modes: ClassVar[frozenset[str]]
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> Self:
-        """The operator of this node of a physical plan.
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, thinned: bool) -> Self:
+        """The operator of this node of a physical plan, which may have only some of a row's windows (`thinned`).
 
         Raises:
             Uncovered: the message is the reason.

@@ -33,7 +33,9 @@ def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> Win
     """
     if not df.isStreaming:
         raise Uncovered("it is not a streaming DataFrame")
-    plan = _planned(bridge, df, output_mode)
+    analysed = df._jdf.queryExecution().analyzed()
+    thin = bridge.thinned(analysed)
+    plan = _planned(bridge, df, thin, output_mode)
     nodes = list(bridge.statefulOperators(plan))
     if not nodes:
         raise Uncovered("it has no stateful operator: there is no state to keep")
@@ -46,7 +48,7 @@ def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> Win
         raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
     if output_mode not in operator.output_modes:
         raise Uncovered(f"the output mode {output_mode} is not covered, append is")
-    return operator.of(bridge, plan, nodes[0])
+    return operator.of(bridge, plan, nodes[0], not thin.equals(analysed))
 
 
 def cut_of(bridge: JavaObject, operator: WindowAggregate, plan: JavaObject) -> OperatorCut:
@@ -61,10 +63,20 @@ def cut_of(bridge: JavaObject, operator: WindowAggregate, plan: JavaObject) -> O
     return operator.cut(bridge, plan, nodes[0])
 
 
-def _planned(bridge: JavaObject, df: DataFrame, output_mode: str) -> JavaObject:
+def started(bridge: JavaObject, df: DataFrame) -> DataFrame:
+    """What the query is started with: the frame itself, or the same with few windows a row."""
+    session = df.sparkSession
+    analysed = df._jdf.queryExecution().analyzed()
+    return DataFrame(
+        session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, bridge.thinned(analysed)),
+        session,
+    )
+
+
+def _planned(bridge: JavaObject, df: DataFrame, analysed: JavaObject, output_mode: str) -> JavaObject:
     modes = df.sparkSession._jvm.org.apache.spark.sql.streaming.OutputMode
     mode = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[output_mode]()
     try:
-        return bridge.planned(df.sparkSession._jsparkSession, df._jdf.queryExecution().analyzed(), mode)
+        return bridge.planned(df.sparkSession._jsparkSession, analysed, mode)
     except PySparkException as error:
         raise Uncovered(f"Spark does not plan it: {str(error).splitlines()[0]}") from error

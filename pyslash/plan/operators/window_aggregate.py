@@ -37,7 +37,8 @@ class WindowAggregate:
     `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
     `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
     read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
-    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
+    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `thinned`: the plan
+    has only some of a row's windows, too many for Spark to plan in each micro-batch.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -53,15 +54,26 @@ class WindowAggregate:
     result_schema: StructType
     fingerprint: str
     scan_obstacle: str | None
+    thinned: bool
 
     @cached_property
     def identity(self) -> PlanIdentity:
         """What state of this query can be told by from state of another."""
         return PlanIdentity(self.text, tuple(column.sql for column in self.columns), self.time.sql)
 
+    @cached_property
+    def _input_columns(self) -> str:
+        return _input_columns(self.slots, self.columns)
+
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregate:
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, thinned: bool) -> WindowAggregate:
         """Read it from the physical plan of a query that has not started.
+
+        Args:
+            bridge: the JVM's `io.pyslash.Bridge`.
+            plan: the physical plan.
+            node: the operator in it.
+            thinned: the plan has only some of a row's windows.
 
         Raises:
             Uncovered: the message is the reason.
@@ -69,7 +81,7 @@ class WindowAggregate:
         found = _understood(lambda: bridge.aggregate(plan, node))
         if (watermarks := len(found.watermarks())) > 1:
             raise Uncovered(f"its input has {watermarks} watermarks; one withWatermark() is covered")
-        window = TimeWindow(*_understood(found.window))
+        window = TimeWindow(*_understood(lambda: found.window(thinned)))
         time = found.time()
         time_type = native_type(str(time.dataType().simpleString()), "the event time")
         columns: list[Column] = []
@@ -111,7 +123,8 @@ class WindowAggregate:
             slots=slots,
             text=_text(window, columns, keys, aggregates, inputs),
             result_schema=schema,
-            scan_obstacle=bridge.scanObstacle(found.input(slots, [column.nullable for column in columns])),
+            scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
+            thinned=thinned,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
@@ -121,21 +134,16 @@ class WindowAggregate:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return WindowAggregateCut(
-            _understood(lambda: bridge.aggregate(plan, node)),
-            self.slots,
-            [column.nullable for column in self.columns],
-        )
+        return WindowAggregateCut(_understood(lambda: bridge.aggregate(plan, node)), self._input_columns)
 
 
 class WindowAggregateCut:
     """A windowed aggregation cut out of the physical plan of a micro-batch."""
 
-    def __init__(self, java: JavaObject, slots: list[int], nullable: list[bool]) -> None:
-        """`java`: the `io.pyslash.StreamingAggregate`; the rest: of each column of the input."""
+    def __init__(self, java: JavaObject, columns: str) -> None:
+        """`java`: the `io.pyslash.StreamingAggregate`; `columns`: of the input, as it takes them."""
         self._java = java
-        self._slots = slots
-        self._nullable = nullable
+        self._columns = columns
 
     @property
     def late_us(self) -> int:
@@ -163,7 +171,7 @@ class WindowAggregateCut:
 
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
-        return _understood(lambda: self._java.input(self._slots, self._nullable))
+        return _understood(lambda: self._java.input(self._columns))
 
     def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
         """The Dataset of the query's result over merged rows."""
@@ -171,8 +179,7 @@ class WindowAggregateCut:
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""
-        for name, value in metrics.items():
-            self._java.count(name, value)
+        self._java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
 
 
 def _understood(call: Callable[[], JavaObject]) -> JavaObject:
@@ -183,6 +190,11 @@ def _understood(call: Callable[[], JavaObject]) -> JavaObject:
         if str(error.java_exception.getClass().getName()).endswith("OnlySpark"):
             raise Uncovered(str(error.java_exception.getMessage())) from error
         raise
+
+
+def _input_columns(slots: list[int], columns: list[Column]) -> str:
+    """As `io.pyslash.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
+    return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, columns, strict=True))
 
 
 def _microseconds(milliseconds: int) -> int:

@@ -26,10 +26,23 @@ def test_every_engine_has_the_cores_partitions_and_heap_of_all_others() -> None:
         ("slash-uppar", "spark.slash.strategy", "repartition"),
         ("slash-2x", "spark.master", "local-cluster[2,1,2048]"),
         ("spark-rocksdb", "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true"),
+        ("spark-rocksdb", "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false"),
     ],
 )
 def test_an_engine_is_its_conf(name: str, key: str, value: str) -> None:
     assert ENGINES[name].settings(4, {})[key] == value
+
+
+def test_rocksdb_as_it_comes_is_its_provider_alone() -> None:
+    tuned, plain = (ENGINES[name].conf for name in ("spark-rocksdb", "spark-rocksdb-default"))
+    assert list(plain) == ["spark.sql.streaming.stateStore.providerClass"]
+    assert plain.items() < tuned.items()
+
+
+def test_only_what_the_sink_keeps_is_compared() -> None:
+    kept = {engine.name for engine in SPARK_ENGINES if engine.keeps}
+    assert kept == {engine.name for engine in SPARK_ENGINES if engine.aggregates} | {"stateless"}
+    assert "spark-rtm" not in kept
 
 
 def test_a_key_that_pyslash_does_not_know_is_no_silent_default() -> None:

@@ -11,8 +11,13 @@ def test_the_table_has_medians_spread_and_ratio() -> None:
     records = [run("slash", rate) for rate in (9e6, 6e6, 7e6)] + [run("spark-rocksdb", 1e6)]
     title, _, slash, spark = table(records).strip().splitlines()
     assert title == "tumbling"
-    assert slash.split() == ["slash", "7.000", "6.000", "..", "9.000", "20", "7.00x", "agree"]
+    assert slash.split() == ["slash", "7.000", "6.000", "..", "9.000", "20", "-", "7.00x", "agree"]
     assert spark.split()[-2:] == ["1.00x", "agree"]
+
+
+def test_micro_batches_without_input_count_and_those_with_input_are_told_too() -> None:
+    line = table([run("slash", 1e6, batch_ms=[10, 30, 2], input_batch_ms=[10, 30])]).splitlines()[-1]
+    assert line.split()[5:7] == ["10", "20"]
 
 
 def test_failures_and_wrong_rows_stand_out() -> None:
@@ -30,7 +35,7 @@ def test_sessions_are_never_divided_by_each_other() -> None:
 
 def test_a_batch_engine_is_a_bound_and_has_no_micro_batches() -> None:
     line = table([run("duckdb", 30e6, kind="batch bound", batch_ms=[])]).splitlines()[-1]
-    assert line.split() == ["duckdb", "30.000", "30.000", "..", "30.000", "-", "-", "agree", "(batch", "bound)"]
+    assert line.split() == ["duckdb", "30.000", "30.000", "..", "30.000", "-", "-", "-", "agree", "(batch", "bound)"]
 
 
 def test_a_bar_that_was_not_measured_is_not_met_silently() -> None:

@@ -92,7 +92,13 @@ def test_sql_with_having_and_projection(spark: SparkSession, events: DataFrame) 
         "select window.start, k + 1 as k1, avg(v) a from events_for_plan where v < 10 "
         "group by window(ts, '10 seconds'), k having count(*) > 1"
     )
-    assert [line.split()[0] for line in lines(df)] == ["pyslash-plan", "window", *["column"] * 2, "key", *["aggregate"] * 2]
+    assert [line.split()[0] for line in lines(df)] == [
+        "pyslash-plan",
+        "window",
+        *["column"] * 2,
+        "key",
+        *["aggregate"] * 2,
+    ]
 
 
 def test_window_selected_before_grouping(events: DataFrame) -> None:
@@ -101,8 +107,10 @@ def test_window_selected_before_grouping(events: DataFrame) -> None:
 
 
 def test_what_computed_columns_are_is_told(events: DataFrame) -> None:
-    df = events.withColumn("twice", F.expr("v * 2")).groupBy(F.window("ts", "10 seconds"), F.expr("k + 1")).agg(
-        F.sum("twice")
+    df = (
+        events.withColumn("twice", F.expr("v * 2"))
+        .groupBy(F.window("ts", "10 seconds"), F.expr("k + 1"))
+        .agg(F.sum("twice"))
     )
     assert operator(df).identity.columns == ("(k + 1L)", "(v * 2)")
     assert operator(df).identity.time == "ts"
@@ -124,7 +132,7 @@ def test_fingerprint_follows_everything_that_decides_the_rows(events: DataFrame)
 UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "no aggregation": (lambda e: e.select("k"), "no stateful operator"),
     "no window": (lambda e: e.groupBy("k").count(), "no time window"),
-    "session window": (lambda e: e.groupBy(F.session_window("ts", "10 seconds")).count(), "session windows"),
+    "session window": (lambda e: e.groupBy(F.session_window("ts", "10 seconds"), "k").count(), "session windows"),
     "distinct": (
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
         "DISTINCT",
@@ -193,5 +201,7 @@ def test_other_output_modes(events: DataFrame) -> None:
     [(10, 10, 0), (10, 10, 3), (10, 5, 0), (10, 4, 1), (7, 3, 2), (86_400, 10, 0), (1, 1, 0)],
 )
 def test_windows_are_read_from_sparks_own_expressions(events: DataFrame, size: int, slide: int, offset: int) -> None:
-    window = operator(events.groupBy(F.window("ts", f"{size} seconds", f"{slide} seconds", f"{offset} seconds")).count()).window
+    window = operator(
+        events.groupBy(F.window("ts", f"{size} seconds", f"{slide} seconds", f"{offset} seconds")).count()
+    ).window
     assert (window.size_us, window.slide_us, window.start_offset_us) == (size * 10**6, slide * 10**6, offset * 10**6)

@@ -61,6 +61,11 @@ public final class Bridge {
     return PlannedQuery.of(session, analysed, mode);
   }
 
+  /** The analysed plan with few windows a row; the plan itself where it has few. */
+  public LogicalPlan thinned(LogicalPlan analysed) {
+    return OverlappingWindows.thinned(analysed);
+  }
+
   /** The operators of a physical plan that keep state between micro-batches, from the top down. */
   public List<SparkPlan> statefulOperators(SparkPlan plan) {
     List<SparkPlan> found = new ArrayList<>();

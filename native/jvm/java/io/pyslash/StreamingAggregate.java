@@ -152,9 +152,9 @@ public final class StreamingAggregate {
     }
   }
 
-  /** Size, slide and start offset of the window, in microseconds. */
-  public long[] window() {
-    return input.parameters();
+  /** Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. */
+  public long[] window(boolean thinned) {
+    return input.parameters(thinned);
   }
 
   /** The attribute that is the event time. */
@@ -212,29 +212,32 @@ public final class StreamingAggregate {
   }
 
   /**
-   * What has to be executed for the rows of the update: the event time, then these columns, each the number of a key
-   * or, from there on, of a function's input.
+   * What has to be executed for the rows of the update: the event time, then these columns.
    *
-   * @param nullable whether each of them may be null
+   * @param columns each, behind a blank, the number of a key or, from there on, of a function's input; `?` behind it:
+   *     it may be null
    * @throws OnlySpark a column may be null that was planned as never null
    */
-  public SparkPlan input(List<Integer> columns, List<Boolean> nullable) {
+  public SparkPlan input(String columns) {
     List<NamedExpression> projected = new ArrayList<>();
     projected.add(input.time());
-    for (int i = 0; i < columns.size(); i++) {
-      int at = columns.get(i);
+    for (String text : columns.isEmpty() ? new String[0] : columns.split(" ")) {
+      boolean nullable = text.endsWith("?");
+      int at = Integer.parseInt(nullable ? text.substring(0, text.length() - 1) : text);
       Expression column = at < keys.size() ? keys.get(at) : inputs.get(at - keys.size());
-      if (column.nullable() && !nullable.get(i)) {
+      if (column.nullable() && !nullable) {
         throw new OnlySpark(describe(column) + " may be null in this micro-batch, and was never null when the query began");
       }
-      projected.add(WindowedInput.alias(column, "column" + i));
+      projected.add(WindowedInput.alias(column, "column" + projected.size()));
     }
     return input.plan(projected);
   }
 
   /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
   public boolean isWithoutRows() {
+    // Static tables bring no rows of their own: Spark refuses joins that would keep them.
     return CollectionConverters.asJava(input.below().collectLeaves()).stream()
+        .filter(leaf -> leaf.logicalLink().isEmpty() || leaf.logicalLink().get().isStreaming())
         .allMatch(leaf -> leaf instanceof LocalTableScanExec local && local.rows().isEmpty());
   }
 
@@ -283,9 +286,12 @@ public final class StreamingAggregate {
     CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text));
   }
 
-  /** Spark's figures of the operator, as its progress, its listeners and its UI show them. */
-  public void count(String metric, long value) {
-    save.metrics().apply(metric).set(value);
+  /** Spark's figures of the operator, as its progress, its listeners and its UI show them: `name=value`, by blanks. */
+  public void count(String metrics) {
+    for (String metric : metrics.split(" ")) {
+      String[] named = metric.split("=");
+      save.metrics().apply(named[0]).set(Long.parseLong(named[1]));
+    }
   }
 
   /**

@@ -182,8 +182,10 @@ final class WindowedInput {
   /**
    * Size, slide and start offset in microseconds, read by evaluating Spark's own expressions and then held against them
    * over many times: a release of Spark that assigns windows in another way is refused rather than misread.
+   *
+   * @param thinned whether the plan has only some of a row's windows ({@link OverlappingWindows})
    */
-  long[] parameters() {
+  long[] parameters(boolean thinned) {
     List<long[]> atZero = evaluate(0);
     long size = atZero.get(0)[1] - atZero.get(0)[0];
     long slide = atZero.size() == 1 ? size : Math.abs(atZero.get(0)[0] - atZero.get(1)[0]);
@@ -195,16 +197,17 @@ final class WindowedInput {
     int samples = Math.max(1, CHECKED_WINDOWS / structs.size() / 6);
     for (int sample = -samples / 2; sample <= samples / 2; sample++) {
       for (long near = -1; near <= 1; near++) {
-        check(sample * step + near, size, slide, offset);
-        check(offset + sample * slide + near, size, slide, offset);
+        check(sample * step + near, size, slide, offset, thinned);
+        check(offset + sample * slide + near, size, slide, offset, thinned);
       }
     }
     return new long[] {size, slide, offset};
   }
 
-  private void check(long time, long size, long slide, long offset) {
+  private void check(long time, long size, long slide, long offset, boolean thinned) {
     Map<Long, Long> expected = new TreeMap<>();
-    for (long start = time - Math.floorMod(time - offset, slide); start > time - size; start -= slide) {
+    long first = time - Math.floorMod(time - offset, slide);
+    for (long start = first; start > time - size && !(thinned && expected.size() == structs.size()); start -= slide) {
       expected.put(start, start + size);
     }
     Map<Long, Long> found = new TreeMap<>();
@@ -320,7 +323,7 @@ final class WindowedInput {
     return item instanceof Alias alias && isWindowStruct(alias.child());
   }
 
-  private static boolean isWindowStruct(Expression expression) {
+  static boolean isWindowStruct(Expression expression) {
     return expression instanceof CreateNamedStruct struct
         && struct.children().size() == 4
         && CollectionConverters.asJava(struct.collectLeaves()).stream().anyMatch(Attribute.class::isInstance)

@@ -1,0 +1,206 @@
+"""A `Case`: one random stream with its query, as data. It can be shrunk, printed for a reader, and made a DataFrame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NAN, INF = float("nan"), float("inf")
+
+
+def at(seconds: float) -> datetime:
+    """A moment."""
+    return EPOCH + timedelta(seconds=seconds)
+
+
+# Column type -> Spark's name of it, Arrow's, values to draw from. A column is `k_<type>` or `v_<type>`, and nullable.
+POOLS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "boolean": ("boolean", pa.bool_(), [True, False]),
+    "byte": ("tinyint", pa.int8(), [-128, -1, 0, 1, 127]),
+    "short": ("smallint", pa.int16(), [-32768, 0, 7, 32767]),
+    "int": ("int", pa.int32(), [-(2**31), -1, 0, 5, 2**31 - 1]),
+    "long": ("bigint", pa.int64(), [-(2**50), -1, 0, 42, 2**50]),
+    "huge": ("bigint", pa.int64(), [0, 42, 2**62]),
+    "float": ("float", pa.float32(), [-0.0, 0.0, 1.5, -2.25, NAN, INF]),
+    "double": ("double", pa.float64(), [-0.0, 0.0, 1.5, -1e100, NAN, 0.1]),
+    "date": ("date", pa.date32(), [date(1969, 12, 31), date(2013, 1, 1), date(9999, 12, 31)]),
+    "timestamp": ("timestamp", pa.timestamp("us", "UTC"), [at(-1), at(0), at(1e9)]),
+    "ntz": ("timestamp_ntz", pa.timestamp("us"), [datetime(1960, 1, 1), datetime(2000, 2, 29, 1, 2, 3, 4)]),
+    "small": (
+        "decimal(10,2)",
+        pa.decimal128(10, 2),
+        [Decimal("-1.25"), Decimal("0.00"), Decimal("99999999.99")],
+    ),
+    "large": (
+        "decimal(30,5)",
+        pa.decimal128(30, 5),
+        [Decimal("-123456789012345678901.12345"), Decimal("0.00001"), Decimal("7.00000")],
+    ),
+    "string": ("string", pa.string(), ["", "a", "ab", "a" * 40, "é", "zz"]),
+    "binary": ("binary", pa.binary(), [b"", b"\x00", b"\x00\x01", b"\xff" * 20]),
+}
+
+Row = tuple[Any, ...]
+"""The event time in microseconds since 1970, or None, and the values of `Case.columns`."""
+File = tuple[Row, ...]
+Batch = tuple[File, ...]
+Step = tuple[str, ...]
+"""("where", condition), ("with", name, expression), ("select", expressions...) or ("join", how, key, table)."""
+
+TABLES = {
+    "int": "SELECT * FROM VALUES (-1, 'minus', 1L), (0, 'zero', 2L), (5, NULL, 3L) AS t(j, label, weight)",
+    "long": "SELECT * FROM VALUES (-1L, 'minus', 1L), (0L, NULL, 2L), (42L, 'answer', 3L) AS t(j, label, weight)",
+    "string": "SELECT * FROM VALUES ('', 'empty', 1L), ('a', 'one', 2L), ('zz', NULL, 3L) AS t(j, label, weight)",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream of files. All batches have as many files, perhaps without rows; an empty batch: nothing is added."""
+
+    delay: str
+    files: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A query's life between two starts: `available` reads its batches at once, `step` waits after each of them."""
+
+    how: str
+    batches: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stream. `crash`: the batch whose function fails at its first attempt; the query is then started again."""
+
+    seed: int
+    columns: tuple[str, ...]
+    sources: tuple[Source, ...]
+    runs: tuple[Run, ...]
+    crash: int | None
+    before: tuple[Step, ...]
+    after: tuple[Step, ...]
+    window: tuple[str, ...]
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    above: tuple[Step, ...]
+    conf: tuple[tuple[str, str], ...]
+
+    @property
+    def batches(self) -> int:
+        """Batches with new files, whichever source they are of."""
+        return sum(run.batches for run in self.runs)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all sources."""
+        return sum(len(file) for source in self.sources for batch in source.batches for file in batch)
+
+    def without_unread_columns(self) -> Case:
+        """The same with only those columns in its files that the query reads."""
+        kept = columns_in([*self.before, *self.after, *self.above], [*self.keys, *self.aggregates])
+        places = [0, *(1 + self.columns.index(name) for name in kept)]
+        sources = tuple(
+            replace(
+                source,
+                batches=tuple(
+                    tuple(tuple(tuple(row[i] for i in places) for row in file) for file in batch)
+                    for batch in source.batches
+                ),
+            )
+            for source in self.sources
+        )
+        return replace(self, columns=kept, sources=sources)
+
+    def schema(self) -> pa.Schema:
+        """Of the files."""
+        return pa.schema([("ts", pa.timestamp("us", "UTC")), *((name, POOLS[name[2:]][1]) for name in self.columns)])
+
+    def table(self, file: File) -> pa.Table:
+        """A file's rows."""
+        schema = self.schema()
+        columns = [[row[i] for row in file] for i in range(len(schema.names))]
+        arrays = [pa.array(columns[0], pa.int64()).cast(schema.types[0])]
+        arrays += [pa.array(values, kind) for values, kind in zip(columns[1:], schema.types[1:], strict=True)]
+        return pa.table(arrays, schema=schema)
+
+    def query(self, spark: SparkSession, folders: list[Path]) -> DataFrame:
+        """The streaming DataFrame over the folders of the sources."""
+        ddl = ", ".join(["ts timestamp", *(f"{name} {POOLS[name[2:]][0]}" for name in self.columns)])
+        streams = []
+        for source, folder in zip(self.sources, folders, strict=True):
+            reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", source.files)
+            rows = _apply(spark, reader.parquet(f"{folder}/*"), self.before)
+            streams.append(rows.withWatermark("ts", source.delay))
+        rows = streams[0]
+        for other in streams[1:]:
+            rows = rows.union(other)
+        rows = _apply(spark, rows, self.after)
+        keys = [F.expr(key).alias(f"k{i}") for i, key in enumerate(self.keys)]
+        window = F.window("ts", *self.window)
+        if self.aggregates:
+            calls = [F.expr(call).alias(f"a{i}") for i, call in enumerate(self.aggregates)]
+            grouped = rows.groupBy(window.alias("window"), *keys).agg(*calls)
+        else:
+            rows.select(window.alias("window"), *keys).createOrReplaceTempView("windowed")
+            names = ", ".join(["window", *(f"k{i}" for i in range(len(keys)))])
+            grouped = spark.sql(f"SELECT {names} FROM windowed GROUP BY {names}")
+        return _apply(spark, grouped, self.above)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"seed {self.seed}"
+        for name, value in self.conf:
+            yield f"  conf {name}={value}"
+        for number, source in enumerate(self.sources):
+            yield f"  source {number}: withWatermark('ts', '{source.delay}')"
+            for index, batch in enumerate(source.batches):
+                for file in batch:
+                    yield f"    batch {index}, a file of {len(file)} rows"
+                    yield from (f"      {self._row(row)}" for row in file)
+        yield "  runs: " + ", ".join(f"{run.how} {run.batches}" for run in self.runs)
+        if self.crash is not None:
+            yield f"  the sink fails once in batch {self.crash}"
+        for title, steps in (("before the watermark", self.before), ("after it", self.after)):
+            yield from (f"  {title}: {step}" for step in steps)
+        yield f"  groupBy(window(ts, {', '.join(self.window)}), {', '.join(self.keys)})"
+        yield f"  agg({', '.join(self.aggregates)})"
+        yield from (f"  above: {step}" for step in self.above)
+
+    def _row(self, row: Row) -> str:
+        time = "null" if row[0] is None else (EPOCH + timedelta(microseconds=row[0])).isoformat()
+        return ", ".join([time, *(f"{name}={value!r}" for name, value in zip(self.columns, row[1:], strict=True))])
+
+
+def columns_in(steps: Iterable[Step], expressions: Iterable[str]) -> tuple[str, ...]:
+    """Columns of the files that a query reads."""
+    text = " ".join([*expressions, *(argument for step in steps for argument in step)])
+    return tuple(sorted(set(re.findall(r"\b[kv]_[a-z]+\b", text))))
+
+
+def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> DataFrame:
+    for kind, *arguments in steps:
+        if kind == "where":
+            rows = rows.where(arguments[0])
+        elif kind == "with":
+            rows = rows.withColumn(arguments[0], F.expr(arguments[1]))
+        elif kind == "select":
+            rows = rows.selectExpr(*arguments)
+        else:
+            how, key, table = arguments
+            rows = rows.join(F.broadcast(spark.sql(TABLES[table])), F.expr(f"{key} = j"), how).drop("j")
+    return rows

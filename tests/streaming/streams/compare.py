@@ -1,0 +1,59 @@
+"""Whether two runs of a stream gave the same: batch by batch, rows as multisets, floating numbers to 1e-9."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from tests.streaming.streams.run import Outcome
+
+Tuple = tuple[Any, ...]
+
+
+def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
+    """Lines for a reader; none where all is equal."""
+    if spark.errors != slash.errors:
+        yield f"Spark ends with {spark.errors or 'success'}, pyslash with {slash.errors or 'success'}"
+    # A function that fails is called once an attempt, so the ids are compared as they came.
+    ids = [batch for batch, *_ in spark.batches], [batch for batch, *_ in slash.batches]
+    # A sum of many batches overflows in Spark when the row comes, in pyslash when the window is merged.
+    later = bool(spark.errors) and spark.errors == slash.errors and ids[1][: len(ids[0])] == ids[0]
+    if ids[0] != ids[1] and not later:
+        yield f"Spark ran batches {ids[0]}, pyslash {ids[1]}"
+    for (batch, schema, expected), (other, found_schema, found) in zip(spark.batches, slash.batches, strict=False):
+        if batch != other:
+            break
+        if schema != found_schema:
+            yield f"batch {batch}: Spark's schema is {schema}, pyslash's {found_schema}"
+        for row, side in _unmatched(expected, found):
+            yield f"batch {batch}: only {side}: {row}"
+
+
+def _unmatched(expected: list[Tuple], found: list[Tuple]) -> Iterator[tuple[Tuple, str]]:
+    left, right = sorted(expected, key=_order), sorted(found, key=_order)
+    rest = []
+    for row in left:
+        match = next((i for i, other in enumerate(right) if same(row, other)), None)
+        if match is None:
+            rest.append(row)
+        else:
+            del right[match]
+    yield from ((row, "Spark") for row in rest)
+    yield from ((row, "pyslash") for row in right)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in type and value; floating numbers nearly."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or a == b or math.isclose(a, b, rel_tol=1e-9)
+    if isinstance(a, Decimal) and isinstance(b, Decimal):
+        return a.as_tuple() == b.as_tuple()
+    return type(a) is type(b) and bool(a == b)
+
+
+def _order(row: Tuple) -> str:
+    return repr(row)

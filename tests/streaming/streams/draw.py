@@ -1,0 +1,317 @@
+"""Draws a `Case` from a seed: the same seed is the same stream, on every machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tests.streaming.streams.case import POOLS, TABLES, Batch, Case, File, Row, Run, Source, Step, columns_in
+
+SUMMABLE = ("byte", "short", "int", "long", "float", "double", "small", "large")
+LITERALS = {
+    "boolean": ("true", "false"),
+    "byte": ("1Y", "0Y"),
+    "short": ("7S", "0S"),
+    "int": ("5", "0"),
+    "long": ("42L", "0L"),
+    "double": ("1.5D", "0.0D"),
+    "date": ("DATE'2013-01-01'",),
+    "small": ("0.00BD",),
+    "string": ("'a'", "'zz'", "''"),
+    "binary": ("X'00'",),
+}
+# Expressions that keys are made of, with what type they have as far as literals and static tables go.
+KEY_EXPRESSIONS = (
+    ("k_int % 3", ""),
+    ("upper(k_string)", "string"),
+    ("k_long IS NULL", "boolean"),
+    ("coalesce(k_string, 'none')", "string"),
+    ("length(k_string)", "int"),
+    ("year(k_date)", "int"),
+    ("cast(k_date AS string)", "string"),
+    ("k_int > 0 AND k_boolean", "boolean"),
+    ("current_date() > DATE'2001-01-01'", "boolean"),
+)
+AGGREGATE_EXPRESSIONS = (
+    "sum(v_int) / count(*)",
+    "max(v_int) - min(v_short)",
+    "sum(v_short) + 1",
+    "count(*) * 2 + count(v_string)",
+    "coalesce(sum(v_small), 0)",
+    "if(count(v_int) > 1, max(v_string), NULL)",
+    "sum(v_short * 2 + 1)",
+    "avg(v_short + v_byte)",
+    "max(concat(v_string, '-'))",
+    "sum(CASE WHEN v_boolean THEN 1 ELSE 0 END)",
+    "max(ts)",
+    "min(unix_micros(cast(ts AS timestamp)))",
+)
+PREDICATES_OF_ROWS = (
+    "v_int > 0",
+    "v_string IS NOT NULL",
+    "k_string <> 'ab'",
+    "v_double >= 0 OR v_boolean",
+    "v_short IN (0, 7)",
+    "second(ts) % 2 = 0",
+    "ts < current_timestamp()",
+)
+WINDOWS = (
+    ("10 seconds",),
+    ("10 seconds",),
+    ("10 seconds", "5 seconds"),
+    ("10 seconds", "4 seconds", "1 second"),
+    ("7 seconds", "7 seconds", "3 seconds"),
+    ("12 seconds", "2 seconds"),
+    ("9 seconds", "2 seconds", "500 milliseconds"),
+    ("1 minute", "20 seconds"),
+)
+DELAYS = (("0 seconds", 0.0), ("1500 milliseconds", 1.5), ("3 seconds", 3.0), ("10 seconds", 10.0))
+ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata")
+STARTS = (1_000_000.0, 1_000_000.0, 1_711_846_785.0, 1_000_003.5, -25.0)
+PATHS: tuple[dict[str, str], ...] = (
+    {"ingest": "files"},
+    {"ingest": "rows"},
+    {"ingest": "arrow"},
+    {"ingest": "files", "emit": "columns", "merge.driverBytes": "0"},
+    {"ingest": "rows", "emit": "columns", "merge.driverBytes": "0"},
+    {"ingest": "rows", "emit": "arrow", "merge.driverBytes": "0"},
+    {"ingest": "rows", "strategy": "repartition"},
+    {"ingest": "files", "strategy": "repartition"},
+)
+MICROS = 1_000_000
+_HUGE = "sum(v_huge)"
+
+
+def draw(seed: int) -> Case:
+    """The stream of a seed."""
+    return _Draw(seed).case()
+
+
+class _Draw:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+
+    def often(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    def case(self) -> Case:
+        rng = self.rng
+        ansi = self.often(0.5)
+        before, after, joined = self._below()
+        keys, kinds, computed = self._keys(joined)
+        after = (*after, *computed)
+        aggregates = () if self.often(0.08) else self._aggregates()
+        # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
+        calm = ansi and _HUGE in aggregates
+        union = not calm and self.often(0.15)
+        above = self._above(kinds, aggregates)
+        columns = columns_in([*before, *after, *above], [*keys, *aggregates])
+        window = rng.choice(WINDOWS)
+        delay_of_first, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
+        count, files = rng.randint(2, 5), rng.choice((1, 1, 2, 3))
+        start = STARTS[0] if calm else rng.choice(STARTS)
+        times = _Times(rng, start, delay, _seconds(window[min(1, len(window) - 1)]), calm)
+        sources = [Source(delay_of_first, files, self._batches(columns, count, files, times))]
+        if union:
+            text, delay = rng.choice(DELAYS)
+            second = start + rng.choice((0.0, 0.0, -15.0, 30.0))
+            times = _Times(rng, second, delay, _seconds(window[min(1, len(window) - 1)]), calm)
+            sources.append(Source(text, 1, self._batches(columns, count, 1, times)))
+        runs = self._runs(max(len(source.batches) for source in sources), steps=not union)
+        return Case(
+            seed=self.seed,
+            columns=columns,
+            sources=tuple(sources),
+            runs=runs,
+            crash=rng.randrange(count) if self.often(0.15) else None,
+            before=before,
+            after=after,
+            window=window,
+            keys=keys,
+            aggregates=aggregates,
+            above=above,
+            conf=self._conf(ansi, union),
+        )
+
+    def _conf(self, ansi: bool, union: bool) -> tuple[tuple[str, str], ...]:
+        rng = self.rng
+        conf = {
+            "spark.sql.session.timeZone": rng.choice(ZONES),
+            "spark.sql.ansi.enabled": str(ansi).lower(),
+            "spark.sql.shuffle.partitions": rng.choice(("1", "1", "2")),
+            "spark.sql.codegen.wholeStage": str(self.often(0.25)).lower(),
+            "spark.sql.streaming.multipleWatermarkPolicy": rng.choice(("min", "max")) if union else "min",
+        }
+        conf |= {f"spark.slash.{name}": value for name, value in rng.choice(PATHS).items()}
+        return tuple(conf.items())
+
+    def _below(self) -> tuple[tuple[Step, ...], tuple[Step, ...], bool]:
+        """Operators before and after the watermark, and whether a static table's columns are there."""
+        rng = self.rng
+        before: list[Step] = []
+        after: list[Step] = []
+        joined = self.often(0.2)
+        if self.often(0.08):
+            before.append(("with", "ts", "ts + INTERVAL '2' SECOND"))
+        for steps, share in ((before, 0.15), (after, 0.25)):
+            if self.often(share):
+                steps.append(("where", rng.choice(PREDICATES_OF_ROWS)))
+        if joined:
+            kind = rng.choice([*TABLES])
+            steps = before if self.often(0.3) else after
+            steps.append(("join", rng.choice(("inner", "left")), f"k_{kind}", kind))
+        return tuple(before), tuple(after), joined
+
+    def _keys(self, joined: bool) -> tuple[tuple[str, ...], list[str], list[Step]]:
+        """Key expressions, their types, and the columns that the rows have to be given for them."""
+        keys: list[str] = []
+        kinds: list[str] = []
+        computed: list[Step] = []
+        for _ in range(self.rng.choice((0, 1, 1, 1, 2, 3))):
+            if joined and self.often(0.5):
+                key, kind = self.rng.choice((("label", "string"), ("weight", "long")))
+            elif self.often(0.25):
+                key, kind = self.rng.choice(KEY_EXPRESSIONS)
+            else:
+                kind = self.rng.choice([name for name in POOLS if name != "huge"])
+                key = f"k_{kind}"
+            if key in keys:
+                continue
+            if self.often(0.15):
+                computed.append(("with", f"x{len(keys)}", key))
+                key = f"x{len(keys)}"
+            keys.append(key)
+            kinds.append(kind)
+        return tuple(keys), kinds, computed
+
+    def _aggregates(self) -> tuple[str, ...]:
+        calls = [self._aggregate() for _ in range(self.rng.randint(1, 4))]
+        if self.often(0.1):
+            calls.append(_HUGE)  # overflows: an error with ANSI, wraps without
+        return tuple(dict.fromkeys(calls))
+
+    def _aggregate(self) -> str:
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.2:
+            return rng.choice(AGGREGATE_EXPRESSIONS)
+        if kind < 0.4:
+            call = "count(*)"
+        elif kind < 0.5:
+            call = f"count(v_{rng.choice([*POOLS])})"
+        elif kind < 0.75:
+            call = f"{rng.choice(('sum', 'avg'))}(v_{rng.choice(SUMMABLE)})"
+        else:
+            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice([*POOLS])})"
+        if self.often(0.2):
+            call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
+        return call
+
+    def _above(self, kinds: list[str], aggregates: tuple[str, ...]) -> tuple[Step, ...]:
+        rng = self.rng
+        steps: list[Step] = []
+        if self.often(0.3):
+            conditions = ["second(window.start) % 20 < 10", "window.end > window.start", "a0 IS NOT NULL"]
+            conditions = conditions if aggregates else conditions[:2]
+            for i, kind in enumerate(kinds):
+                conditions += [f"k{i} IS NOT NULL", f"k{i} IS NULL"]
+                conditions += [f"k{i} = {value}" for value in LITERALS.get(kind, ())]
+            conditions += [f"a{i} > 1" for i, call in enumerate(aggregates) if call == "count(*)"]
+            steps.append(("where", rng.choice(conditions)))
+        for i, kind in enumerate(kinds):
+            if kind in TABLES and self.often(0.15):
+                steps.append(("join", rng.choice(("inner", "left")), f"k{i}", kind))
+                break
+        if self.often(0.25):
+            chosen = ["date_format(window.start, 'yyyy-MM-dd HH:mm:ss') AS starts", "window.end AS ends"]
+            chosen += [f"k{i}" for i in range(len(kinds))]
+            chosen += [f"a{i} AS result{i}" for i in range(len(aggregates))]
+            chosen += ["current_timestamp() > TIMESTAMP'2001-01-01' AS now"]
+            steps.append(("select", *rng.sample(chosen, rng.randint(1, len(chosen)))))
+        return tuple(steps)
+
+    def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:
+        """How the batches are shared among starts of the query. Two sources are not listed at the same moment."""
+        runs = []
+        while batches:
+            size = batches if self.often(0.6) else self.rng.randint(1, batches)
+            runs.append(Run("step" if steps and self.often(0.4) else "available", size))
+            batches -= size
+        return tuple(runs)
+
+    def _batches(self, columns: tuple[str, ...], count: int, files: int, times: _Times) -> tuple[Batch, ...]:
+        values = [self._values(POOLS[name[2:]][2]) for name in columns]
+        step = self.rng.choice((0.0, 4.0, 9.5, 15.0))
+        batches = []
+        for index in range(count):
+            shape = [self.rng.choice((0, 1, 4, 10, 18)) if self.often(0.8) else 0 for _ in range(files)]
+            moments = [[times.next() for _ in range(rows)] for rows in shape]
+            batches.append(tuple(tuple(self._row(time, values) for time in file) for file in moments))
+            times.advance(step)
+            if index == count - 2 and (times.calm or self.often(0.7)):
+                last = times.first + 1000 * self.rng.choice((1, 100)) * MICROS
+                files_of_one: list[File] = [() for _ in range(files)]
+                files_of_one[0] = (self._row(last, values),)
+                batches.append(tuple(files_of_one))
+                break
+        return tuple(batches)
+
+    def _values(self, pool: list[Any]) -> Callable[[], Any]:
+        """Draws of a column: few or many nulls, one value that is hot."""
+        rng = self.rng
+        nulls, hot = rng.choice((0.0, 0.1, 0.5)), rng.choice(pool)
+
+        def value() -> Any:
+            return None if rng.random() < nulls else hot if rng.random() < 0.3 else rng.choice(pool)
+
+        return value
+
+    def _row(self, time: int | None, values: list[Callable[[], Any]]) -> Row:
+        return (time, *(value() for value in values))
+
+
+class _Times:
+    """Event times: mostly near the front, some late, some exactly at a window's end or at a watermark.
+
+    `calm`: none is late, with a delay of 10 s.
+    """
+
+    def __init__(self, rng: random.Random, start: float, delay: float, slide: float, calm: bool) -> None:
+        self._rng = rng
+        self.calm = calm
+        self.first = self._front = int(start * MICROS)
+        self._delay = int(delay * MICROS)
+        self._slide = int(slide * MICROS)
+        self._latest = self._front
+        self._marks = [self._front - self._delay]
+
+    def advance(self, seconds: float) -> None:
+        """The batch has ended."""
+        self._front += int(seconds * MICROS)
+        self._marks = [*self._marks[-1:], self._latest // 1000 * 1000 - self._delay]
+
+    def next(self) -> int | None:
+        """The time of one row, in microseconds."""
+        rng = self._rng
+        kind = rng.random()
+        if kind < 0.04:
+            return None
+        if self.calm:
+            time = self._front + int(rng.uniform(0, 8) * MICROS)
+        elif kind < 0.25:
+            time = self._front - int(rng.uniform(0, 40) * MICROS)
+        elif kind < 0.5:
+            close = rng.choice((self._front, *self._marks))
+            time = rng.choice((close, close // self._slide * self._slide))
+            time += rng.choice((0, 0, -1, 1, -1000, 1000, -self._slide))
+        else:
+            time = self._front + int(rng.uniform(-8, 8) * MICROS)
+        self._latest = max(self._latest, time)
+        return time
+
+
+def _seconds(interval: str) -> float:
+    number, unit = interval.split()
+    return float(number) * {"milliseconds": 0.001, "minute": 60}.get(unit, 1)

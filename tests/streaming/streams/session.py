@@ -1,0 +1,140 @@
+"""Runs many cases at once in one application, each on plain Spark and on pyslash, and tells where they differ."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import pyslash
+from tests.streaming.streams.case import Case
+from tests.streaming.streams.compare import differences
+from tests.streaming.streams.draw import draw
+from tests.streaming.streams.quiet import quiet_files
+from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run, write
+from tests.streaming.streams.shrink import shrink
+
+THREADS = int(os.environ.get("PYSLASH_STREAM_THREADS", "3"))
+
+
+@dataclass
+class Tally:
+    """What was compared. `late`: rows, or partial rows, that plain Spark dropped; the others are what both gave."""
+
+    streams: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    batches: int = 0
+    late: int = 0
+    no_data_batches: int = 0
+    restarts: int = 0
+    errors: int = 0
+
+    def __iadd__(self, other: Tally) -> Tally:
+        for part in fields(self):
+            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
+        return self
+
+    def __str__(self) -> str:
+        return ", ".join(f"{part.name.replace('_', ' ')} {getattr(self, part.name)}" for part in fields(self))
+
+
+@dataclass
+class Comparison:
+    """A case and what differed."""
+
+    case: Case
+    tally: Tally
+    lines: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.case), *self.lines])
+
+
+class Streams:
+    """Runs cases in sessions of one application; `engines` other than the default make it test itself."""
+
+    def __init__(
+        self, spark: SparkSession, settings: dict[str, str], engines: tuple[str, str] = (SPARK, SLASH)
+    ) -> None:
+        self._spark, self._settings, self._engines = spark, settings, engines
+        self._local = threading.local()
+
+    def compare(self, case: Case) -> Comparison:
+        """Run a case on both engines. A stream that pyslash refuses, as not covered, is a difference too."""
+        outcomes = []
+        with folder() as place:
+            root = Path(place)
+            write(case, root / "files")
+            for number, engine in enumerate(self._engines):
+                work = root / f"{number}"
+                work.mkdir()
+                try:
+                    outcomes.append(run(case, self._session(), engine, root / "files", work))
+                except Exception as refusal:
+                    if not outcomes:
+                        raise  # Spark refuses what was drawn
+                    return Comparison(case, Tally(), [f"refused: {type(refusal).__name__}: {refusal}"])
+        return Comparison(case, _tally(case, outcomes[0]), list(differences(*outcomes)))
+
+    def seeds(self, seeds: Iterable[int]) -> Iterator[Comparison]:
+        """Run the cases of some seeds, several at once."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            yield from pool.map(lambda seed: self.compare(draw(seed)), seeds)
+
+    def smallest(self, comparison: Comparison, tries: int) -> Comparison:
+        """The same difference in a smaller case."""
+        kind = _kind(comparison)
+
+        def fails(case: Case) -> bool:
+            try:
+                return _kind(self.compare(case)) == kind
+            except Exception:  # what was dropped was needed: Spark refuses the rest
+                return False
+
+        return self.compare(shrink(comparison.case, fails, tries))
+
+    def _session(self) -> SparkSession:
+        """A session of this thread's own: a stream's configuration must not be another's."""
+        if not hasattr(self._local, "session"):
+            self._local.session = self._spark.newSession()
+            for name, value in self._settings.items():
+                self._local.session.conf.set(name, value)
+        session: SparkSession = self._local.session
+        return session
+
+
+@contextmanager
+def streams(spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> Iterator[Streams]:
+    """Streams of an application, which pyslash is enabled in meanwhile; other engines make the harness test itself."""
+    pyslash.enable(spark)
+    try:
+        with quiet_files(spark) as settings:
+            yield Streams(spark, settings, engines)
+    finally:
+        pyslash.disable()
+
+
+def _kind(comparison: Comparison) -> str:
+    """What must stay the same while a case shrinks: an error must not become another one."""
+    first = comparison.lines[0] if comparison.lines else ""
+    return first if first.startswith("Spark ends") else first.split(" ")[0]
+
+
+def _tally(case: Case, outcome: Outcome) -> Tally:
+    return Tally(
+        streams=1,
+        rows_in=case.rows,
+        rows_out=outcome.rows,
+        batches=len(outcome.ids),
+        late=outcome.dropped,
+        no_data_batches=max(0, len(outcome.ids) - case.batches),
+        restarts=len(case.runs) - 1 + outcome.errors.count("SinkFailedError"),
+        errors=sum(error != "SinkFailedError" for error in outcome.errors),
+    )
