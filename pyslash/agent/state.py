@@ -49,7 +49,7 @@ class AgentState:
         self.lock = threading.Lock()
         self.spilling = threading.Lock()  # taken before the other one: one call at a time makes room
         self.queries: dict[bytes, QueryState] = {}
-        self._dropped: set[bytes] = set()
+        self._dropped: dict[bytes, int] = {}  # with the run that held it
         self.counters: Counter[str] = Counter()
         self.holding = Holding(arena, self.counters)
         self._standby = Standby(arena, self.holding, conceal)
@@ -218,10 +218,10 @@ class AgentState:
             return {"freed": freed, **self._room()}
 
     def drop(self, query: bytes) -> dict[str, Any]:
-        """Frees everything of a query for good: its id is refused from now on, and late blocks of it are swept."""
+        """Frees everything of a query: all runs so far are refused from now on, and late blocks of them are swept."""
         with self.lock:
             state = self.queries.pop(query, None)
-            self._dropped.add(query)
+            self._dropped[query] = 0 if state is None else state.run
             freed = self.arena.commit(query, _LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.own.live)
@@ -321,8 +321,9 @@ class AgentState:
             FencedError: a later run holds it.
             InvalidRequestError: the query was dropped, or has another plan.
         """
-        if query in self._dropped:
+        if run <= self._dropped.get(query, -1):
             raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
+        self._dropped.pop(query, None)
         state = self.queries.get(query)
         if state is not None and run > state.run:
             # A later run has restored what it needs, here or elsewhere: counted twice it would be wrong.

@@ -135,7 +135,7 @@ class EpochRunner:
         logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
         self._recovery.leave(execution, epoch)
         execution.forget_counts()
-        self.end(resumable=False)
+        self.end(resumable=not self._conf.recovers)  # only a later run may come back to agents that dropped it
         self.is_left_to_spark = True
 
     def _execute(self, execution: SparkBatch, epoch: int) -> None:

@@ -86,7 +86,7 @@ class Recovery:
         )
         identity = self._plan.identity
         last = self._last_manifest(execution, manifests, epoch)
-        current = self._current(execution, manifests, coordinator, last, epoch)
+        current = self._current(execution, manifests, last, epoch)
         durable = self._durable_state(execution, current, last)
         newest = current or last
         with progress.timed("agents"):
@@ -213,12 +213,7 @@ class Recovery:
         logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
-        self,
-        execution: SparkBatch,
-        manifests: ManifestLog,
-        coordinator: Coordinator,
-        last: Manifest | None,
-        epoch: int,
+        self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
     ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
@@ -234,10 +229,12 @@ class Recovery:
         same = written.input == now.fingerprint and written.timestamp_ms == logged.timestamp_ms
         if same and written.identity == now.identity:
             return written
-        if epoch > 0 and not self._conf.keeps_files:
+        # Without files there is no state before the batch to begin it again with, and without runs no way to take back
+        # what agents have committed.
+        if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
             raise StateLostError(
                 f"the query has changed since it wrote the state of batch {epoch}, which it has not finished, and the "
-                f"state before that batch is nowhere: spark.slash.durability={self._conf.durability}. Finish the batch "
+                f"state before that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch "
                 "with the query as it was, or give it a new checkpointLocation."
             )
         if last is not None:
@@ -246,10 +243,6 @@ class Recovery:
                 raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
         logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
         manifests.withdraw(epoch)
-        if not self._conf.recovers:  # else what agents hold of an earlier run is void
-            answering, _ = coordinator.probe(written.agents)
-            coordinator.meet(answering)
-            coordinator.drop()
         return None
 
     def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:

@@ -155,6 +155,7 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
 
     expected = attempt(sums(stream), tmp_path / "spark", "off")
     monkeypatch.setattr(ManifestLog, "create", fail)
+    assert attempt(sums(stream), tmp_path / "again", "auto", fail_in=0).error is not None
     found = attempt(sums(stream), tmp_path / "auto", "auto")
     assert_same(found, expected)
     assert found.query is not None
@@ -165,6 +166,10 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
     assert runner is not None
     assert runner._state is None
     assert not cover.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
+    monkeypatch.undo()
+    again = attempt(sums(stream), tmp_path / "again", "auto")  # nobody has finished its first batch
+    assert again.ran_on_pyslash
+    assert again.batches == expected.batches
 
 
 def test_an_error_of_the_data_is_sparks_own(stream: Stream, tmp_path: Path) -> None:
@@ -199,7 +204,7 @@ def test_a_query_that_is_stopped_in_its_first_batch_does_not_go_on_plain_spark(
         query.stop()
     assert not query.isActive
     assert runner is not None
-    assert not runner._spark_executes
+    assert not runner.is_left_to_spark
     assert calls == []
     monkeypatch.undo()
     assert attempt(sums(stream), tmp_path / "c").ran_on_pyslash

@@ -280,12 +280,14 @@ def test_an_overflow_is_repaired_by_a_filter_below(spark: SparkSession, tmp_path
 
 @pytest.mark.parametrize("durability", ["off", "replica"])
 def test_a_repair_of_state_that_is_in_memory_alone(spark: SparkSession, tmp_path: Path, durability: str) -> None:
-    """Of the first batch there is nothing to bring back; a later one's state is that of the failed attempt."""
+    """The first batch needs no state from before; a later one's is that of the failed attempt."""
     stream = make_stream(spark, tmp_path, BATCHES)
     repaired = sums(stream.read().where("v <> 2"))
     expected = [attempt(repaired, tmp_path / "spark", "off").batches]
     attempt(sums(stream.read()), tmp_path / "first", fail_in=0, durability=durability)
-    assert [attempt(repaired, tmp_path / "first", durability=durability).batches] == expected
+    first = attempt(repaired, tmp_path / "first", "auto", durability=durability)
+    assert [first.batches] == expected
+    assert first.ran_on_pyslash == (durability == "replica")
     attempt(sums(stream.read()), tmp_path / "later", fail_in=2, durability=durability)
     refused = attempt(repaired, tmp_path / "later", durability=durability)
     assert refused.batches == []
