@@ -57,5 +57,5 @@ def test_of_ended_queries_the_figures_of_the_last_are_kept(
     finally:
         spark.conf.unset("spark.slash.mode")
         pyslash.disable()
-    assert [len(pyslash.progress(query)) for query in queries] == [0, 1, 1, 1]
+    assert [len(pyslash.progress(query)) for query in queries] == [0, 2, 2, 2]
     assert [hook.runner_of(query) is None for query in queries] == [True, True, True, False]
