@@ -57,9 +57,6 @@ def test_of_ended_queries_the_figures_of_the_last_are_kept(
     finally:
         spark.conf.unset("spark.slash.mode")
         pyslash.disable()
-<<<<<<< HEAD
     # Of each query an epoch with rows, and one without, in which Spark lets the watermark close windows.
-=======
->>>>>>> bbfac16f8ba5c74856eed5d882854401077105f5
     assert [len(pyslash.progress(query)) for query in queries] == [0, 2, 2, 2]
     assert [hook.runner_of(query) is None for query in queries] == [True, True, True, False]
