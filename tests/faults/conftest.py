@@ -110,5 +110,5 @@ class Applications:
 def applications(spark: SparkSession, cluster: str, record: Record, tmp_path: Path) -> Applications:
     """Over rows of its own."""
     stream = application.write_input(spark, tmp_path)
-    expected = [plain(row) for row in application.oracle(stream).collect()]
+    expected = application.expected(stream)
     return Applications(spark, cluster, tmp_path, sum(map(len, stream.batches)), expected, record)
