@@ -105,7 +105,10 @@ def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) 
     rows, late = sum(part.data.rows), part.late
     print(f"\n{part.name}: {rows:,} flights in {len(part.data.rows)} files, {part.files_per_trigger} a micro-batch;")
     print(f"  windows of {part.windows.window}, every {part.windows.slide}, by {' and '.join(KEYS)};")
-    print(f"  {late.rows:,} of them come late, when windows of theirs have closed; {late.dropped:,} when all have")
+    if late.rows:
+        print(f"  {late.rows:,} of them come late, when windows of theirs have closed; {late.dropped:,} when all have")
+    else:
+        print("  none of them comes late, as a micro-batch holds years")
     runs = []
     for name, submit in options.items():
         line = _Line()
