@@ -212,7 +212,7 @@ def _take_over(
     ours = frame.writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
-    query = _started(spark, conf, lambda: _spark_start(_spark_foreach_batch(ours, runner)))
+    query = _started(ours, runner)
     sink.started(query)
     temporary = settings.checkpoint(spark) is None
     with _lock:
@@ -228,17 +228,21 @@ def _take_over(
     return query
 
 
-def _started(spark: SparkSession, conf: Conf, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query; its session, a copy of this one, leaves it to us which aggregates may go on with a state."""
-    if conf.plan_change != "aggregates":
-        return start()
+def _started(writer: DataStreamWriter, runner: EpochRunner) -> StreamingQuery:
+    """Start a query whose session, a copy of this one, leaves it to us which state another query may go on with.
+
+    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more.
+    """
+    assert _spark_start is not None
+    assert _spark_foreach_batch is not None
+    conf = writer._spark.conf
     with _lock:
-        before = spark.conf.get(_SCHEMA_CHECK)
-        spark.conf.set(_SCHEMA_CHECK, "false")
+        before = conf.get(_SCHEMA_CHECK)
+        conf.set(_SCHEMA_CHECK, "false")
         try:
-            return start()
+            return _spark_start(_spark_foreach_batch(writer, runner))
         finally:
-            spark.conf.set(_SCHEMA_CHECK, before)
+            conf.set(_SCHEMA_CHECK, before)
 
 
 def _sweep() -> None:
