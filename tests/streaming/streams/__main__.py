@@ -8,7 +8,6 @@ python -m tests.streaming.streams --self-test           plain Spark against itse
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -53,10 +52,7 @@ def _session() -> SparkSession:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.slash.arena.size", "256m")
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    logging.disable()  # errors that both engines end with are not news
-    return session
+    return builder.getOrCreate()
 
 
 if __name__ == "__main__":

@@ -25,10 +25,8 @@ def engines(spark: SparkSession) -> Iterator[Streams]:
 
 
 @pytest.fixture(scope="module")
-def tally() -> Iterator[Tally]:
-    counted = Tally()
-    yield counted
-    print(f"\nrandom streams: {counted}")
+def tally() -> Tally:
+    return Tally()
 
 
 @pytest.mark.timeout(900)
@@ -44,6 +42,9 @@ def test_rows_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first: i
         pytest.fail(f"streams differ from Spark's: {seeds}\n{engines.smallest(differing[0], SHRINKING)}", pytrace=False)
 
 
-def test_the_streams_have_what_they_are_to_prove(tally: Tally) -> None:
+@pytest.mark.skipif(STREAMS < 100, reason=f"{STREAMS} streams (PYSLASH_STREAMS) need not have all that is drawn")
+def test_the_streams_have_what_they_are_to_prove(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\nrandom streams: {tally}", end=": ")
     assert tally.streams == STREAMS
-    assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts, tally.errors) > 0, str(tally)
+    assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts, tally.errors) > 0
