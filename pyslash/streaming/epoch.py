@@ -341,14 +341,16 @@ class EpochRunner:
         assert self._state is not None
         self.phase = advance(self.phase, Event.EMITTED)
         self._merging.collect_counts(progress)
-        dead_before = first_live_pane(self.operator.window, manifest.watermark_us)
+        window = self.operator.window
+        # Blocks may keep panes that were dead before.
+        dead_from, dead_before = (first_live_pane(window, us) for us in (manifest.emitted_us, manifest.watermark_us))
         held, dead = 0, 0
         for block in self._state.coordinator.live_blocks():
             for pane, groups, _ in block.head.panes:
-                held += groups
-                dead += groups if pane < dead_before else 0
+                held += groups if pane >= dead_before else 0
+                dead += groups if dead_from <= pane < dead_before else 0
         execution.cut.count(
-            numTotalStateRows=held - dead,
+            numTotalStateRows=held,
             numUpdatedStateRows=progress.groups,
             numRemovedStateRows=dead,
             numRowsDroppedByWatermark=manifest.late_rows,

@@ -302,7 +302,7 @@ public final class StreamingAggregate {
   public Dataset<Row> above(SparkSession session, Dataset<Row> merged) {
     SparkPlan whole = replaced(plan, merged.queryExecution().executedPlan(), false);
     RDD<InternalRow> rows = new SQLExecutionRDD(whole.execute(), session.sessionState().conf());
-    return session.internalCreateDataFrame(rows, whole.schema(), false);
+    return session.internalCreateDataFrame(rows, plan.schema(), false);
   }
 
   /** The subtree with merged rows in the place of the final aggregation. */

@@ -2,6 +2,7 @@ package io.pyslash;
 
 import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -31,6 +32,7 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
@@ -54,6 +56,7 @@ final class WindowedInput {
   private final Set<Long> derived = new HashSet<>(); // attributes computed from it
   private final Map<Long, Expression> computed = new HashMap<>(); // what projections name, by the names' ids
   private final List<Expression> windowConditions = new ArrayList<>();
+  private final List<WindowedInput> branches = new ArrayList<>(); // of a union that windows were moved into
   private final boolean expands;
   private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
 
@@ -61,9 +64,11 @@ final class WindowedInput {
   WindowedInput(SparkPlan input, boolean inStage) {
     SparkPlan node = input;
     boolean stage = inStage;
+    boolean atBoundary = false; // of generated code
     Maker maker;
-    while ((maker = makerOf(node)) == null) {
+    while ((maker = makerOf(node)) == null && !(node instanceof UnionExec)) {
       if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
+        atBoundary = node instanceof InputAdapter && stage;
         stage = node instanceof WholeStageCodegenExec;
       } else if (node instanceof ProjectExec || node instanceof FilterExec) {
         above.add(node);
@@ -73,15 +78,25 @@ final class WindowedInput {
       node = node.children().head();
     }
     expands = node instanceof ExpandExec;
-    if (!expands) {
+    if (node instanceof ProjectExec) {
       above.add(node);
     }
     Collections.reverse(above);
-    below = node.children().head();
-    this.inStage = stage;
-    structs = maker.structs();
-    windows.add(maker.window());
-    time = timeOf(structs);
+    if (node instanceof UnionExec union) {
+      SparkPlan rows = withoutWindows(union);
+      below = atBoundary ? new InputAdapter(rows) : rows;
+      this.inStage = stage || atBoundary;
+      structs = branches.get(0).structs;
+      time = rows.output().last();
+      computed.putAll(branches.get(0).computed);
+      computed.put(time.exprId().id(), branches.get(0).time);
+    } else {
+      below = node.children().head();
+      this.inStage = stage;
+      structs = maker.structs();
+      windows.add(maker.window());
+      time = timeOf(structs);
+    }
     for (SparkPlan operator : above) {
       if (operator instanceof ProjectExec project) {
         readNames(project.projectList());
@@ -89,6 +104,34 @@ final class WindowedInput {
         sort(((FilterExec) operator).condition());
       }
     }
+  }
+
+  /** The same union, its window a time: the optimizer moves a tumbling window into the branches. */
+  private SparkPlan withoutWindows(UnionExec union) {
+    List<SparkPlan> children = new ArrayList<>();
+    int windowAt = -1;
+    for (SparkPlan child : CollectionConverters.asJava(union.children())) {
+      WindowedInput branch = new WindowedInput(child, false);
+      List<Attribute> output = CollectionConverters.asJava(child.output());
+      List<NamedExpression> columns = new ArrayList<>();
+      for (int i = 0; i < output.size(); i++) {
+        if (!branch.readsWindow(output.get(i))) {
+          columns.add(output.get(i));
+        } else if (branches.isEmpty() && windowAt < 0) {
+          windowAt = i;
+        } else if (i != windowAt) {
+          throw new OnlySpark("the branches of a union have their windows in different columns");
+        }
+      }
+      if (!branch.windowConditions.isEmpty() || !output.stream().anyMatch(branch::isWindow)) {
+        throw new OnlySpark("a branch of a union reads the window");
+      }
+      columns.add(alias(branch.time, "event_time"));
+      branches.add(branch);
+      children.add(branch.plan(columns));
+    }
+    windows.add(union.output().apply(windowAt));
+    return union.withNewChildren(CollectionConverters.asScala(children).toSeq());
   }
 
   private record Maker(Attribute window, List<Expression> structs) {}
@@ -186,6 +229,13 @@ final class WindowedInput {
    * @param thinned whether the plan has only some of a row's windows ({@link OverlappingWindows})
    */
   long[] parameters(boolean thinned) {
+    if (!branches.isEmpty()) {
+      long[] first = branches.get(0).parameters(thinned);
+      if (!branches.stream().allMatch(branch -> Arrays.equals(branch.parameters(thinned), first))) {
+        throw new OnlySpark("the branches of a union have different windows");
+      }
+      return first;
+    }
     List<long[]> atZero = evaluate(0);
     long size = atZero.get(0)[1] - atZero.get(0)[0];
     long slide = atZero.size() == 1 ? size : Math.abs(atZero.get(0)[0] - atZero.get(1)[0]);
