@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -187,7 +189,11 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
         UnsupportedQueryError: the query's checkpoint has state of pyslash.
     """
     location = settings.checkpoint(spark)
-    if location is not None and Checkpoint(spark, location).is_ours:
+    try:
+        is_ours = location is not None and Checkpoint(spark, location).is_ours
+    except (PySparkException, Py4JJavaError):
+        return  # a location that cannot be reached is Spark's to refuse
+    if is_ours:
         raise UnsupportedQueryError(
             f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let "
             "pyslash run the query as it was, or give it a new checkpointLocation"
