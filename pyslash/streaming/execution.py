@@ -103,6 +103,7 @@ class BatchExecution:
         """
         session: SparkSession = batch.sparkSession
         self.session = session
+        self._batch = batch
         self._operator = operator
         self._bridge = bridge
         self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
@@ -144,7 +145,9 @@ class BatchExecution:
 
     def result(self, merged: DataFrame) -> DataFrame:
         """The rows of the query, over those that the operator gives."""
-        return DataFrame(self.cut.above(self.session._jsparkSession, merged._jdf), self.session)
+        return DataFrame(
+            self.cut.above(self.session._jsparkSession, merged._jdf, self._batch._jdf.schema()), self.session
+        )
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.

@@ -32,8 +32,8 @@ class OperatorCut(Protocol):
     def input(self) -> JavaObject:
         """The physical plan of the rows that the operator takes, ready to be executed."""
 
-    def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
-        """The Dataset of the query's result, given that of the operator's (`StatefulOperator.result_schema`)."""
+    def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
+        """The Dataset of the query's result, with its schema, given that of the operator's (`result_schema`)."""
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator, by their names."""

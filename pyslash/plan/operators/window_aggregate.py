@@ -174,9 +174,9 @@ class WindowAggregateCut:
         """The event time and the columns, as a physical plan."""
         return _understood(lambda: self._java.input(self._columns))
 
-    def above(self, session: JavaObject, merged: JavaObject) -> JavaObject:
-        """The Dataset of the query's result over merged rows."""
-        return self._java.above(session, merged)
+    def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
+        """The Dataset of the query's result, with its schema, over merged rows."""
+        return self._java.above(session, merged, schema)
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""

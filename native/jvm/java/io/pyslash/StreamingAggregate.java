@@ -38,6 +38,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.Product;
@@ -298,11 +299,12 @@ public final class StreamingAggregate {
    * The rows of the whole plan, with merged rows in the place of the state.
    *
    * @param merged columns: the window's start and end, keys, functions' results; more are ignored
+   * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
    */
-  public Dataset<Row> above(SparkSession session, Dataset<Row> merged) {
+  public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
     SparkPlan whole = replaced(plan, merged.queryExecution().executedPlan(), false);
     RDD<InternalRow> rows = new SQLExecutionRDD(whole.execute(), session.sessionState().conf());
-    return session.internalCreateDataFrame(rows, plan.schema(), false);
+    return session.internalCreateDataFrame(rows, schema, false);
   }
 
   /** The subtree with merged rows in the place of the final aggregation. */
