@@ -6,7 +6,6 @@ what every epoch needs is one call to `io.pyslash.Bridge`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 JavaObject = Any
@@ -25,13 +24,6 @@ def items(seq: JavaObject) -> list[JavaObject]:
 def children(node: JavaObject) -> list[JavaObject]:
     """The children of an expression or plan."""
     return items(node.children())
-
-
-def walk(node: JavaObject) -> Iterator[JavaObject]:
-    """The node and everything under it, parents first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
 
 
 def optional(option: JavaObject) -> JavaObject | None:
