@@ -21,6 +21,11 @@ def items(seq: JavaObject) -> list[JavaObject]:
     return [seq.apply(i) for i in range(seq.size())]
 
 
+def elements(found: JavaObject) -> list[JavaObject]:
+    """A Java `List` as a list; py4j's own iterator finds its end by an exception, which costs a scan of every jar."""
+    return [found.get(i) for i in range(found.size())]
+
+
 def children(node: JavaObject) -> list[JavaObject]:
     """The children of an expression or plan."""
     return items(node.children())

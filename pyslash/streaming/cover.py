@@ -85,6 +85,11 @@ class Checkpoint:
         """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
         return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
 
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there is an offset log, if only an empty one."""
+        return bool(self._files.exists(self._path(self._root, "offsets")))
+
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""
         path = self._path(self._root, folder)

@@ -23,6 +23,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
+from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import WindowAggregate, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
@@ -218,7 +219,7 @@ def _take_over(
     ours = frame.writeStream.outputMode(settings.output_mode)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
-    query = _started(ours, runner)
+    query = _started(ours, runner, bridge.java)
     sink.started(query)
     temporary = settings.checkpoint(spark) is None
     with _lock:
@@ -234,21 +235,25 @@ def _take_over(
     return query
 
 
-def _started(writer: DataStreamWriter, runner: EpochRunner) -> StreamingQuery:
-    """Start a query whose session, a copy of this one, leaves it to us which state another query may go on with.
+def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) -> StreamingQuery:
+    """Start a query whose session, a copy of this one, leaves its state to us.
 
-    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more.
+    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more. And
+    `foreachBatch` is to execute nothing of a plan that we execute.
     """
     assert _spark_start is not None
     assert _spark_foreach_batch is not None
     conf = writer._spark.conf
     with _lock:
+        deferred = str(bridge.deferPlansOf(writer._spark._jsparkSession))
         before = conf.get(_SCHEMA_CHECK)
         conf.set(_SCHEMA_CHECK, "false")
+        conf.set(deferred, "true")
         try:
             return _spark_start(_spark_foreach_batch(writer, runner))
         finally:
             conf.set(_SCHEMA_CHECK, before)
+            conf.unset(deferred)
 
 
 def _sweep() -> None:

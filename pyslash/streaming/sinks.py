@@ -11,6 +11,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.cover import Checkpoint
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -105,12 +106,9 @@ def _check_checkpoint(writer: DataStreamWriter, settings: WriterSettings) -> Non
     if location is None:
         if not settings.may_be_temporary(writer._spark):
             raise RefusedBySpark
-    elif settings.source == "memory" and settings.output_mode != "complete" and _exists(writer, f"{location}/offsets"):
+    elif (
+        settings.source == "memory"
+        and settings.output_mode != "complete"
+        and Checkpoint(writer._spark, location).has_offsets
+    ):
         raise RefusedBySpark
-
-
-def _exists(writer: DataStreamWriter, path: str) -> bool:
-    spark = writer._spark
-    jvm: Any = spark._jvm
-    file = jvm.org.apache.hadoop.fs.Path(path)
-    return bool(file.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(file))

@@ -104,6 +104,19 @@ def test_uncovered_query_runs_on_spark_with_its_reason(stream: Stream, caplog: p
 
 
 @pytest.mark.usefixtures("enabled")
+def test_only_plans_that_pyslash_executes_are_deferred(stream: Stream) -> None:
+    def plan(mode: str) -> str:
+        stream.spark.conf.set("spark.slash.mode", mode)
+        try:
+            query = finish(counts(stream).writeStream.format("noop").trigger(availableNow=True).start())
+            return str(query._jsq.streamingQuery().lastExecution().executedPlan().nodeName())
+        finally:
+            stream.spark.conf.unset("spark.slash.mode")
+
+    assert [plan("require"), plan("off")] == ["Deferred", "WriteToDataSourceV2"]
+
+
+@pytest.mark.usefixtures("enabled")
 def test_update_mode_stays_sparks(stream: Stream) -> None:
     update = finish(counts(stream).writeStream.format("noop").outputMode("update").trigger(availableNow=True).start())
     assert pyslash.progress(update) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pyslash.plan.catalyst import JavaObject, name_of
+from pyslash.plan.catalyst import JavaObject, elements, name_of
 from pyslash.plan.operators.base import OperatorCut
 from pyslash.plan.operators.window_aggregate import WindowAggregate
 from pyslash.plan.reasons import Uncovered
@@ -36,7 +36,7 @@ def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> Win
     analysed = df._jdf.queryExecution().analyzed()
     thin = bridge.thinned(analysed)
     plan = _planned(bridge, df, thin, output_mode)
-    nodes = list(bridge.statefulOperators(plan))
+    nodes = elements(bridge.statefulOperators(plan))
     if not nodes:
         raise Uncovered("it has no stateful operator: there is no state to keep")
     if len(nodes) > 1:
@@ -57,7 +57,7 @@ def cut_of(bridge: JavaObject, operator: WindowAggregate, plan: JavaObject) -> O
     Raises:
         Uncovered: Spark has planned this micro-batch otherwise.
     """
-    nodes = list(bridge.statefulOperators(plan))
+    nodes = elements(bridge.statefulOperators(plan))
     if [name_of(node) for node in nodes] != [operator.node]:
         raise Uncovered(f"this micro-batch is planned with {[name_of(node) for node in nodes]}")
     return operator.cut(bridge, plan, nodes[0])

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.aggregates import Aggregate, aggregate_of
-from pyslash.plan.catalyst import JavaObject, items
+from pyslash.plan.catalyst import JavaObject, elements, items
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
@@ -102,10 +102,11 @@ class WindowAggregate:
             return len(columns)
 
         keys = [
-            column(slot, key, f"the grouping expression {found.describe(key)}") for slot, key in enumerate(found.keys())
+            column(slot, key, f"the grouping expression {found.describe(key)}")
+            for slot, key in enumerate(elements(found.keys()))
         ]
         aggregates, inputs = [], []
-        for index, (function, value) in enumerate(zip(items(found.functions()), found.inputs(), strict=True)):
+        for index, (function, value) in enumerate(zip(items(found.functions()), elements(found.inputs()), strict=True)):
             aggregates.append(aggregate_of(function, value))
             what = aggregates[-1].sql
             inputs.append(None if value is None else column(found.keys().size() + index, value, what))
@@ -164,7 +165,7 @@ class WindowAggregateCut:
     @cached_property
     def watermarks(self) -> list[JavaObject]:
         """Spark's operators below that collect event times."""
-        return list(self._java.watermarks())
+        return elements(self._java.watermarks())
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
@@ -208,7 +209,7 @@ def _result_schema(found: JavaObject, time: JavaObject) -> StructType:
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
     fields += [
         StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
-        for index, target in enumerate(list(found.results())[1:])
+        for index, target in enumerate(elements(found.results())[1:])
     ]
     return StructType(fields)
 

@@ -52,8 +52,7 @@ public final class Bridge {
             runtimeDirectory,
             startTimeoutSeconds);
     UpdateRows input = new UpdateRows(rows);
-    UpdateTask task = new UpdateTask(order, rows.schema(), input.withoutWatermark);
-    return new UpdateResult(input.rows.toJavaRDD().mapPartitions(task).collect());
+    return new UpdateResult(new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows));
   }
 
   /** The physical plan of a streaming query that has not started. */
@@ -68,12 +67,16 @@ public final class Bridge {
 
   /** The operators of a physical plan that keep state between micro-batches, from the top down. */
   public List<SparkPlan> statefulOperators(SparkPlan plan) {
+    return stateful(plan);
+  }
+
+  static List<SparkPlan> stateful(SparkPlan plan) {
     List<SparkPlan> found = new ArrayList<>();
     if (keepsState(plan.getClass())) {
       found.add(plan);
     }
     for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
-      found.addAll(statefulOperators(child));
+      found.addAll(stateful(child));
     }
     return found;
   }
@@ -89,15 +92,21 @@ public final class Bridge {
     CommitValidation.skip(stream);
   }
 
+  /** Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read. */
+  public String deferPlansOf(SparkSession session) {
+    DeferredExec.extend(session);
+    return DeferredExec.SWITCH;
+  }
+
   /** The aggregation whose state this operator of the plan saves. */
   public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save) {
-    return new StreamingAggregate(plan, save);
+    return new StreamingAggregate(DeferredExec.planned(plan), save);
   }
 
   /** The rows of a plan that Spark has planned. */
   public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
     SQLExecutionRDD rows = new SQLExecutionRDD(plan.execute(), session.sessionState().conf());
-    return session.internalCreateDataFrame(rows, plan.schema(), false);
+    return RowsDataset.of(session, rows, plan.schema());
   }
 
   /** The sink that a writer's `start(path)` would open; the path may be null. Fails as that would. */

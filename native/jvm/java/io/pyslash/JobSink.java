@@ -110,10 +110,9 @@ public final class JobSink {
   }
 
   private long writeEpoch(long batchId, Dataset<Row> rows) {
-    Dataset<Row> write = Dataset.ofRows(rows.sparkSession(), writeOf(batchId, rows));
-    write.collect(); // a write has no rows
-    QueryExecution execution = write.queryExecution();
+    QueryExecution execution = Dataset.ofRows(rows.sparkSession(), writeOf(batchId, rows)).queryExecution();
     SparkPlan plan = execution.executedPlan();
+    SQLExecution.withNewExecutionId(execution, Option.empty(), plan::executeCollect); // a write has no rows
     if (plan instanceof WriteToDataSourceV2Exec done && done.commitProgress().isDefined()) {
       return done.commitProgress().get().numOutputRows();
     }

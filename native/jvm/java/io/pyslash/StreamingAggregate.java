@@ -44,6 +44,7 @@ import scala.Option;
 import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 
 /**
  * A windowed aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
@@ -302,9 +303,22 @@ public final class StreamingAggregate {
    * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
    */
   public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
-    SparkPlan whole = replaced(plan, merged.queryExecution().executedPlan(), false);
-    RDD<InternalRow> rows = new SQLExecutionRDD(whole.execute(), session.sessionState().conf());
-    return session.internalCreateDataFrame(rows, schema, false);
+    SparkPlan groups = merged.queryExecution().executedPlan();
+    RDD<InternalRow> rows =
+        groups instanceof LocalTableScanExec local && local.rows().isEmpty() && passesOnRows(plan)
+            ? session.sparkContext().emptyRDD(ClassTag$.MODULE$.apply(InternalRow.class))
+            : new SQLExecutionRDD(replaced(plan, groups, false).execute(), session.sessionState().conf());
+    return RowsDataset.of(session, rows, schema);
+  }
+
+  /** Whether the operators above give rows only for rows: nothing of them has to be executed when no group is closed. */
+  private boolean passesOnRows(SparkPlan node) {
+    return node == last
+        || (node instanceof ProjectExec
+                || node instanceof FilterExec
+                || node instanceof WholeStageCodegenExec
+                || node instanceof InputAdapter)
+            && passesOnRows(node.children().head());
   }
 
   /** The subtree with merged rows in the place of the final aggregation. */

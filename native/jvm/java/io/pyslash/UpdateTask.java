@@ -1,16 +1,20 @@
 package io.pyslash;
 
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
-import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
 
 /**
  * The update task: all rows of a partition into one block of the executor's arena.
@@ -18,7 +22,7 @@ import org.apache.spark.sql.types.StructType;
  * <p>Its one result is the statistics of event times and the receipt: int32 (little endian) length of the agent's
  * descriptor, the descriptor (JSON), the head of the block.
  */
-final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]> {
+final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalRow>, byte[]> implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final UpdateOrder order;
@@ -31,17 +35,41 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
     this.countsTimes = countsTimes;
   }
 
+  /**
+   * Runs one task a partition; their results, in the order of the partitions.
+   *
+   * <p>As a job of its own: `RDD.collect()` has Spark clean two closures, by reading the byte code of its largest classes.
+   */
+  List<byte[]> run(RDD<InternalRow> rows) {
+    byte[][] results = new byte[rows.getNumPartitions()][];
+    rows.context().runJob(rows, this, new KeepResult(results), ClassTag$.MODULE$.apply(byte[].class));
+    return List.of(results);
+  }
+
+  private static final class KeepResult extends AbstractFunction2<Object, byte[], BoxedUnit> {
+    private final byte[][] results;
+
+    KeepResult(byte[][] results) {
+      this.results = results;
+    }
+
+    @Override
+    public BoxedUnit apply(Object partition, byte[] result) {
+      results[(Integer) partition] = result;
+      return BoxedUnit.UNIT;
+    }
+  }
+
   @Override
-  public Iterator<byte[]> call(Iterator<InternalRow> rows) {
+  public byte[] apply(TaskContext context, Iterator<InternalRow> rows) {
     try {
-      return update(rows);
+      return update(context, rows);
     } catch (SlashException failure) {
       throw failure.forDriver();
     }
   }
 
-  private Iterator<byte[]> update(Iterator<InternalRow> rows) {
-    TaskContext context = TaskContext.get();
+  private byte[] update(TaskContext context, Iterator<InternalRow> rows) {
     Agent agent = AgentProcess.ensure(order);
     EventTimes times = new EventTimes();
     long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
@@ -52,7 +80,7 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
       }
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query, order.epoch, context.taskAttemptId());
-      return List.of(result(times, agent.descriptor, head)).iterator();
+      return result(times, agent.descriptor, head);
     } finally {
       Native.closeAccumulator(accumulator);
     }
