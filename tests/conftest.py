@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.faults.tally import Tally, table
 from tests.jvm import JAVA_OPTIONS
+from tests.quiet_files import SETTINGS, quiet_files
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
 
@@ -59,8 +60,10 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.slash.arena.size", "256m")
+        .config(map=SETTINGS)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    yield session
+    with quiet_files(session):
+        yield session
     session.stop()

@@ -10,16 +10,14 @@ from pyspark.sql import SparkSession
 
 import pyslash
 from tests.streaming.spark_scenarios.job import Job
-from tests.streaming.streams.quiet import quiet_files
 from tests.streaming.streams.run import folder
 
 
 @pytest.fixture(scope="module")
 def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """Enable pyslash, and make local files quick."""
+    """Enable pyslash."""
     pyslash.enable(spark)
-    with quiet_files(spark) as found:
-        yield {"spark.sql.streaming.pollingDelay": "1ms", "spark.sql.shuffle.partitions": "1", **found}
+    yield {"spark.sql.streaming.pollingDelay": "1ms", "spark.sql.shuffle.partitions": "1"}
     pyslash.disable()
 
 

@@ -15,6 +15,7 @@ import time
 from pyspark.sql import SparkSession
 
 from tests.jvm import JAVA_OPTIONS
+from tests.quiet_files import SETTINGS, quiet_files
 from tests.streaming.streams.draw import draw
 from tests.streaming.streams.run import SLASH, SPARK
 from tests.streaming.streams.session import Tally, streams
@@ -34,7 +35,8 @@ def main(arguments: list[str]) -> int:
     if options.draw:
         print(*(draw(seed) for seed in seeds), sep="\n\n")
         return 0
-    with streams(_session(), (SPARK, SPARK if options.self_test else SLASH)) as made:
+    spark = _session()
+    with quiet_files(spark), streams(spark, (SPARK, SPARK if options.self_test else SLASH)) as made:
         tally, differing, begin = Tally(), 0, time.monotonic()
         for comparison in made.seeds(seeds):
             tally += comparison.tally
@@ -52,7 +54,7 @@ def _session() -> SparkSession:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.slash.arena.size", "256m")
-    return builder.getOrCreate()
+    return builder.config(map=SETTINGS).getOrCreate()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import pyslash
 from tests.streaming.streams.case import Case
 from tests.streaming.streams.compare import differences
 from tests.streaming.streams.draw import draw
-from tests.streaming.streams.quiet import quiet_files
 from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run, write
 from tests.streaming.streams.shrink import shrink
 
@@ -61,10 +60,8 @@ class Comparison:
 class Streams:
     """Runs cases in sessions of one application; `engines` other than the default make it test itself."""
 
-    def __init__(
-        self, spark: SparkSession, settings: dict[str, str], engines: tuple[str, str] = (SPARK, SLASH)
-    ) -> None:
-        self._spark, self._settings, self._engines = spark, settings, engines
+    def __init__(self, spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> None:
+        self._spark, self._engines = spark, engines
         self._local = threading.local()
 
     def compare(self, case: Case) -> Comparison:
@@ -105,8 +102,6 @@ class Streams:
         """A session of this thread's own: a stream's configuration must not be another's."""
         if not hasattr(self._local, "session"):
             self._local.session = self._spark.newSession()
-            for name, value in self._settings.items():
-                self._local.session.conf.set(name, value)
         session: SparkSession = self._local.session
         return session
 
@@ -119,8 +114,7 @@ def streams(spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> I
     logging.disable()
     spark.sparkContext.setLogLevel("OFF")
     try:
-        with quiet_files(spark) as settings:
-            yield Streams(spark, settings, engines)
+        yield Streams(spark, engines)
     finally:
         spark.sparkContext.setLogLevel("ERROR")
         logging.disable(logging.NOTSET)
