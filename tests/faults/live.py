@@ -9,12 +9,18 @@ import json
 import sys
 from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
 import pyslash
 from eval.workloads.ysb import Ysb
 from tests.faults.application import keep, session
+from tests.faults.replay import keep_offsets
 
 WORKLOAD = Ysb(campaigns=50)
 FILES_A_BATCH = 8
+MOST_ENDS = 100
 
 
 def main(master: str, executors: int, folder: Path) -> None:
@@ -25,8 +31,16 @@ def main(master: str, executors: int, folder: Path) -> None:
     result = WORKLOAD.query(spark, rows, folder)
     out = folder / "out"
     out.mkdir(exist_ok=True)
-    writer = result.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.foreachBatch(lambda batch, epoch: keep(out, batch, epoch)).start()
+    checkpoint = folder / "checkpoint"
+
+    def sink(batch: DataFrame, epoch: int) -> None:
+        keep_offsets(checkpoint, folder / "offsets", epoch)
+        keep(out, batch, epoch)
+
+    def started() -> StreamingQuery:
+        return result.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(sink).start()
+
+    query = started()
     recoveries: dict[int, int] = {}
 
     def tell() -> None:
@@ -38,11 +52,22 @@ def main(master: str, executors: int, folder: Path) -> None:
             hidden.write_text(json.dumps({**told, "recoveries": sum(recoveries.values())}))
             hidden.rename(folder / "progress.json")
 
-    while not (folder / "finish").exists():
-        if query.awaitTermination(0.5):
-            raise RuntimeError("the query has ended by itself")
+    ended = 0
+    while True:
+        try:
+            if (folder / "finish").exists():
+                query.processAllAvailable()
+                break
+            if query.awaitTermination(0.5):
+                raise RuntimeError("the query has ended by itself")
+        except StreamingQueryException as error:
+            # An agent that dies while the job's function reads its rows ends the query: the function is called once.
+            ended += 1
+            if ended > MOST_ENDS:
+                raise
+            print(f"started again: {error}", file=sys.stderr, flush=True)
+            query = started()
         tell()
-    query.processAllAvailable()
     tell()
     query.stop()
     spark.stop()

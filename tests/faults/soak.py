@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from eval.workloads.base import EPOCH_US
 from tests.cluster.standalone import standalone_cluster
 from tests.faults.application import ROOT, kept
 from tests.faults.figures import Figures, executors
 from tests.faults.live import WORKLOAD
+from tests.faults.replay import replay
 from tests.faults.strike import agent_of, all_children, command_of, kill, stop, workers_of
 from tests.faults.tally import Tally, plain, table, tally
 from tests.streaming.stream import in_order
@@ -42,6 +42,8 @@ FAULTS_AN_EPOCH = 2
 ROWS_A_FILE = 3000
 EVENT_SECONDS_A_FILE = 2.0
 FILE_SECONDS = 0.5
+LATE_SHARE = 0.05
+LATE_SECONDS = 60.0
 EXECUTORS = 2
 START_SECONDS = 120
 FINISH_SECONDS = 240
@@ -59,6 +61,7 @@ class Soak:
     figures: Figures = field(default_factory=Figures)
     recoveries: int = 0
     rows_in: int = 0
+    late: int = 0  # rows that plain Spark drops of the same micro-batches
     _files: int = 0
     _driver: subprocess.Popen[bytes] | None = None
     _driver_killed: bool = False
@@ -100,20 +103,25 @@ class Soak:
                 self._driver.wait()
 
     def tally(self, spark: SparkSession) -> Tally:
-        """What the stream has emitted against a batch query over the same files."""
-        rows = spark.read.parquet(str(self.folder / "in"))
-        views = rows.where("event_type = 'view'").agg(F.max(WORKLOAD.event_time)).collect()[0][0]
-        result = WORKLOAD.query(spark, rows, self.folder).where(F.col("window.end") <= views)
+        """What the stream has emitted against plain Spark's own over the same micro-batches, late rows and all."""
+        rows, self.late = replay(
+            spark,
+            self.folder / "checkpoint",
+            self.folder / "offsets",
+            self.folder / "replay",
+            lambda stream: WORKLOAD.query(spark, stream, self.folder),
+        )
         name = f"soak of {self.seconds:.0f} s, {sum(self.faults.values())} faults"
-        return tally(name, self.rows_in, kept(self.folder / "out"), map(plain, result.collect()))
+        return tally(name, self.rows_in, kept(self.folder / "out"), map(plain, rows))
 
     def _feed(self, event_us: np.ndarray | None = None) -> None:
         generator = np.random.default_rng([self.seed, self._files])
         if event_us is None:
             begin = self._files * EVENT_SECONDS_A_FILE
-            event_us = EPOCH_US + ((begin + generator.random(ROWS_A_FILE) * EVENT_SECONDS_A_FILE) * 1e6).astype(
-                np.int64
-            )
+            seconds = begin + generator.random(ROWS_A_FILE) * EVENT_SECONDS_A_FILE
+            is_late = generator.random(ROWS_A_FILE) < LATE_SHARE
+            seconds = np.maximum(seconds - is_late * generator.random(ROWS_A_FILE) * LATE_SECONDS, 0)
+            event_us = EPOCH_US + (seconds * 1e6).astype(np.int64)
         path = self.folder / "in" / f"{self._files:06d}.parquet"
         hidden = path.with_name("." + path.name)
         pq.write_table(WORKLOAD.table(generator, event_us), hidden, row_group_size=1000)
@@ -232,7 +240,7 @@ def main() -> int:
         spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
         found = soak.tally(spark)
         spark.stop()
-    print(f"seed {given.seed}: {dict(soak.faults)}; {soak.recoveries} recoveries\n")
+    print(f"seed {given.seed}: {dict(soak.faults)}; {soak.recoveries} recoveries; {soak.late} late rows\n")
     print(table([found]), soak.figures.table(), sep="\n\n")
     growing = soak.figures.growing()
     print("", *growing or ["no figure grows"], sep="\n")

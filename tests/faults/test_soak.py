@@ -19,6 +19,7 @@ def test_random_kills_for_half_a_minute_change_no_row(
     soak = Soak(cluster, tmp_path, seconds=30, seed=3)
     soak.run()
     assert record(soak.tally(spark)).exact
+    assert soak.late > 0
     assert sum(soak.faults.values()) >= 4, soak.faults
     assert soak.figures.growing() == []
 
