@@ -44,7 +44,8 @@ final class UpdateTask implements FlatMapFunction<Iterator<InternalRow>, byte[]>
     TaskContext context = TaskContext.get();
     Agent agent = AgentProcess.ensure(order);
     EventTimes times = new EventTimes();
-    long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
+    long accumulator =
+        Native.createAccumulator(order.planText, order.watermarkMicros, order.epoch, context.partitionId());
     try {
       try (RowPage page =
           new RowPage(accumulator, Native.fields(order.planText), Native.fixedRowBytes(order.planText))) {
