@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from operator import and_, or_, xor
@@ -17,7 +16,7 @@ from pyslash import _native
 from pyslash.errors import InvalidPlanError
 from tests.native.arrow import to_batch, to_values
 from tests.native.blocks import LONG_AGO, QUERY, merged, new_arena, sealed_rows
-from tests.native.model import Query, Row, key_of
+from tests.native.model import Functions, Row, key_of
 from tests.native.strategies import VALUES
 
 Block = tuple[int, int, list[Row]]
@@ -26,19 +25,7 @@ Block = tuple[int, int, list[Row]]
 NULL = None
 PAIR = (("int64", False), ("float64", True), ("float64", True))
 _MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "skewness", "kurtosis")
-_COMOMENTS = ("covar_pop", "covar_samp", "corr")
-
-
-@dataclass(frozen=True)
-class Functions(Query):
-    """A query whose aggregates are given as they stand in the plan."""
-
-    lines: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        head = [line for line in super().text.splitlines() if not line.startswith("aggregate")]
-        return "".join(f"{line}\n" for line in [*head, *(f"aggregate {line}" for line in self.lines)])
+_COMOMENTS = ("covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2")
 
 
 def query(columns: tuple[tuple[str, bool], ...], *lines: str) -> Functions:
@@ -188,14 +175,23 @@ def moment(function: str, values: list[Fraction]) -> float | None:
 
 def comoment(function: str, pairs: list[tuple[Fraction, Fraction]]) -> float | None:
     n = len(pairs)
-    if not n or (n == 1 and function != "covar_pop"):
+    if not n or (n == 1 and function in ("covar_samp", "corr")):
         return NULL
     xs, ys = ([pair[side] for pair in pairs] for side in (0, 1))
     x_mean, y_mean = sum(xs, Fraction()) / n, sum(ys, Fraction()) / n
     products = sum(((x - x_mean) * (y - y_mean) for x, y in pairs), Fraction())
+    x_squares, y_squares = power(xs, 2), power(ys, 2)
     if function == "corr":
-        squares = float(power(xs, 2) * power(ys, 2))
-        return float(products) / math.sqrt(squares) if squares else math.nan
+        return float(products) / math.sqrt(x_squares * y_squares) if x_squares * y_squares else NULL
+    if function == "regr_sxy":
+        return float(products)
+    if function.startswith("regr"):
+        if not y_squares:
+            return NULL
+        slope = products / y_squares
+        if function == "regr_r2":
+            return float(products**2 / (x_squares * y_squares)) if x_squares else 1.0
+        return float(slope if function == "regr_slope" else x_mean - slope * y_mean)
     return float(products / (n - function.endswith("samp")))
 
 
@@ -232,7 +228,7 @@ def test_moments_are_those_of_exact_sums(parts: list[list[Row]]) -> None:
             pairs = [(row[2], row[3]) for row in rows if row[2] is not None and row[3] is not None]
             expected = [moment(function, values) for function in _MOMENTS]
             expected += [comoment(function, pairs) for function in _COMOMENTS]
-            scales = [1e6, 1e6, 1e3, 1e3, 10, 100, 1e6, 1e6, 1]
+            scales = [1e6, 1e6, 1e3, 1e3, 10, 100, 1e6, 1e6, 1, 1e6, 1e4, 1e4, 1]
             for value, wanted, scale in zip(found[group], expected, scales, strict=True):
                 assert close(value, wanted, scale), (group, found[group], expected)
 
@@ -251,7 +247,7 @@ def test_one_value_has_no_sample() -> None:
     rows = [(1, 1, 2.5, 1.0), (1, 2, None, None)]
     for found in evaluate(asked, [(0, 0, rows)], [0]):
         assert found[0, 10, 1] == (None, 0.0, None, "NaN", 0.0, "NaN", None, "NaN", "NaN")
-        assert found[0, 10, 2] == (None,) * 9
+        assert found[0, 10, 2] == (None,) * len(asked.lines)
 
 
 def test_try_sum_is_null_where_it_overflows() -> None:

@@ -40,8 +40,10 @@ CHOSEN = [
     "last(i, true) FILTER (WHERE small > 0)",
 ]
 NUMBERS = [
-    *(f"{function}({name})" for function in ("stddev", "var_pop", "skewness", "kurtosis") for name in ("i", "m", "d")),
+    *(f"{function}({name})" for function in ("stddev", "var_pop", "kurtosis") for name in ("i", "m", "d")),
+    "skewness(i)",
     *(f"{function}(i, small)" for function in ("covar_pop", "covar_samp", "corr", "regr_count", "regr_avgy")),
+    *(f"regr_{function}(i, small)" for function in ("sxx", "syy", "sxy", "slope", "intercept", "r2")),
     *(f"{function}({name})" for function in ("bit_and", "bit_or", "bit_xor") for name in ("small", "i")),
     *("bool_and(flag)", "bool_or(flag)", "count_if(flag)", "try_sum(if(i > 0, 4611686018427387904, 0))", "try_avg(w)"),
     "stddev_samp(i) FILTER (WHERE flag)",
@@ -70,7 +72,7 @@ def stream_of(spark: SparkSession, folder: Path, seed: int) -> Stream:
 
 
 @pytest.mark.parametrize(
-    ("window", "conf"), zip((TUMBLING, SLIDING, SLIDING), PATHS, strict=True), ids=["rows", "files", "arrow"]
+    ("window", "conf"), list(zip((TUMBLING, SLIDING, SLIDING), PATHS, strict=True)), ids=["rows", "files", "arrow"]
 )
 @pytest.mark.parametrize("calls", [CHOSEN, NUMBERS], ids=["chosen", "numbers"])
 def test_as_spark(

@@ -25,7 +25,12 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     "Kurtosis": moments.moment("kurtosis"),
     "CovPopulation": moments.moment("covar_pop"),
     "CovSample": moments.moment("covar_samp"),
-    "Corr": moments.moment("corr"),
+    "Corr": moments.correlation,
+    "RegrReplacement": moments.regression("regr_sxx"),  # of regr_syy too
+    "RegrSXY": moments.regression("regr_sxy"),
+    "RegrSlope": moments.regression("regr_slope"),
+    "RegrIntercept": moments.regression("regr_intercept"),
+    "RegrR2": moments.determination,
     "BitAndAgg": bits.bits("bit_and"),
     "BitOrAgg": bits.bits("bit_or"),
     "BitXorAgg": bits.bits("bit_xor"),

@@ -1,6 +1,10 @@
-// covar_pop, covar_samp and corr of two float64 columns: from the number of pairs, the means, and the sums of squares
-// and of products of distances from them. A pair with a null does not count. Merged as moments are (moments.cpp).
+// covar_pop, covar_samp, corr and regr_... of two float64 columns: from the number of pairs, the means, and the sums of
+// squares and of products of distances from them. A pair with a null does not count. Merged as moments are
+// (moments.cpp).
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "states/records.h"
 #include "table.h"
@@ -57,9 +61,40 @@ std::optional<double> covariance_of_sample(const Comoments::Record& record) {
 }
 
 std::optional<double> correlation(const Comoments::Record& record) {
-  if (record[count] == 1) return std::nullopt;
-  return record[products] / std::sqrt(record[x_squares] * record[y_squares]);
+  const double divisor = std::sqrt(record[x_squares] * record[y_squares]);
+  if (record[count] == 1 || divisor == 0) return std::nullopt;
+  return record[products] / divisor;
 }
+
+// Linear regression: the first column depends on the second one.
+std::optional<double> sum_of_products(const Comoments::Record& record) { return record[products]; }
+
+std::optional<double> slope(const Comoments::Record& record) {
+  if (record[y_squares] == 0) return std::nullopt;
+  return record[products] / record[y_squares];
+}
+
+std::optional<double> intercept(const Comoments::Record& record) {
+  if (record[y_squares] == 0) return std::nullopt;
+  return record[x_mean] - *slope(record) * record[y_mean];
+}
+
+std::optional<double> determination(const Comoments::Record& record) {
+  if (record[y_squares] == 0) return std::nullopt;
+  if (record[x_squares] == 0) return 1;
+  const double root = record[products] / std::sqrt(record[x_squares] * record[y_squares]);
+  return root * root;
+}
+
+constexpr auto results = std::to_array<std::pair<std::string_view, Result>>({
+    {"covar_pop", covariance_of_all},
+    {"covar_samp", covariance_of_sample},
+    {"corr", correlation},
+    {"regr_sxy", sum_of_products},
+    {"regr_slope", slope},
+    {"regr_intercept", intercept},
+    {"regr_r2", determination},
+});
 
 class Comoment final : public Aggregate {
  public:
@@ -89,10 +124,8 @@ class Comoment final : public Aggregate {
 }  // namespace
 
 std::shared_ptr<const Aggregate> make_comoment(const AggregateCall& call, StateRequests& states) {
-  const Result result = call.function == "covar_pop"    ? covariance_of_all
-                        : call.function == "covar_samp" ? covariance_of_sample
-                                                        : correlation;
-  return std::make_shared<Comoment>(result, call, states);
+  const auto result = std::ranges::find(results, call.function, &std::pair<std::string_view, Result>::first);
+  return std::make_shared<Comoment>(result->second, call, states);
 }
 
 }  // namespace pyslash

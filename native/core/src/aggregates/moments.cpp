@@ -1,5 +1,5 @@
-// var_pop, var_samp, stddev_pop, stddev_samp, skewness and kurtosis of float64: from the number of values, their mean,
-// and the sums of the second, third and fourth powers of their distances from it.
+// var_pop, var_samp, stddev_pop, stddev_samp, regr_sxx, skewness and kurtosis of float64: from the number of values,
+// their mean, and the sums of the second, third and fourth powers of their distances from it.
 //
 // Reference: Pébay, "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical
 // moments" (SAND2008-6212, 2008). Spark keeps the same numbers, and squares means where it merges with a state that has
@@ -100,19 +100,26 @@ struct Variance {
   }
 };
 
+struct Squares {
+  static constexpr size_t order = 2;
+  static std::optional<double> of(const std::array<double, 3>& record) { return record[second]; }
+};
+
 struct Skewness {
   static constexpr size_t order = 3;
   static std::optional<double> of(const std::array<double, 4>& record) {
-    if (record[second] == 0) return std::nullopt;
-    return std::sqrt(record[count]) * record[third] / std::sqrt(record[second] * record[second] * record[second]);
+    const double divisor = std::sqrt(record[second] * record[second] * record[second]);
+    if (divisor == 0) return std::nullopt;
+    return std::sqrt(record[count]) * record[third] / divisor;
   }
 };
 
 struct Kurtosis {
   static constexpr size_t order = 4;
   static std::optional<double> of(const std::array<double, 5>& record) {
-    if (record[second] == 0) return std::nullopt;
-    return record[count] * record[fourth] / (record[second] * record[second]) - 3;
+    const double divisor = record[second] * record[second];
+    if (divisor == 0) return std::nullopt;
+    return record[count] * record[fourth] / divisor - 3;
   }
 };
 
@@ -124,6 +131,10 @@ std::shared_ptr<const Aggregate> make_variance(const AggregateCall& call, StateR
   if (call.function == "stddev_pop")
     return std::make_shared<Moment<Variance<false, true>>>(second_powers, call, states);
   return std::make_shared<Moment<Variance<true, true>>>(second_powers, call, states);
+}
+
+std::shared_ptr<const Aggregate> make_squares(const AggregateCall& call, StateRequests& states) {
+  return std::make_shared<Moment<Squares>>(second_powers, call, states);
 }
 
 std::shared_ptr<const Aggregate> make_skewness(const AggregateCall& call, StateRequests& states) {

@@ -14,6 +14,7 @@ std::shared_ptr<const Aggregate> make_average(const AggregateCall& call, StateRe
 std::shared_ptr<const Aggregate> make_min(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_max(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_variance(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_squares(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_skewness(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_kurtosis(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_comoment(const AggregateCall& call, StateRequests& states);
