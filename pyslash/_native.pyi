@@ -27,6 +27,17 @@ class Plan:
         """Width of a pane."""
 
     @property
+    def states(self) -> list[tuple[str, list[int], int]]:
+        """The states that groups keep: kind, input columns, and how many buffers of a segment they take."""
+
+    @property
+    def needs(self) -> list[list[int]]:
+        """The states that each aggregate reads, but for the number of rows: places in `states`."""
+
+    def nothing_seen(self, state: int, groups: int) -> list[bytes]:
+        """The buffers of a state for groups that have seen no row."""
+
+    @property
     def schema(self) -> Schema:
         """Columns of the result: window_start, window_end, key0 ..., agg0 ..."""
 
@@ -104,7 +115,9 @@ class Arena:
 class Accumulator:
     """Rows in, partial states of (pane, key) groups held."""
 
-    def __init__(self, plan: Plan, watermark_us: int) -> None: ...
+    def __init__(self, plan: Plan, watermark_us: int, epoch: int = 0, partition: int = 0) -> None:
+        """`epoch` and `partition` say where the rows stand among all others, for `first` and `last`."""
+
     def add(self, rows: _ArrowArray) -> None:
         """Add a record batch or struct array: the event time, then the plan's columns. InvalidInputError."""
 

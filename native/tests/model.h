@@ -15,6 +15,14 @@ struct AggregateLine {
   std::string function;
   int column = -1;
   bool ansi = false;
+  int second = -1;  // of functions of two columns
+  std::string parameter = {};
+
+  std::string text() const {
+    const std::string columns =
+        column < 0 ? "-" : std::to_string(column) + (second < 0 ? "" : "," + std::to_string(second));
+    return "aggregate " + function + " " + columns + (ansi ? " 1" : " 0") + (parameter.empty() ? "" : " ") + parameter;
+  }
 };
 
 // {pane, texts of the keys} -> texts of the aggregates
@@ -62,7 +70,7 @@ inline std::optional<int128_t> divide_half_up(int128_t dividend, int64_t divisor
 class ModelAggregate {
  public:
   ModelAggregate(const AggregateLine& line, const Plan& plan)
-      : line_(line), type_(line.column < 0 ? Type{} : plan.columns()[static_cast<size_t>(line.column)].type) {}
+      : line_(line), type_(type_of(plan, line.column)), order_type_(type_of(plan, line.second)) {}
 
   void add(const std::vector<Cell>& row) {
     if (line_.column < 0) {
@@ -70,27 +78,55 @@ class ModelAggregate {
       return;
     }
     const Cell& cell = row[static_cast<size_t>(line_.column)];
+    choose(cell, line_.second < 0 ? cell : row[static_cast<size_t>(line_.second)]);
     if (cell.null) return;
     ++count_;
+    and_ &= cell.integer;
+    or_ |= cell.integer;
+    xor_ ^= cell.integer;
     sum_.add(cell.integer);
     floating_sum_ += cell.floating;
-    if (count_ == 1 || precedes(cell, least_)) least_ = cell;
-    if (count_ == 1 || precedes(greatest_, cell)) greatest_ = cell;
+    if (count_ == 1 || precedes(type_, cell, least_)) least_ = cell;
+    if (count_ == 1 || precedes(type_, greatest_, cell)) greatest_ = cell;
   }
 
   // "overflow" where ANSI arithmetic must raise.
   std::string result() const {
     if (line_.function == "count") return std::to_string(count_);
+    if (has_order() || line_.function == "first" || line_.function == "last") return text_of(type_, chosen_);
     if (count_ == 0) return "null";
+    if (line_.function == "bit_and") return decimal_text(and_);
+    if (line_.function == "bit_or") return decimal_text(or_);
+    if (line_.function == "bit_xor") return decimal_text(xor_);
     if (line_.function == "min") return text_of(type_, least_);
     if (line_.function == "max") return text_of(type_, greatest_);
     return line_.function == "sum" ? sum() : average();
   }
 
  private:
-  bool precedes(const Cell& a, const Cell& b) const {
-    if (type_.is_variable()) return a.bytes < b.bytes;  // std::string compares as unsigned bytes
-    if (!type_.is_floating()) return a.integer < b.integer;
+  static Type type_of(const Plan& plan, int column) {
+    return column < 0 ? Type{} : plan.columns()[static_cast<size_t>(column)].type;
+  }
+  bool has_order() const { return line_.function == "max_by" || line_.function == "min_by"; }
+
+  // Rows come in the order of their positions.
+  void choose(const Cell& cell, const Cell& order) {
+    if (has_order()) {
+      const bool ascending = line_.function == "max_by";
+      if (order.null ||
+          (chose_ && (ascending ? precedes(order_type_, order, order_) : precedes(order_type_, order_, order))))
+        return;
+      order_ = order;
+    } else {
+      if ((cell.null && line_.parameter == "ignore_nulls") || (chose_ && line_.function == "first")) return;
+    }
+    chose_ = true;
+    chosen_ = cell;
+  }
+
+  static bool precedes(const Type& type, const Cell& a, const Cell& b) {
+    if (type.is_variable()) return a.bytes < b.bytes;  // std::string compares as unsigned bytes
+    if (!type.is_floating()) return a.integer < b.integer;
     return std::isnan(b.floating) ? !std::isnan(a.floating) : a.floating < b.floating;
   }
   std::string overflowed() const { return line_.ansi ? "overflow" : "null"; }
@@ -115,10 +151,14 @@ class ModelAggregate {
 
   AggregateLine line_;
   Type type_;
+  Type order_type_;
   int64_t count_ = 0;
   WideSum sum_;
   double floating_sum_ = 0;
   Cell least_, greatest_;
+  int128_t and_ = -1, or_ = 0, xor_ = 0;
+  bool chose_ = false;
+  Cell chosen_ = null_cell(), order_;
 };
 
 struct ModelResult {

@@ -31,10 +31,7 @@ struct Query {
     std::string text = "pyslash-plan 1\nwindow " + window + "\n";
     for (size_t i = 0; i < types.size(); ++i) text += "column " + types[i] + " " + (nullable[i] ? "1" : "0") + "\n";
     for (const int key : keys) text += "key " + std::to_string(key) + "\n";
-    for (const AggregateLine& line : lines) {
-      text += "aggregate " + line.function + " " + (line.column < 0 ? "-" : std::to_string(line.column)) + " " +
-              (line.ansi ? "1" : "0") + "\n";
-    }
+    for (const AggregateLine& line : lines) text += line.text() + "\n";
     return std::make_shared<const Plan>(Plan::parse(text));
   }
 };
@@ -49,11 +46,17 @@ inline Query random_query(RandomCells& random) {
   for (size_t i = random.below(4); i > 0; --i) query.keys.push_back(static_cast<int>(1 + random.below(columns)));
   if (random.one_in(2)) query.lines.push_back({"count", -1, false});
   for (size_t i = 0; i < columns; ++i) {
-    std::vector<std::string> functions{"count", "min", "max"};
+    std::vector<std::string> functions{"count", "min", "max", "first", "last"};
+    if (query.types[i].starts_with("int")) functions.insert(functions.end(), {"bit_and", "bit_or", "bit_xor"});
     if (is_numeric(query.types[i])) functions.insert(functions.end(), {"sum", "avg"});
     for (const std::string& function : functions) {
       if (!random.one_in(3)) query.lines.push_back({function, static_cast<int>(i + 1), false});
     }
+    for (const std::string function : {"max_by", "min_by"}) {
+      const int order = static_cast<int>(1 + random.below(columns));
+      if (random.one_in(3)) query.lines.push_back({function, static_cast<int>(i + 1), false, order});
+    }
+    if (random.one_in(3)) query.lines.push_back({"first", static_cast<int>(i + 1), false, -1, "ignore_nulls"});
   }
   if (query.lines.empty()) query.lines.push_back({"count", -1, false});
   return query;

@@ -14,7 +14,6 @@ from typing import Any
 from pyslash._native import Head, Plan, crc32c
 from pyslash.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
-from pyslash.checkpoint.nothing import nothing_seen
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import Input, PlanIdentity, differences
 
@@ -23,29 +22,22 @@ _ALIGNED = 64
 
 @dataclass(frozen=True)
 class Column:
-    """A key or state of a segment: what it is, of which input column, and how many buffers it has."""
+    """A key or state of a segment: what it is, of which input columns, and how many buffers it has."""
 
     kind: str
-    input: str
+    inputs: tuple[str, ...]
     buffers: int
+
+    @property
+    def name(self) -> tuple[str, tuple[str, ...]]:
+        """What tells it from the others."""
+        return self.kind, self.inputs
 
 
 def layout(plan: PlanIdentity) -> list[Column]:
     """The columns of a segment, in order."""
-    keys = [Column(f"key {place}", key.sql, 3 if _is_variable(key.type) else 2) for place, key in enumerate(plan.keys)]
-    states = {("rows", ""): Column("rows", "", 1)}
-    for aggregate, column in _aggregated(plan):
-        if column is None:
-            continue
-        if column.nullable:
-            states.setdefault(("nulls", column.sql), Column("nulls", column.sql, 1))
-        if aggregate in ("sum", "avg"):
-            added = Column("add", column.sql, 1 if column.type.startswith("float") else 2)
-            states.setdefault(("add", column.sql), added)
-        elif aggregate in ("min", "max"):
-            extreme = Column(aggregate, column.sql, 3 if _is_variable(column.type) else 1)
-            states.setdefault((aggregate, column.sql), extreme)
-    return [*keys, *states.values()]
+    keys = [Column(f"key {at}", (key.sql,), 3 if _is_variable(key.type) else 2) for at, key in enumerate(plan.keys)]
+    return [*keys, *_states(plan)]
 
 
 def check(before: PlanIdentity, now: PlanIdentity) -> None:
@@ -55,26 +47,20 @@ def check(before: PlanIdentity, now: PlanIdentity) -> None:
         PlanMismatchError: it cannot; the message says which difference is in the way.
     """
     obstacles = [line for line in differences(before, now) if line.startswith(("the window", "key", "a key"))]
-    held = {column.sql: column for _, column in _aggregated(before) if column is not None}
-    kept = {(column.kind, column.input) for column in layout(before)}
+    held = {column.sql: column for one in before.aggregates for column in one.inputs}
+    kept = {column.name for column in _states(before)}
     for plan in (before, now):
         names = [column.sql for column in plan.inputs]
         obstacles += [f"two input columns are both {name}" for name in sorted({n for n in names if names.count(n) > 1})]
-    for aggregate, column in _aggregated(now):
-        if column is None:
-            continue
-        old = held.get(column.sql)
-        state = {"sum": "add", "avg": "add"}.get(aggregate, aggregate)
-        if old is None and not column.nullable:
-            obstacles.append(f"{aggregate}({column.sql}) is new, and {column.sql} is never null: make it nullable")
-        elif old is not None and old.type != column.type:
-            obstacles.append(f"{column.sql}: {old.type} -> {column.type}")
-        elif old is not None and old.nullable and not column.nullable:
-            obstacles.append(f"{column.sql} could be null, and is never null now")
-        elif old is not None and state != "count" and (state, column.sql) not in kept:
+    states = _states(now)
+    for one, needs in zip(now.aggregates, Plan(now.text).needs, strict=True):
+        for column in one.inputs:
+            obstacles += _obstacles(one.sql, held.get(column.sql), column)
+        new = [states[place] for place in needs if states[place].kind != "nulls" and states[place].name not in kept]
+        for known in {name for state in new for name in state.inputs if name in held}:
             obstacles.append(
-                f"{aggregate}({column.sql}) is new, but {column.sql} has a history with other aggregates: write it "
-                "as an expression of its own"
+                f"{one.sql} is new, but {known} has a history with other aggregates: write it as an expression of its "
+                "own"
             )
     if obstacles:
         listed = "\n  ".join(dict.fromkeys(obstacles))
@@ -114,25 +100,43 @@ def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> by
     return checked + bytes(body)
 
 
+def _obstacles(aggregate: str, old: Input | None, column: Input) -> list[str]:
+    """Why an input of an aggregate cannot go on from what it was."""
+    if old is None:
+        new = f"{aggregate} is new, and {column.sql} is never null: make it nullable"
+        return [] if column.nullable else [new]
+    if old.type != column.type:
+        return [f"{column.sql}: {old.type} -> {column.type}"]
+    if old.nullable and not column.nullable:
+        return [f"{column.sql} could be null, and is never null now"]
+    return []
+
+
 def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdentity) -> bytes:
     held = _buffers(data, layout(before))
-    known = {column.sql for _, column in _aggregated(before) if column is not None}
-    types = {column.sql: column.type for column in now.inputs}
+    known = {column.sql for one in before.aggregates for column in one.inputs}
+    plan = Plan(now.text)
     buffers: list[Any] = []
-    for column in layout(now):
-        if (column.kind, column.input) in held:
-            buffers += held[column.kind, column.input]
+    for place, column in enumerate(layout(now), -len(now.keys)):
+        if column.name in held:
+            buffers += held[column.name]
         elif column.kind == "nulls":
             # A column that could not be null had no null; of one that is new, each row so far counts as one.
-            buffers.append(b"" if column.input in known else held["rows", ""][0])
-        elif column.kind == "add":
-            buffers += [b""] * column.buffers
+            buffers.append(b"" if column.inputs[0] in known else held["rows", ()][0])
         else:
-            buffers += nothing_seen(column.kind, types[column.input], groups)
+            buffers += plan.nothing_seen(place, groups)
     return _joined(buffers)
 
 
-def _buffers(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, str], list[memoryview]]:
+def _states(plan: PlanIdentity) -> list[Column]:
+    names = [plan.time, *(column.sql for column in plan.inputs)]
+    return [
+        Column(kind, tuple(names[column] for column in columns), buffers)
+        for kind, columns, buffers in Plan(plan.text).states
+    ]
+
+
+def _buffers(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, tuple[str, ...]], list[memoryview]]:
     total = sum(column.buffers for column in columns)
     lengths = iter(struct.unpack_from(f"<{total}Q", data))
     at, found = _up(8 * total), {}
@@ -142,18 +146,13 @@ def _buffers(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, str
             length = next(lengths)
             own.append(data[at : at + length])
             at += _up(length)
-        found[column.kind, column.input] = own
+        found[column.name] = own
     return found
 
 
 def _joined(buffers: Sequence[Any]) -> bytes:
     lengths = struct.pack(f"<{len(buffers)}Q", *map(len, buffers))
     return b"".join(bytes(piece).ljust(_up(len(piece)), b"\0") for piece in (lengths, *buffers))
-
-
-def _aggregated(plan: PlanIdentity) -> list[tuple[str, Input | None]]:
-    columns = {column.sql: column for column in plan.inputs}
-    return [(one.function, columns.get(one.input)) for one in plan.aggregates]
 
 
 def _is_variable(kind: str) -> bool:

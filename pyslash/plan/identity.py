@@ -18,17 +18,23 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An aggregate: its function, the SQL of its input (`*`: none) and that one's type, and whether overflow raises."""
+    """An aggregate: its function with its parameter, if it has one, its inputs, and whether overflow raises."""
 
     function: str
-    input: str
-    type: str
+    inputs: tuple[Input, ...]
     ansi: bool
+    parameter: str = ""
 
     @property
     def sql(self) -> str:
         """As a user would write it."""
-        return f"{self.function}({self.input})"
+        call = f"{self.function}({', '.join(one.sql for one in self.inputs) or '*'})"
+        return f"{call} {self.parameter}".rstrip()
+
+    @property
+    def type(self) -> str:
+        """Of its inputs."""
+        return ", ".join(one.type for one in self.inputs)
 
 
 @dataclass(frozen=True)
@@ -60,9 +66,9 @@ class PlanIdentity:
     def aggregates(self) -> list[Output]:
         """The aggregates, in order."""
         found = []
-        for function, index, ansi in self._lines("aggregate"):
-            column = None if index == "-" else self.inputs[int(index) - 1]
-            found.append(Output(function, column.sql if column else "*", column.type if column else "", ansi == "1"))
+        for function, places, ansi, *parameter in self._lines("aggregate"):
+            inputs = () if places == "-" else tuple(self.inputs[int(place) - 1] for place in places.split(","))
+            found.append(Output(function, inputs, ansi == "1", "".join(parameter)))
         return found
 
     def _lines(self, record: str) -> list[list[str]]:

@@ -72,10 +72,10 @@ class ArrowUpdate:
             self.runtime_dir,
             self.start_timeout_seconds,
         )
-        accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us)
-        fill(accumulator)
         context = TaskContext.get()
-        attempt = context.taskAttemptId() if context is not None else 0
+        attempt, partition = (context.taskAttemptId(), context.partitionId()) if context is not None else (0, 0)
+        accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us, self.epoch, partition)
+        fill(accumulator)
         handle = os.open(agent.arena_path, os.O_RDWR | os.O_CLOEXEC)
         try:
             arena = _native.Arena.attach(handle, agent.incarnation_bytes)

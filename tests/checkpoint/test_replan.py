@@ -17,11 +17,11 @@ from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import PlanIdentity
 from tests.native.arrow import read_all, to_batch, to_values
 from tests.native.blocks import LONG_AGO, PREFIXES, new_arena, sealed
-from tests.native.model import Query, Row, evaluate
+from tests.native.model import Functions, Query, Row, evaluate
 from tests.native.strategies import VALUES
 
-_FUNCTIONS = ("count", "sum", "avg", "min", "max")
-_NUMBERS = ("int", "float", "decimal")
+_FUNCTIONS = ("count", "min", "max")
+_OF_NUMBERS = {"int": ("sum", "avg", "bit_and", "bit_xor"), "float": ("sum", "avg"), "decimal": ("sum", "avg")}
 Names = tuple[str, ...]
 
 
@@ -49,7 +49,7 @@ def changes(draw: st.DrawFn) -> tuple[Query, Names, Query, Names, list[Row], lis
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
     sides: list[list[tuple[str, tuple[str, bool], tuple[str, ...]]]] = [[], []]
     for index, kind in enumerate(kinds):
-        allowed = _FUNCTIONS if kind.startswith(_NUMBERS) else ("count", "min", "max")
+        allowed = (*_FUNCTIONS, *(one for start, of in _OF_NUMBERS.items() if kind.startswith(start) for one in of))
         functions = draw(st.lists(st.sampled_from(allowed), min_size=1, max_size=3, unique=True))
         fate = draw(st.sampled_from(["kept", "dropped", "added"]))
         for side, present in enumerate((fate != "added", fate != "dropped")):
@@ -134,3 +134,36 @@ def test_a_column_that_may_be_null_from_now_on_was_not_before() -> None:
     before, after = (PlanIdentity(query.text, ("k", "v")) for query in (old, now))
     block = replanned(stored(old, [(1, 1, 5), (2, 1, 6)]), before, after)
     assert merged(now, [block], [0]) == [(0, 10, 1, 11, 2)]
+
+
+TWO = Functions(10, 10, 0, (("int64", True), ("string", True), ("int32", True)), (1,))
+ROWS: list[Row] = [(1, 1, "a", 5), (2, 1, "b", 7), (3, 2, None, 1), (4, 3, "c", None)]
+
+
+def test_functions_of_several_columns_are_carried_over() -> None:
+    old = replace(TWO, lines=("max_by 2,3 0", "first 2 0", "count - 0"))
+    now = replace(
+        TWO, columns=(*TWO.columns, ("float64", True)), lines=("first 2 0", "var_pop 4 0", "max_by 2,3 0", "last 4 0")
+    )
+    before, after = PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x"))
+    block = replanned(stored(old, ROWS), before, after)
+    assert sorted(merged(now, [block], [0])) == [
+        (0, 10, 1, "a", None, "b", None),
+        (0, 10, 2, None, None, None, None),
+        (0, 10, 3, "c", None, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("max_by 3,2 0", r"max_by\(v, s\) is new, but (v|s) has a history"),
+        ("first 2 0 ignore_nulls", r"first\(s\) ignore_nulls is new, but s has a history"),
+        ("max_by 2,4 0", r"max_by\(s, x\) is new, but s has a history"),
+    ],
+)
+def test_functions_that_have_not_seen_the_rows_are_refused(line: str, told: str) -> None:
+    old = replace(TWO, lines=("max_by 2,3 0", "first 2 0"))
+    now = replace(old, columns=(*TWO.columns, ("float64", True)), lines=(*old.lines, line))
+    with pytest.raises(PlanMismatchError, match=told):
+        check(PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x")))

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 Row = tuple[Any, ...]
+BITS = {"bit_and": and_, "bit_or": or_, "bit_xor": xor}
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
@@ -51,6 +54,18 @@ class Query:
         return max(self.windows_of(time)) + self.size <= watermark
 
 
+@dataclass(frozen=True)
+class Functions(Query):
+    """A query whose aggregates are given as they stand in the plan."""
+
+    lines: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        head = [line for line in super().text.splitlines() if not line.startswith("aggregate")]
+        return "".join(f"{line}\n" for line in [*head, *(f"aggregate {line}" for line in self.lines)])
+
+
 def key_of(value: Any) -> Any:
     """A key as Spark groups it: one NaN, one zero."""
     if isinstance(value, float):
@@ -84,6 +99,8 @@ def _aggregate(query: Query, function: str, column: int | None, rows: list[Row])
     type_name = query.columns[column - 1][0]
     if function in ("min", "max"):
         return key_of((min if function == "min" else max)(values, key=_order))
+    if function in BITS:
+        return reduce(BITS[function], values)
     if type_name.startswith("decimal"):
         return _decimal(function, type_name, values)
     total = sum(values)

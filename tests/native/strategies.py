@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.native.model import Query, Row
+from tests.native.model import BITS, Query, Row
 
 # Floats that add up exactly in any order, and the special ones.
 _EXACT = st.integers(-(2**20), 2**20).map(lambda n: n / 4)
@@ -78,6 +78,8 @@ def _aggregates(column: int, name: str) -> list[tuple[str, int | None]]:
     functions = ["count", "min", "max"]
     if name.startswith(_SUMMABLE):
         functions += ["sum", "avg"]
+    if name.startswith("int"):
+        functions += BITS
     return [(function, column) for function in functions]
 
 

@@ -18,7 +18,8 @@ namespace {
 
 // Tasks use one accumulator from one thread; the lock makes any other use slow instead of fatal.
 struct GuardedAccumulator {
-  GuardedAccumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us) : update(std::move(plan), watermark_us) {}
+  GuardedAccumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us, int64_t epoch, int64_t partition)
+      : update(std::move(plan), watermark_us, epoch, partition) {}
   std::mutex mutex;
   Update update;
 };
@@ -74,10 +75,10 @@ JNIEXPORT jint JNICALL Java_io_pyslash_Native_fixedRowBytes(JNIEnv* env, jclass,
 }
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createAccumulator(JNIEnv* env, jclass, jbyteArray plan_text,
-                                                                 jlong watermark_us) {
+                                                                 jlong watermark_us, jlong epoch, jlong partition) {
   return guarded<jlong>(env, [&] {
     auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
-    return accumulators().put(std::make_shared<GuardedAccumulator>(std::move(plan), watermark_us));
+    return accumulators().put(std::make_shared<GuardedAccumulator>(std::move(plan), watermark_us, epoch, partition));
   });
 }
 

@@ -53,7 +53,8 @@ std::string describe(const AccumulatorFace& self) {
 
 void bind_accumulator(nb::module_& m) {
   nb::class_<AccumulatorFace>(m, "Accumulator", "Rows in, partial states of (pane, key) groups held.")
-      .def(nb::init<const PlanFace&, int64_t>(), nb::arg("plan"), nb::arg("watermark_us"))
+      .def(nb::init<const PlanFace&, int64_t, int64_t, int64_t>(), nb::arg("plan"), nb::arg("watermark_us"),
+           nb::arg("epoch") = 0, nb::arg("partition") = 0)
       .def("add", add, nb::arg("rows"), "Adds a record batch or struct array: the event time, then the plan's columns.")
       .def("add_block", add_block, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
            "Adds the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.")

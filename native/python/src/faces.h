@@ -47,7 +47,8 @@ class ArenaFace {
 };
 
 struct AccumulatorFace {
-  AccumulatorFace(const PlanFace& plan, int64_t watermark_us) : update(plan.plan, watermark_us) {}
+  AccumulatorFace(const PlanFace& plan, int64_t watermark_us, int64_t epoch, int64_t partition)
+      : update(plan.plan, watermark_us, epoch, partition) {}
 
   mutable std::mutex mutex;
   Update update;

@@ -1,9 +1,12 @@
 #include "pyslash/plan.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "faces.h"
+#include "identity.h"
 #include "module.h"
+#include "pyslash/states.h"
 #include "record_batch.h"
 
 namespace pyslash::python {
@@ -19,6 +22,29 @@ void bind_plan(nb::module_& m) {
       .def_prop_ro("text", [](const PlanFace& self) { return self.plan->text(); })
       .def_prop_ro("fingerprint", [](const PlanFace& self) { return self.plan->fingerprint(); })
       .def_prop_ro("pane_us", [](const PlanFace& self) { return self.plan->window().pane_us(); })
+      .def_prop_ro("states",
+                   [](const PlanFace& self) {
+                     nb::list states;
+                     for (const StateSpec& spec : self.plan->states()) {
+                       states.append(nb::make_tuple(std::string(spec.kind->name), spec.columns,
+                                                    spec.kind->make(spec.types)->buffers()));
+                     }
+                     return states;
+                   })
+      .def_prop_ro("needs", [](const PlanFace& self) { return self.plan->needs(); })
+      .def(
+          "nothing_seen",
+          [](const PlanFace& self, size_t state, size_t groups) {
+            if (state >= self.plan->states().size()) {
+              throw Error(Status::invalid_input, "there is no state " + std::to_string(state));
+            }
+            nb::list buffers;
+            for (const auto& buffer : nothing_seen(self.plan->states()[state], groups)) {
+              buffers.append(to_bytes(buffer));
+            }
+            return buffers;
+          },
+          nb::arg("state"), nb::arg("groups"))
       .def_prop_ro("schema",
                    [](const PlanFace& self) {
                      return SchemaFace{std::make_shared<const std::vector<ResultField>>(result_fields(*self.plan))};

@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import ClassVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
-from pyslash.plan.aggregates import Aggregate, aggregate_of
 from pyslash.plan.catalyst import JavaObject, elements, items
+from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
@@ -105,15 +106,17 @@ class WindowAggregate:
             column(slot, key, f"the grouping expression {found.describe(key)}")
             for slot, key in enumerate(elements(found.keys()))
         ]
-        aggregates, inputs = [], []
-        for index, (function, value) in enumerate(zip(items(found.functions()), elements(found.inputs()), strict=True)):
-            aggregates.append(aggregate_of(function, value))
-            what = aggregates[-1].sql
-            inputs.append(None if value is None else column(found.keys().size() + index, value, what))
+        aggregates: list[Aggregate] = []
+        inputs: list[list[int]] = []
+        slot = count(len(keys))
+        for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True):
+            expressions = elements(values)
+            aggregates.append(aggregate_of(function, expressions))
+            inputs.append([column(next(slot), value, aggregates[-1].sql) for value in expressions])
         schema = _result_schema(found, time)
         if not aggregates:
             # SELECT DISTINCT window, k: groups without aggregates. The row count that groups keep anyway serves as one.
-            aggregates, inputs = [Aggregate("count", False, "count(1)")], [None]
+            aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
             schema = schema.add("count", LongType(), False)
         return cls(
             window=window,
@@ -223,14 +226,14 @@ def _text(
     columns: list[Column],
     keys: list[int],
     aggregates: list[Aggregate],
-    inputs: list[int | None],
+    inputs: list[list[int]],
 ) -> str:
     """The plan as native code reads it; docs/block-format.md has the grammar."""
     lines = ["pyslash-plan 1", f"window {window.size_us} {window.slide_us} {window.start_offset_us}"]
     lines += [f"column {c.type} {int(c.nullable)}" for c in columns]
     lines += [f"key {index}" for index in keys]
     lines += [
-        f"aggregate {a.function} {'-' if index is None else index} {int(a.ansi)}"
-        for a, index in zip(aggregates, inputs, strict=True)
+        f"aggregate {a.function} {','.join(map(str, of)) or '-'} {int(a.ansi)} {a.parameter}".rstrip()
+        for a, of in zip(aggregates, inputs, strict=True)
     ]
     return "\n".join(lines) + "\n"

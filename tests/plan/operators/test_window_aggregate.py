@@ -138,8 +138,7 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
         "DISTINCT",
     ),
-    "other aggregate": (lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.stddev("v")), "stddev"),
-    "try aggregate": (lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("try_sum(v)")), "try_"),
+    "other aggregate": (lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.mode("v")), "mode"),
     "stateful input": (
         lambda e: e.dropDuplicates(["k", "ts"]).groupBy(F.window("ts", "10 seconds")).count(),
         "2 stateful operators",

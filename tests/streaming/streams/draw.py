@@ -46,7 +46,20 @@ AGGREGATE_EXPRESSIONS = (
     "sum(CASE WHEN v_boolean THEN 1 ELSE 0 END)",
     "max(ts)",
     "min(unix_micros(cast(ts AS timestamp)))",
+    "stddev(v_short * 2)",
+    "max_by(cast(v_int AS string), v_int)",
+    "min_by(v_string IS NULL, v_string)",
+    "bool_and(v_int > 0)",
+    "count_if(v_double > 1)",
+    "regr_avgx(v_short, v_byte)",
+    "regr_count(v_short, v_byte)",
+    "covar_pop(v_short, v_byte)",
 )
+BITS = ("byte", "short", "int", "long", "huge")
+# Functions of floating-point results that rounding may leave anywhere near their true value, which may be zero.
+MOMENTS = ("stddev", "stddev_pop", "var_samp", "var_pop")
+# Rows that these have as equal have the same value, so that their order is not to be seen in the result.
+ORDERED = tuple(kind for kind in POOLS if kind not in ("float", "double"))
 PREDICATES_OF_ROWS = (
     "v_int > 0",
     "v_string IS NOT NULL",
@@ -195,19 +208,39 @@ class _Draw:
     def _aggregate(self) -> str:
         rng = self.rng
         kind = rng.random()
+        around = "{}"
         if kind < 0.2:
             return rng.choice(AGGREGATE_EXPRESSIONS)
         if kind < 0.4:
             call = "count(*)"
         elif kind < 0.5:
             call = f"count(v_{rng.choice([*POOLS])})"
-        elif kind < 0.75:
-            call = f"{rng.choice(('sum', 'avg'))}(v_{rng.choice(SUMMABLE)})"
+        elif kind < 0.65:
+            call = f"{rng.choice(('sum', 'avg', 'try_avg'))}(v_{rng.choice(SUMMABLE)})"
+        elif kind < 0.85:
+            call, around = self._other_aggregate()
         else:
             call = f"{rng.choice(('min', 'max'))}(v_{rng.choice([*POOLS])})"
         if self.often(0.2):
             call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
-        return call
+        return around.format(call)
+
+    def _other_aggregate(self) -> tuple[str, str]:
+        """A call, and what is made of its result."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.15:
+            return f"{rng.choice(('bit_and', 'bit_or', 'bit_xor'))}(v_{rng.choice(BITS)})", "{}"
+        if kind < 0.25:
+            return f"{rng.choice(('bool_and', 'bool_or', 'every', 'some'))}(v_boolean)", "{}"
+        if kind < 0.45:
+            ordering = rng.choice(ORDERED)
+            return f"{rng.choice(('max_by', 'min_by'))}(v_{ordering}, v_{ordering})", "{}"
+        if kind < 0.55:
+            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice([*POOLS])}, true)", "{} IS NULL"
+        if kind < 0.65:
+            return f"try_sum(v_{rng.choice(SUMMABLE)})", "{}"
+        return f"{rng.choice(MOMENTS)}(v_{rng.choice(('byte', 'short'))})", "round({} + 0.00012345, 3)"
 
     def _above(self, kinds: list[str], aggregates: tuple[str, ...]) -> tuple[Step, ...]:
         rng = self.rng

@@ -25,8 +25,9 @@ struct PaneGroups {
 // Not safe for concurrent use. After an error the accumulator may hold a part of the batch: throw it away.
 class Accumulator {
  public:
-  // Rows of windows that ended at or before the watermark are late: counted and dropped.
-  Accumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us);
+  // Rows of windows that ended at or before the watermark are late: counted and dropped. `first` is the position of the
+  // first row.
+  Accumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us, Position first = {});
   ~Accumulator();
   Accumulator(Accumulator&&) noexcept;
   Accumulator& operator=(Accumulator&&) noexcept;

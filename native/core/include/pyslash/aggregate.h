@@ -1,5 +1,6 @@
-// An aggregate function: which states it needs and how its result follows from them. One file of src/aggregates/ each;
-// a new one is such a file and its line in the table of src/aggregates/table.cpp.
+// An aggregate function: which states it needs and how its result follows from them. One file of src/aggregates/ each,
+// with the states that no other one needs; a new one is such a file and its line in the table of
+// src/aggregates/table.cpp.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +30,26 @@ class StateRequests {
  public:
   StateRequests(const std::vector<Column>& columns, std::vector<StateSpec>& states);
   // Index of the state, which is added if no aggregate asked for it before.
-  size_t need(StateKind kind, int column);
+  size_t need(const StateKind& kind, std::vector<int> columns);
+  // All that were asked for here, in order.
+  const std::vector<size_t>& needed() const { return needed_; }
 
  private:
   const std::vector<Column>& columns_;
   std::vector<StateSpec>& states_;
+  std::vector<size_t> needed_;
+};
+
+struct AggregateInput {
+  int column;
+  Column of;  // that column's type
 };
 
 // How many of a group's rows have a value in a column.
 class ValueCount {
  public:
-  ValueCount(int column, bool nullable, StateRequests& states);
+  ValueCount() = default;  // of no column: all rows
+  ValueCount(const AggregateInput& input, StateRequests& states);
   bool nullable() const { return nulls_ != 0; }
 
   // The counts of a set of states, by group.
@@ -55,17 +65,21 @@ class ValueCount {
   Counts of(const StateSet& states) const;
 
  private:
-  size_t nulls_ = 0;  // 0 is the `rows` state: the column has no nulls
+  size_t nulls_ = 0;  // 0 is the `rows` state: there are no nulls
 };
 
-struct AggregateInput {
-  int column;  // -1: none, as in count(*)
-  Column of;   // that column's type
-  bool ansi;   // spark.sql.ansi.enabled
+// An aggregate as the plan's text has it.
+struct AggregateCall {
+  std::string_view function;
+  std::vector<AggregateInput> inputs;  // none: as in count(*)
+  bool ansi = false;                   // an overflow is an error
+  std::string_view parameter;          // of the function, or empty
+
+  const AggregateInput& input() const { return inputs[0]; }
+  std::vector<int> columns() const;
 };
 
-// Status::invalid_plan if there is no such function, or none over such a column.
-std::shared_ptr<const Aggregate> make_aggregate(std::string_view function, const AggregateInput& input,
-                                                StateRequests& states);
+// Status::invalid_plan if there is no such function, or none over such columns.
+std::shared_ptr<const Aggregate> make_aggregate(const AggregateCall& call, StateRequests& states);
 
 }  // namespace pyslash

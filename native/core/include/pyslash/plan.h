@@ -15,6 +15,7 @@
 namespace pyslash {
 
 class Aggregate;
+struct StateKind;
 
 struct Column {
   Type type;
@@ -23,20 +24,12 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
-// The states that groups keep; every aggregate's result follows from some of them. A state that two aggregates need is
-// kept once.
-enum class StateKind : uint8_t {
-  rows,   // number of rows; always state 0 of a plan, so a group is present iff it is not zero
-  nulls,  // number of rows whose column is null: count(column) = rows - nulls
-  add,    // exact sum of integers and decimals; float64 sum of floats
-  min,
-  max,
-};
-
+// One of the states that groups keep; every aggregate's result follows from some of them. A state that two aggregates
+// need is kept once.
 struct StateSpec {
-  StateKind kind = StateKind::rows;
-  int column = 0;  // index of the input column; 0 for `rows`
-  Type type;       // of that column
+  const StateKind* kind;
+  std::vector<int> columns;  // indexes of the input columns; none for `rows`
+  std::vector<Type> types;   // of those columns
 
   bool operator==(const StateSpec&) const = default;
 };
@@ -56,7 +49,10 @@ class Plan {
   // Indexes into columns().
   const std::vector<int>& keys() const { return keys_; }
   const std::vector<std::shared_ptr<const Aggregate>>& aggregates() const { return aggregates_; }
+  // State 0 is the number of rows, so a group is present iff it is not zero.
   const std::vector<StateSpec>& states() const { return states_; }
+  // The states that each aggregate reads besides that, as indexes into states().
+  const std::vector<std::vector<size_t>>& needs() const { return needs_; }
 
   // A plan of rows: its blocks hold no groups but the rows themselves, in 2^row_bits buckets of hash prefixes. It has
   // neither aggregates nor states.
@@ -75,6 +71,7 @@ class Plan {
   std::vector<int> keys_;
   std::vector<std::shared_ptr<const Aggregate>> aggregates_;
   std::vector<StateSpec> states_;
+  std::vector<std::vector<size_t>> needs_;
   std::optional<uint32_t> row_bits_;
 };
 

@@ -1,9 +1,11 @@
 // The states of groups, one column a state, indexed by dense group id.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "pyslash/bytes.h"
@@ -12,8 +14,25 @@
 
 namespace pyslash {
 
+// Where a row stands among all rows of a query: what an aggregate goes by whose result depends on their order.
+struct Position {
+  int64_t epoch = 0;
+  int64_t row = 0;  // its number in the task, from partition_rows * partition on
+
+  auto operator<=>(const Position&) const = default;
+};
+
+// No task reads more rows than this.
+inline constexpr int64_t partition_rows = int64_t{1} << 40;
+
+// Rows of a batch as a state takes them.
+struct StateInput {
+  std::span<const BatchColumn> columns;  // those of the state, in order
+  Position first;                        // of the first row; the others follow it
+};
+
 // Every state has an identity (combining with it changes nothing) and is combined associatively and commutatively, but
-// for the rounding of float sums.
+// for the rounding of floats.
 class StateColumn {
  public:
   virtual ~StateColumn() = default;
@@ -22,8 +41,8 @@ class StateColumn {
   virtual void resize(size_t groups) = 0;
   virtual size_t size() const = 0;
 
-  // Adds row i of a batch to groups[i]. Null rows change nothing but `nulls`.
-  virtual void update(const BatchColumn& column, const uint32_t* groups, size_t rows) = 0;
+  // Adds row i of a batch to groups[i].
+  virtual void update(const StateInput& input, const uint32_t* groups, size_t rows) = 0;
 
   // this[first + i] (+)= source[source_first + i], i < count. `source` is a column of the same state, maybe this one.
   virtual void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) = 0;
@@ -36,9 +55,26 @@ class StateColumn {
   virtual void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const = 0;
   // Whether buffers of these lengths (and offsets, where it has such) can be this state's of `rows` groups.
   virtual bool fits(std::span<const Bytes> buffers, size_t rows) const = 0;
+
+  // Bytes of the groups' strings or binaries, where the state has such.
+  virtual uint64_t variable_bytes(std::span<const uint32_t>) const { return 0; }
 };
 
-std::unique_ptr<StateColumn> make_state(const StateSpec& spec);
+// A kind of state. Those that several functions share are here; another one stands in the file of its function.
+struct StateKind {
+  std::string_view name;  // docs/block-format.md
+  // A column for groups; `types` are those of the input columns.
+  std::unique_ptr<StateColumn> (*make)(std::span<const Type> types);
+};
+
+extern const StateKind rows_state;   // number of rows
+extern const StateKind nulls_state;  // number of rows whose column is null: count(column) = rows - nulls
+extern const StateKind add_state;    // exact sum of integers and decimals; float64 sum of floats
+extern const StateKind min_state;
+extern const StateKind max_state;
+
+// The state's buffers (as `StateColumn::write` has them) for groups that have seen no row.
+std::vector<std::vector<uint8_t>> nothing_seen(const StateSpec& spec, size_t groups);
 
 // All states of a plan.
 class StateSet {
@@ -93,7 +129,7 @@ class FloatSumState : public StateColumn {
   std::vector<double> sums_;
 };
 
-// min and max.
+// States that are a result: min and max, for example.
 class ValueState : public StateColumn {
  public:
   // Values of the groups into out.values (and out.offsets); of groups without a value: unspecified, but defined.

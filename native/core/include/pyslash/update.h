@@ -18,7 +18,9 @@ namespace pyslash {
 
 class Update {
  public:
-  Update(std::shared_ptr<const Plan> plan, int64_t watermark_us) : form_(form_of(std::move(plan), watermark_us)) {}
+  // `epoch` and `partition` say which rows a task's rows follow.
+  Update(std::shared_ptr<const Plan> plan, int64_t watermark_us, int64_t epoch, int64_t partition)
+      : form_(form_of(std::move(plan), watermark_us, {epoch, partition * partition_rows})) {}
 
   void add_rows(const uint8_t* page, size_t bytes, size_t rows) {
     std::visit([&](auto& form) { form.add_rows(page, bytes, rows); }, form_);
@@ -60,9 +62,9 @@ class Update {
 
  private:
   using Form = std::variant<Accumulator, RowPartitioner>;
-  static Form form_of(std::shared_ptr<const Plan> plan, int64_t watermark_us) {
+  static Form form_of(std::shared_ptr<const Plan> plan, int64_t watermark_us, Position first) {
     if (plan->row_bits()) return RowPartitioner(std::move(plan));
-    return Accumulator(std::move(plan), watermark_us);
+    return Accumulator(std::move(plan), watermark_us, first);
   }
 
   Form form_;

@@ -7,13 +7,13 @@ namespace {
 
 class Average final : public Aggregate {
  public:
-  Average(const AggregateInput& input, StateRequests& states)
-      : input_(input.of.type),
-        type_(result_of(input.of.type)),
-        nullable_(input.of.nullable),
-        ansi_(input.ansi),
-        values_(input.column, input.of.nullable, states),
-        sum_(states.need(StateKind::add, input.column)) {}
+  Average(const AggregateCall& call, StateRequests& states)
+      : input_(call.input().of.type),
+        type_(result_of(call.input().of.type)),
+        nullable_(call.input().of.nullable),
+        ansi_(call.ansi),
+        values_(call.input(), states),
+        sum_(states.need(add_state, {call.input().column})) {}
 
   Type result_type() const override { return type_; }
   bool result_nullable() const override { return nullable_ || (type_.is_decimal() && !ansi_); }
@@ -85,8 +85,8 @@ class Average final : public Aggregate {
 
 }  // namespace
 
-std::shared_ptr<const Aggregate> make_average(const AggregateInput& input, StateRequests& states) {
-  return std::make_shared<Average>(input, states);
+std::shared_ptr<const Aggregate> make_average(const AggregateCall& call, StateRequests& states) {
+  return std::make_shared<Average>(call, states);
 }
 
 }  // namespace pyslash

@@ -6,8 +6,8 @@ namespace {
 
 class Count final : public Aggregate {
  public:
-  Count(const AggregateInput& input, StateRequests& states)
-      : values_(input.column < 0 ? 0 : input.column, input.column >= 0 && input.of.nullable, states) {}
+  Count(const AggregateCall& call, StateRequests& states)
+      : values_(call.inputs.empty() ? ValueCount() : ValueCount(call.input(), states)) {}
 
   Type result_type() const override { return {TypeId::int64, 0, 0}; }
   bool result_nullable() const override { return false; }
@@ -23,8 +23,8 @@ class Count final : public Aggregate {
 
 }  // namespace
 
-std::shared_ptr<const Aggregate> make_count(const AggregateInput& input, StateRequests& states) {
-  return std::make_shared<Count>(input, states);
+std::shared_ptr<const Aggregate> make_count(const AggregateCall& call, StateRequests& states) {
+  return std::make_shared<Count>(call, states);
 }
 
 }  // namespace pyslash

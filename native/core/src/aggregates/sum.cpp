@@ -1,4 +1,5 @@
-// sum(x): int64 of integers, float64 of floats, decimal(p + 10, s) of decimals. Overflow is judged on the true sum.
+// sum(x) and try_sum(x): int64 of integers, float64 of floats, decimal(p + 10, s) of decimals. Overflow is judged on
+// the true sum.
 #include <string>
 
 #include "pyslash/error.h"
@@ -16,15 +17,16 @@ namespace {
 
 class Sum final : public Aggregate {
  public:
-  Sum(const AggregateInput& input, StateRequests& states)
-      : type_(result_of(input.of.type)),
-        nullable_(input.of.nullable),
-        ansi_(input.ansi),
-        values_(input.column, input.of.nullable, states),
-        sum_(states.need(StateKind::add, input.column)) {}
+  Sum(const AggregateCall& call, StateRequests& states)
+      : type_(result_of(call.input().of.type)),
+        nullable_(call.input().of.nullable),
+        ansi_(call.ansi),
+        try_(call.parameter == "try"),
+        values_(call.input(), states),
+        sum_(states.need(add_state, {call.input().column})) {}
 
   Type result_type() const override { return type_; }
-  bool result_nullable() const override { return nullable_ || (type_.is_decimal() && !ansi_); }
+  bool result_nullable() const override { return nullable_ || try_ || (type_.is_decimal() && !ansi_); }
 
   void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
     start(out, type_, groups.size(), result_nullable());
@@ -65,22 +67,28 @@ class Sum final : public Aggregate {
         out.valid[row] = 0;
       }
     } else {
-      if (ansi_ && (sum.high != 0 || sum.low != static_cast<int64_t>(sum.low))) overflow("sum", type_);
-      store(out.values.data(), row, static_cast<int64_t>(sum.low));
+      const bool fits = sum.high == 0 && sum.low == static_cast<int64_t>(sum.low);
+      if (ansi_ && !fits) overflow("sum", type_);
+      if (try_ && !fits) {
+        out.valid[row] = 0;
+      } else {
+        store(out.values.data(), row, static_cast<int64_t>(sum.low));
+      }
     }
   }
 
   Type type_;
   bool nullable_;
   bool ansi_;
+  bool try_;  // an overflow is null, of integers too
   ValueCount values_;
   size_t sum_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Aggregate> make_sum(const AggregateInput& input, StateRequests& states) {
-  return std::make_shared<Sum>(input, states);
+std::shared_ptr<const Aggregate> make_sum(const AggregateCall& call, StateRequests& states) {
+  return std::make_shared<Sum>(call, states);
 }
 
 }  // namespace pyslash

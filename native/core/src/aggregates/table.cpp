@@ -1,41 +1,87 @@
 // The aggregate functions there are. A new one is a file beside this one and a line here.
 #include "table.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
-#include <utility>
 
 #include "pyslash/error.h"
 
 namespace pyslash {
 namespace {
 
-using Maker = std::shared_ptr<const Aggregate> (*)(const AggregateInput&, StateRequests&);
+struct Function {
+  std::string_view name;
+  std::shared_ptr<const Aggregate> (*make)(const AggregateCall&, StateRequests&);
+  size_t least_inputs = 1;
+  size_t most_inputs = 1;
+  std::string_view parameter = {};  // the only one that it may have
+};
 
-constexpr std::array<std::pair<std::string_view, Maker>, 5> functions{{
-    {"count", make_count},
-    {"sum", make_sum},
+constexpr auto functions = std::to_array<Function>({
+    {"count", make_count, 0},
+    {"sum", make_sum, 1, 1, "try"},
     {"avg", make_average},
     {"min", make_min},
     {"max", make_max},
-}};
+    {"var_pop", make_variance, 1, 1, "nan"},
+    {"var_samp", make_variance, 1, 1, "nan"},
+    {"stddev_pop", make_variance, 1, 1, "nan"},
+    {"stddev_samp", make_variance, 1, 1, "nan"},
+    {"regr_sxx", make_squares},
+    {"skewness", make_skewness, 1, 1, "nan"},
+    {"kurtosis", make_kurtosis, 1, 1, "nan"},
+    {"covar_pop", make_comoment, 2, 2, "nan"},
+    {"covar_samp", make_comoment, 2, 2, "nan"},
+    {"corr", make_comoment, 2, 2, "nan"},
+    {"regr_sxy", make_comoment, 2, 2},
+    {"regr_slope", make_comoment, 2, 2},
+    {"regr_intercept", make_comoment, 2, 2},
+    {"regr_r2", make_comoment, 2, 2},
+    {"bit_and", make_bits},
+    {"bit_or", make_bits},
+    {"bit_xor", make_bits},
+    {"first", make_chosen, 1, 2, "ignore_nulls"},
+    {"last", make_chosen, 1, 2, "ignore_nulls"},
+    {"max_by", make_chosen, 2, 2},
+    {"min_by", make_chosen, 2, 2},
+});
+
+std::string inputs_of(const Function& function) {
+  const std::string least = std::to_string(function.least_inputs);
+  if (function.least_inputs == function.most_inputs) return least;
+  return least + " to " + std::to_string(function.most_inputs);
+}
 
 }  // namespace
+
+std::vector<int> AggregateCall::columns() const {
+  std::vector<int> columns;
+  for (const AggregateInput& of : inputs) columns.push_back(of.column);
+  return columns;
+}
+
+void expect_doubles(const AggregateCall& call) {
+  for (const AggregateInput& input : call.inputs) {
+    if (input.of.type.id == TypeId::float64) continue;
+    throw Error(Status::invalid_plan, "there is no " + std::string(call.function) + " over " + input.of.type.name());
+  }
+}
 
 StateRequests::StateRequests(const std::vector<Column>& columns, std::vector<StateSpec>& states)
     : columns_(columns), states_(states) {}
 
-size_t StateRequests::need(StateKind kind, int column) {
-  const StateSpec wanted{kind, column, columns_[static_cast<size_t>(column)].type};
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i] == wanted) return i;
-  }
-  states_.push_back(wanted);
-  return states_.size() - 1;
+size_t StateRequests::need(const StateKind& kind, std::vector<int> columns) {
+  StateSpec wanted{&kind, std::move(columns), {}};
+  for (const int column : wanted.columns) wanted.types.push_back(columns_[static_cast<size_t>(column)].type);
+  const auto place = static_cast<size_t>(std::ranges::find(states_, wanted) - states_.begin());
+  if (place == states_.size()) states_.push_back(std::move(wanted));
+  needed_.push_back(place);
+  return place;
 }
 
-ValueCount::ValueCount(int column, bool nullable, StateRequests& states) {
-  if (nullable) nulls_ = states.need(StateKind::nulls, column);
+ValueCount::ValueCount(const AggregateInput& input, StateRequests& states) {
+  if (input.of.nullable) nulls_ = states.need(nulls_state, {input.column});
 }
 
 ValueCount::Counts ValueCount::of(const StateSet& states) const {
@@ -43,16 +89,18 @@ ValueCount::Counts ValueCount::of(const StateSet& states) const {
   return {states.rows().data(), nulls};
 }
 
-std::shared_ptr<const Aggregate> make_aggregate(std::string_view function, const AggregateInput& input,
-                                                StateRequests& states) {
-  for (const auto& [name, make] : functions) {
-    if (name != function) continue;
-    if (input.column < 0 && name != "count") {
-      throw Error(Status::invalid_plan, std::string(function) + " needs a column");
-    }
-    return make(input, states);
+std::shared_ptr<const Aggregate> make_aggregate(const AggregateCall& call, StateRequests& states) {
+  const auto* const function = std::ranges::find(functions, call.function, &Function::name);
+  const std::string name(call.function);
+  if (function == functions.end()) throw Error(Status::invalid_plan, "there is no aggregate '" + name + "'");
+  if (call.inputs.size() < function->least_inputs || call.inputs.size() > function->most_inputs) {
+    throw Error(Status::invalid_plan,
+                name + " takes " + inputs_of(*function) + " columns, not " + std::to_string(call.inputs.size()));
   }
-  throw Error(Status::invalid_plan, "there is no aggregate '" + std::string(function) + "'");
+  if (!call.parameter.empty() && call.parameter != function->parameter) {
+    throw Error(Status::invalid_plan, name + " has no parameter '" + std::string(call.parameter) + "'");
+  }
+  return function->make(call, states);
 }
 
 }  // namespace pyslash

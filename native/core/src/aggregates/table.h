@@ -1,15 +1,28 @@
 // What the files of the aggregate functions offer to their table, and what they share.
 #pragma once
 
+#include <limits>
+#include <optional>
+
 #include "pyslash/aggregate.h"
 
 namespace pyslash {
 
-std::shared_ptr<const Aggregate> make_count(const AggregateInput& input, StateRequests& states);
-std::shared_ptr<const Aggregate> make_sum(const AggregateInput& input, StateRequests& states);
-std::shared_ptr<const Aggregate> make_average(const AggregateInput& input, StateRequests& states);
-std::shared_ptr<const Aggregate> make_min(const AggregateInput& input, StateRequests& states);
-std::shared_ptr<const Aggregate> make_max(const AggregateInput& input, StateRequests& states);
+std::shared_ptr<const Aggregate> make_count(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_sum(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_average(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_min(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_max(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_variance(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_squares(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_skewness(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_kurtosis(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_comoment(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_bits(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_chosen(const AggregateCall& call, StateRequests& states);
+
+// A function of one column whose result is the value of a `ValueState`; null where the column was always null.
+std::shared_ptr<const Aggregate> make_value(const StateKind& kind, const AggregateCall& call, StateRequests& states);
 
 // Spark's DecimalType.bounded.
 inline Type bounded_decimal(int precision, int scale) {
@@ -32,6 +45,20 @@ inline void start(ResultColumn& out, const Type& type, size_t rows, bool nullabl
   out.valid.assign(nullable ? rows : 0, 1);
   out.values.assign(rows * type.width(), 0);
   out.offsets.clear();
+}
+
+// Status::invalid_plan unless all inputs are float64, to which Spark casts them.
+void expect_doubles(const AggregateCall& call);
+
+// `result`, or NaN in the place of none where `nan` is set (spark.sql.legacy.statisticalAggregate).
+inline std::optional<double> or_nan(std::optional<double> result, bool nan) {
+  return result || !nan ? result : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Writes row `row` of a float64 result that start() has sized with room for nulls.
+inline void store_double(ResultColumn& out, size_t row, std::optional<double> value) {
+  out.valid[row] = value ? 1 : 0;
+  store(out.values.data(), row, value.value_or(0));
 }
 
 [[noreturn]] void overflow(const char* function, const Type& type);

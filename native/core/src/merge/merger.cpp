@@ -199,11 +199,7 @@ uint64_t Merger::Impl::longest_column(std::span<const uint32_t> groups) const {
     if (fields_[2 + key].type.is_variable()) longest = std::max(longest, loader_.keys().variable_bytes(groups, key));
   }
   for (size_t state = 0; state < states_->size(); ++state) {
-    const StateSpec& spec = plan_->states()[state];
-    if (!spec.type.is_variable() || (spec.kind != StateKind::min && spec.kind != StateKind::max)) continue;
-    std::vector<uint64_t> lengths((*states_)[state].buffers());
-    (*states_)[state].measure(groups, lengths);
-    longest = std::max(longest, std::ranges::max(lengths));
+    longest = std::max(longest, (*states_)[state].variable_bytes(groups));
   }
   return longest;
 }

@@ -5,6 +5,7 @@
 #include "pyslash/aggregate.h"
 #include "pyslash/error.h"
 #include "pyslash/hash.h"
+#include "pyslash/states.h"
 
 namespace pyslash {
 namespace {
@@ -30,8 +31,9 @@ class Line {
     if (words_.size() != words)
       fail("it has " + std::to_string(words_.size()) + " words instead of " + std::to_string(words));
   }
-  int64_t number(size_t index) const {
-    const std::string_view text = words_[index];
+  size_t words() const { return words_.size(); }
+  int64_t number(size_t index) const { return number(words_[index]); }
+  int64_t number(std::string_view text) const {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) fail("'" + std::string(text) + "' is no number");
@@ -42,10 +44,23 @@ class Line {
     if (value != 0 && value != 1) fail("a flag is 0 or 1");
     return value == 1;
   }
-  int column(size_t index, size_t columns) const {
-    const int64_t value = number(index);
+  int column(size_t index, size_t columns) const { return column(words_[index], columns); }
+  int column(std::string_view text, size_t columns) const {
+    const int64_t value = number(text);
     if (value < 1 || static_cast<uint64_t>(value) >= columns) fail("there is no column " + std::to_string(value));
     return static_cast<int>(value);
+  }
+  // Numbers with commas between them; `-`: none.
+  std::vector<int> columns(size_t index, size_t columns) const {
+    std::vector<int> found;
+    if (words_[index] == "-") return found;
+    std::string_view rest = words_[index];
+    while (true) {
+      const size_t comma = rest.find(',');
+      found.push_back(column(rest.substr(0, comma), columns));
+      if (comma == std::string_view::npos) return found;
+      rest.remove_prefix(comma + 1);
+    }
   }
   [[noreturn]] void fail(const std::string& why) const {
     throw Error(Status::invalid_plan, "line " + std::to_string(number_) + " of the plan: " + why);
@@ -74,7 +89,7 @@ Plan Plan::parse(std::string_view text) {
   plan.text_ = text;
   plan.fingerprint_ = hash_bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   plan.columns_.push_back({{TypeId::timestamp, 0, 0}, true});
-  plan.states_.push_back({StateKind::rows, 0, plan.columns_[0].type});
+  plan.states_.push_back({&rows_state, {}, {}});
   const std::vector<Line> lines = split(text);
   bool has_window = false;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -100,11 +115,14 @@ Plan Plan::parse(std::string_view text) {
         plan.row_bits_ = static_cast<uint32_t>(bits);
         plan.states_.clear();
       } else if (line.name() == "aggregate" && !plan.row_bits_) {
-        line.expect(4);
-        const int column = line.word(2) == "-" ? -1 : line.column(2, plan.columns_.size());
+        if (line.words() != 5) line.expect(4);
+        AggregateCall call{line.word(1), {}, line.flag(3), line.words() == 5 ? line.word(4) : ""};
+        for (const int column : line.columns(2, plan.columns_.size())) {
+          call.inputs.push_back({column, plan.columns_[static_cast<size_t>(column)]});
+        }
         StateRequests states(plan.columns_, plan.states_);
-        const Column of = column < 0 ? Column{} : plan.columns_[static_cast<size_t>(column)];
-        plan.aggregates_.push_back(make_aggregate(line.word(1), {column, of, line.flag(3)}, states));
+        plan.aggregates_.push_back(make_aggregate(call, states));
+        plan.needs_.push_back(states.needed());
       } else {
         line.fail("'" + std::string(line.name()) + "' has no place here");
       }

@@ -12,9 +12,10 @@ class Counter final : public CountState {
   void resize(size_t groups) override { counts_.resize(groups, 0); }
   size_t size() const override { return counts_.size(); }
 
-  void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
+  void update(const StateInput& input, const uint32_t* groups, size_t rows) override {
     int64_t* counts = counts_.data();
     if constexpr (counts_nulls) {
+      const BatchColumn& column = input.columns[0];
       if (column.valid == nullptr) return;
       for (size_t i = 0; i < rows; ++i) counts[groups[i]] += 1 - column.valid[i];
     } else {

@@ -44,7 +44,8 @@ class ExtremeValue final : public ValueState {
   void resize(size_t groups) override { values_.resize(groups, Rule::identity()); }
   size_t size() const override { return values_.size(); }
 
-  void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
+  void update(const StateInput& input, const uint32_t* groups, size_t rows) override {
+    const BatchColumn& column = input.columns[0];
     T* values = values_.data();
     if (column.valid == nullptr) {
       for (size_t i = 0; i < rows; ++i) values[groups[i]] = Rule::of(values[groups[i]], load<T>(column.values, i));

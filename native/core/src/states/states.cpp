@@ -1,5 +1,6 @@
 #include "pyslash/states.h"
 
+#include <numeric>
 #include <string>
 
 #include "pyslash/error.h"
@@ -11,7 +12,8 @@
 namespace pyslash {
 namespace {
 
-std::unique_ptr<StateColumn> make_add(const Type& type) {
+std::unique_ptr<StateColumn> make_add(std::span<const Type> types) {
+  const Type& type = types[0];
   switch (type.id) {
     case TypeId::int8:
       return std::make_unique<ExactAdd<int8_t, int64_t>>();
@@ -34,7 +36,8 @@ std::unique_ptr<StateColumn> make_add(const Type& type) {
 }
 
 template <bool is_min>
-std::unique_ptr<StateColumn> make_extreme(const Type& type) {
+std::unique_ptr<StateColumn> make_extreme(std::span<const Type> types) {
+  const Type& type = types[0];
   switch (type.id) {
     case TypeId::boolean:
       return std::make_unique<ExtremeValue<uint8_t, is_min>>();
@@ -63,26 +66,34 @@ std::unique_ptr<StateColumn> make_extreme(const Type& type) {
   throw Error(Status::internal, "a type without an order");
 }
 
+template <bool counts_nulls>
+std::unique_ptr<StateColumn> make_counter(std::span<const Type>) {
+  return std::make_unique<Counter<counts_nulls>>();
+}
+
 }  // namespace
 
-std::unique_ptr<StateColumn> make_state(const StateSpec& spec) {
-  switch (spec.kind) {
-    case StateKind::rows:
-      return std::make_unique<Counter<false>>();
-    case StateKind::nulls:
-      return std::make_unique<Counter<true>>();
-    case StateKind::add:
-      return make_add(spec.type);
-    case StateKind::min:
-      return make_extreme<true>(spec.type);
-    case StateKind::max:
-      return make_extreme<false>(spec.type);
-  }
-  throw Error(Status::internal, "a state of no kind");
+constinit const StateKind rows_state{"rows", make_counter<false>};
+constinit const StateKind nulls_state{"nulls", make_counter<true>};
+constinit const StateKind add_state{"add", make_add};
+constinit const StateKind min_state{"min", make_extreme<true>};
+constinit const StateKind max_state{"max", make_extreme<false>};
+
+std::vector<std::vector<uint8_t>> nothing_seen(const StateSpec& spec, size_t groups) {
+  const std::unique_ptr<StateColumn> state = spec.kind->make(spec.types);
+  state->resize(groups);
+  std::vector<uint32_t> all(groups);
+  std::iota(all.begin(), all.end(), uint32_t{0});
+  std::vector<uint64_t> lengths(state->buffers());
+  state->measure(all, lengths);
+  std::vector<std::vector<uint8_t>> buffers;
+  for (const uint64_t length : lengths) buffers.emplace_back(length);
+  state->write(all, std::vector<std::span<uint8_t>>(buffers.begin(), buffers.end()));
+  return buffers;
 }
 
 StateSet::StateSet(const Plan& plan) {
-  for (const StateSpec& spec : plan.states()) columns_.push_back(make_state(spec));
+  for (const StateSpec& spec : plan.states()) columns_.push_back(spec.kind->make(spec.types));
 }
 
 void StateSet::resize(size_t groups) {

@@ -87,7 +87,8 @@ class ExactAdd final : public ExactSumState {
     return nullptr;
   }
 
-  void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
+  void update(const StateInput& input, const uint32_t* groups, size_t rows) override {
+    const BatchColumn& column = input.columns[0];
     if (column.valid == nullptr) {
       for (size_t i = 0; i < rows; ++i) words_.add(groups[i], load<Value>(column.values, i));
     } else {
@@ -130,7 +131,8 @@ class FloatAdd final : public FloatSumState {
   void resize(size_t groups) override { sums_.resize(groups, 0.0); }
   size_t size() const override { return sums_.size(); }
 
-  void update(const BatchColumn& column, const uint32_t* groups, size_t rows) override {
+  void update(const StateInput& input, const uint32_t* groups, size_t rows) override {
+    const BatchColumn& column = input.columns[0];
     for (size_t i = 0; i < rows; ++i) {
       if (column.valid == nullptr || column.valid[i])
         sums_[groups[i]] += static_cast<double>(load<Value>(column.values, i));

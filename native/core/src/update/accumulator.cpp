@@ -16,9 +16,10 @@ namespace pyslash {
 
 class Accumulator::Impl {
  public:
-  Impl(std::shared_ptr<const Plan> plan, int64_t watermark_us)
+  Impl(std::shared_ptr<const Plan> plan, int64_t watermark_us, Position first)
       : plan_(std::move(plan)),
         watermark_(watermark_us),
+        first_(first),
         batch_keys_(*plan_),
         keys_(batch_keys_.codec()),
         states_(*plan_),
@@ -27,6 +28,7 @@ class Accumulator::Impl {
   }
 
   void add(const Batch& batch) {
+    const Position first{first_.epoch, first_.row + rows_};
     rows_ += static_cast<int64_t>(batch.rows);
     if (batch.rows == 0) return;
     tables_.next_batch();
@@ -35,13 +37,17 @@ class Accumulator::Impl {
     if (!find_in_one_pane(batch)) find_in_panes(batch);
     states_.resize(keys_.size());
     for (size_t i = 0; i < states_.size(); ++i) {
-      const auto column = static_cast<size_t>(plan_->states()[i].column);
-      states_[i].update(batch.columns[column], groups_.data(), batch.rows);
+      inputs_.clear();
+      for (const int column : plan_->states()[i].columns) {
+        inputs_.push_back(batch.columns[static_cast<size_t>(column)]);
+      }
+      states_[i].update({inputs_, first}, groups_.data(), batch.rows);
     }
   }
 
   std::shared_ptr<const Plan> plan_;
   int64_t watermark_;
+  Position first_;
   int64_t rows_ = 0;
   int64_t late_rows_ = 0;
   int64_t max_event_time_ = INT64_MIN;
@@ -128,6 +134,7 @@ class Accumulator::Impl {
   }
 
   std::vector<uint32_t> groups_;
+  std::vector<BatchColumn> inputs_;
   std::vector<Pane*> touched_;
   PaneTables tables_;
   PaneNumbers numbers_;
@@ -135,8 +142,8 @@ class Accumulator::Impl {
   uint32_t ignored_ = UINT32_MAX;
 };
 
-Accumulator::Accumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us)
-    : impl_(std::make_unique<Impl>(std::move(plan), watermark_us)) {}
+Accumulator::Accumulator(std::shared_ptr<const Plan> plan, int64_t watermark_us, Position first)
+    : impl_(std::make_unique<Impl>(std::move(plan), watermark_us, first)) {}
 Accumulator::~Accumulator() = default;
 Accumulator::Accumulator(Accumulator&&) noexcept = default;
 Accumulator& Accumulator::operator=(Accumulator&&) noexcept = default;

@@ -17,7 +17,8 @@ final class Native {
   /** Bytes of every row if the plan's columns all have fixed width, else 0. */
   static native int fixedRowBytes(byte[] planText);
 
-  static native long createAccumulator(byte[] planText, long watermarkMicros);
+  /** Epoch and partition say where the rows stand among all others. */
+  static native long createAccumulator(byte[] planText, long watermarkMicros, long epoch, long partition);
 
   /** {@code rows} rows back to back in {@code bytes} bytes of off-heap memory; each after its size as int64 if sizes vary. */
   static native void add(long accumulator, long pageAddress, long bytes, long rows);

@@ -4,7 +4,6 @@ import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -21,6 +20,8 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.First;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -90,7 +91,7 @@ public final class StreamingAggregate {
   private final WindowedInput input;
   private final int windowAt; // among the grouping expressions
   private final List<Expression> keys = new ArrayList<>();
-  private final List<Expression> inputs = new ArrayList<>(); // of the aggregates; null: counts every row
+  private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
 
   /**
@@ -149,8 +150,9 @@ public final class StreamingAggregate {
     }
     windowAt = found;
     for (AggregateExpression function : CollectionConverters.asJava(functions)) {
-      Expression value = inputOf(function);
-      inputs.add(value == null ? null : withoutWindow(value));
+      List<Expression> values = inputsOf(function);
+      values.forEach(this::withoutWindow);
+      inputs.add(values);
     }
   }
 
@@ -174,8 +176,11 @@ public final class StreamingAggregate {
     return functions;
   }
 
-  /** What each function reads, null where the row does not count; null for a function that counts every row. */
-  public List<Expression> inputs() {
+  /**
+   * What each function reads; nothing if it counts every row. The last of its inputs is null where a `FILTER` leaves the
+   * row out; a function that heeds nulls has that as an input of its own.
+   */
+  public List<List<Expression>> inputs() {
     return inputs;
   }
 
@@ -216,17 +221,19 @@ public final class StreamingAggregate {
   /**
    * What has to be executed for the rows of the update: the event time, then these columns.
    *
-   * @param columns each, behind a blank, the number of a key or, from there on, of a function's input; `?` behind it:
-   *     it may be null
+   * @param columns each, behind a blank, the number of a key or, from there on, of a function's input, all functions'
+   *     inputs in a row; `?` behind it: it may be null
    * @throws OnlySpark a column may be null that was planned as never null
    */
   public SparkPlan input(String columns) {
+    List<Expression> values = new ArrayList<>(keys);
+    inputs.forEach(values::addAll);
     List<NamedExpression> projected = new ArrayList<>();
     projected.add(input.time());
     for (String text : columns.isEmpty() ? new String[0] : columns.split(" ")) {
       boolean nullable = text.endsWith("?");
       int at = Integer.parseInt(nullable ? text.substring(0, text.length() - 1) : text);
-      Expression column = at < keys.size() ? keys.get(at) : inputs.get(at - keys.size());
+      Expression column = values.get(at);
       if (column.nullable() && !nullable) {
         throw new OnlySpark(describe(column) + " may be null in this micro-batch, and was never null when the query began");
       }
@@ -260,8 +267,13 @@ public final class StreamingAggregate {
   public String fingerprint() {
     StringBuilder text = new StringBuilder();
     describe(input.plan(List.of()), text);
-    Stream.concat(keys.stream(), inputs.stream())
-        .forEach(column -> text.append(column == null ? "*" : column.sql()).append('\n'));
+    keys.forEach(key -> text.append(key.sql()).append('\n'));
+    for (List<Expression> values : inputs) {
+      if (values.isEmpty()) {
+        text.append("*\n");
+      }
+      values.forEach(value -> text.append(value.sql()).append('\n'));
+    }
     return text.toString();
   }
 
@@ -388,31 +400,40 @@ public final class StreamingAggregate {
     return value;
   }
 
-  private static Expression inputOf(AggregateExpression function) {
+  private static List<Expression> inputsOf(AggregateExpression function) {
     List<Expression> arguments =
         CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
-    Expression value =
-        function.aggregateFunction() instanceof Count ? counted(arguments) : arguments.isEmpty() ? null : arguments.get(0);
-    if (function.filter().isEmpty()) {
-      return value;
+    List<Expression> values =
+        new ArrayList<>(function.aggregateFunction() instanceof Count ? counted(arguments) : arguments);
+    if (function.filter().isDefined()) {
+      if (values.isEmpty() || heedsNulls(function)) {
+        values.add(one());
+      }
+      Expression last = values.remove(values.size() - 1);
+      values.add(new If(function.filter().get(), last, Literal$.MODULE$.create(null, last.dataType())));
     }
-    Expression whole = value == null ? one() : value;
-    return new If(function.filter().get(), whole, Literal$.MODULE$.create(null, whole.dataType()));
+    return values;
   }
 
-  /** What count() counts where it is not null; null: every row. */
-  private static Expression counted(List<Expression> arguments) {
+  /** Whether a row counts whose value is null. */
+  private static boolean heedsNulls(AggregateExpression function) {
+    return function.aggregateFunction() instanceof First first && !first.ignoreNulls()
+        || function.aggregateFunction() instanceof Last last && !last.ignoreNulls();
+  }
+
+  /** What count() counts where it is not null; nothing: every row. */
+  private static List<Expression> counted(List<Expression> arguments) {
     List<Expression> nullable = arguments.stream().filter(Expression::nullable).toList();
     if (nullable.isEmpty()) {
-      return null;
+      return List.of();
     }
     DataType type = nullable.get(0).dataType();
     if (nullable.size() == 1 && (PLAIN_TYPES.contains(type) || type instanceof DecimalType)) {
-      return nullable.get(0);
+      return nullable;
     }
     Expression present =
         nullable.stream().<Expression>map(IsNotNull::new).reduce((one, other) -> new And(one, other)).get();
-    return new If(present, one(), Literal$.MODULE$.create(null, DataTypes.IntegerType));
+    return List.of(new If(present, one(), Literal$.MODULE$.create(null, DataTypes.IntegerType)));
   }
 
   private static Expression one() {

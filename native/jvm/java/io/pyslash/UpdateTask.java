@@ -72,7 +72,8 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
   private byte[] update(TaskContext context, Iterator<InternalRow> rows) {
     Agent agent = AgentProcess.ensure(order);
     EventTimes times = new EventTimes();
-    long accumulator = Native.createAccumulator(order.planText, order.watermarkMicros);
+    long accumulator =
+        Native.createAccumulator(order.planText, order.watermarkMicros, order.epoch, context.partitionId());
     try {
       try (RowPage page =
           new RowPage(accumulator, Native.fields(order.planText), Native.fixedRowBytes(order.planText))) {

@@ -1,0 +1,41 @@
+"""What a function's file is given, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.types import NUMERIC, is_decimal
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A native aggregate (docs/block-format.md). `ansi`: an overflow is an error; `parameter`: "" if it has none."""
+
+    function: str
+    ansi: bool
+    sql: str
+    parameter: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an aggregate function in Spark's plan: Catalyst's object, its inputs' native types, and its SQL."""
+
+    java: JavaObject
+    types: tuple[str, ...]
+    sql: str
+
+    @property
+    def eval_mode(self) -> str:
+        """What happens when it overflows: LEGACY, ANSI or TRY."""
+        try:
+            return str(self.java.evalMode().toString())
+        except Exception:  # Sum keeps its mode in an evaluation context
+            return str(self.java.evalContext().evalMode().toString())
+
+    def expect_numbers(self) -> None:
+        """Pass if it is over an integer, a float or a decimal; else `Uncovered` is raised."""
+        if not (self.types[0] in NUMERIC or is_decimal(self.types[0])):
+            raise Uncovered(f"{self.sql} over the type {self.types[0]} is not covered yet")

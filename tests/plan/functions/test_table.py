@@ -1,0 +1,156 @@
+"""Spark's aggregate functions: as which native aggregates they are covered, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyspark
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyslash._native import Plan
+from pyslash.conf import Conf
+from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.cover import operator_of
+
+SCHEMA = (
+    "ts timestamp, b boolean, i int, l bigint, f float, d double, m decimal(20,3), s string, x binary, a array<int>"
+)
+
+COVERED = {
+    "count_if(i > 1)": "count 1 0",
+    "regr_count(i, l)": "count 1 0",
+    "sum(i)": "sum 1 1",
+    "try_sum(i)": "sum 1 0 try",
+    "try_sum(m)": "sum 1 0 try",
+    "try_avg(i)": "avg 1 0",
+    "try_avg(m)": "avg 1 0",
+    "regr_avgx(i, l)": "avg 1 1",
+    "min(s)": "min 1 0",
+    "max(x)": "max 1 0",
+    "every(b)": "min 1 0",
+    "bool_and(b)": "min 1 0",
+    "bool_or(b)": "max 1 0",
+    "some(b)": "max 1 0",
+    "any(b)": "max 1 0",
+    "variance(i)": "var_samp 1 0",
+    "var_samp(m)": "var_samp 1 0",
+    "var_pop(d)": "var_pop 1 0",
+    "stddev(f)": "stddev_samp 1 0",
+    "std(l)": "stddev_samp 1 0",
+    "stddev_pop(d)": "stddev_pop 1 0",
+    "skewness(i)": "skewness 1 0",
+    "kurtosis(i)": "kurtosis 1 0",
+    "covar_pop(i, d)": "covar_pop 1,2 0",
+    "covar_samp(i, d)": "covar_samp 1,2 0",
+    "regr_sxx(i, d)": "regr_sxx 1 0",
+    "regr_syy(i, d)": "regr_sxx 1 0",
+    "regr_sxy(i, d)": "regr_sxy 1,2 0",
+    "regr_slope(i, d)": "regr_slope 1,2 0",
+    "regr_intercept(i, d)": "regr_intercept 1,2 0",
+    "bit_and(i)": "bit_and 1 0",
+    "bit_or(l)": "bit_or 1 0",
+    "bit_xor(i)": "bit_xor 1 0",
+    "first(s)": "first 1 0",
+    "first(s, true)": "first 1 0 ignore_nulls",
+    "first_value(d) IGNORE NULLS": "first 1 0 ignore_nulls",
+    "any_value(x)": "first 1 0",
+    "last(m)": "last 1 0",
+    "last(m, true)": "last 1 0 ignore_nulls",
+    "max_by(s, i)": "max_by 1,2 0",
+    "min_by(i, s)": "min_by 1,2 0",
+    "max_by(s, i) FILTER (WHERE b)": "max_by 1,2 0",
+    "first(s) FILTER (WHERE b)": "first 1,2 0",
+    "first(s, true) FILTER (WHERE b)": "first 1 0 ignore_nulls",
+}
+UNCOVERED = {
+    "mode(i)": "mode",
+    "collect_list(i)": "collect_list",
+    "first(a)": "array<int>",
+    "max_by(a, i)": "array<int>",
+    "max_by(i, struct(i, l))": "struct<",
+    "count(DISTINCT i)": "DISTINCT",
+}
+
+
+# Results that Spark's releases differ in.
+OF_SOME_RELEASES = {"corr(d, d)": "corr 1,1 0", "regr_r2(i, d)": "regr_r2 1,2 0"}
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    folder = tmp_path_factory.mktemp("events")
+    return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
+
+
+def operator(events: DataFrame, call: str) -> WindowAggregate:
+    df = events.groupBy(F.window("ts", "10 seconds")).agg(F.expr(call))
+    return operator_of(df, "append", Conf.read(df.sparkSession.conf.get))[0]
+
+
+def aggregates(events: DataFrame, call: str) -> list[str]:
+    text = operator(events, call).text
+    Plan(text)
+    return [line.removeprefix("aggregate ") for line in text.splitlines() if line.startswith("aggregate")]
+
+
+@contextmanager
+def conf(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("call", COVERED)
+def test_covered(events: DataFrame, call: str) -> None:
+    assert aggregates(events, call) == [COVERED[call]]
+
+
+@pytest.mark.parametrize("call", OF_SOME_RELEASES)
+def test_covered_where_spark_does_not_divide_by_zero(events: DataFrame, call: str) -> None:
+    if pyspark.__version__.startswith("4.0."):
+        with pytest.raises(Uncovered, match="in this release of Spark"):
+            operator(events, call)
+    else:
+        assert aggregates(events, call) == [OF_SOME_RELEASES[call]]
+
+
+@pytest.mark.parametrize("call", UNCOVERED)
+def test_uncovered_has_its_reason(events: DataFrame, call: str) -> None:
+    with pytest.raises(Uncovered, match=UNCOVERED[call]):
+        operator(events, call)
+
+
+@pytest.mark.parametrize("call", ["var_samp(d)", "stddev(d)", "skewness(d)", "kurtosis(d)", "covar_samp(d, f)"])
+def test_nan_where_it_divided_by_zero_in_old_releases(spark: SparkSession, events: DataFrame, call: str) -> None:
+    with conf(spark, "spark.sql.legacy.statisticalAggregate", "true"):
+        (line,) = aggregates(events, call)
+    assert line.endswith(" 0 nan")
+
+
+def test_inputs_of_several_functions_are_carried_once(events: DataFrame) -> None:
+    df = events.groupBy(F.window("ts", "10 seconds"), "s").agg(
+        F.max_by("i", "l"), F.min_by("l", "i"), F.first("s"), F.sum("i")
+    )
+    found = operator_of(df, "append", Conf.read(df.sparkSession.conf.get))[0]
+    assert found.text.splitlines()[2:] == [
+        "column string 1",
+        "column int32 1",
+        "column int64 1",
+        "key 1",
+        "aggregate max_by 2,3 0",
+        "aggregate min_by 3,2 0",
+        "aggregate first 1 0",
+        "aggregate sum 2 1",
+    ]
+    assert [one.sql for one in found.identity.aggregates] == ["max_by(i, l)", "min_by(l, i)", "first(s)", "sum(i)"]
+
+
+def test_a_parameter_is_part_of_what_a_query_is(events: DataFrame) -> None:
+    names = [operator(events, call).identity.aggregates[0].sql for call in ("first(s)", "first(s, true)")]
+    assert names == ["first(s)", "first(s) ignore_nulls"]
