@@ -105,7 +105,7 @@ def in_order(path: Path, batch: int) -> None:
 
 
 def differences(found: Sequence[Any], expected: Sequence[Any], keys: int) -> Iterator[str]:
-    """Where two results differ: rows are (window, keys..., values...); floating values may differ by 1e-9 relative."""
+    """Where two results differ: rows are (window, keys..., values...); floating values may differ by 1e-9 relative, or by 1e-12."""
     left, right = _by_key(found, keys), _by_key(expected, keys)
     for name, rows in (("found", found), ("expected", expected)):
         if len(rows) != len(_by_key(rows, keys)):
@@ -133,7 +133,7 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or math.isclose(a, b, rel_tol=1e-9)
+        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
     return type(a) is type(b) and bool(a == b)
 
 
