@@ -19,7 +19,7 @@ namespace pyslash {
 class Update {
  public:
   // `epoch` and `partition` say which rows a task's rows follow.
-  Update(std::shared_ptr<const Plan> plan, int64_t watermark_us, int64_t epoch, int64_t partition)
+  Update(std::shared_ptr<const Plan> plan, int64_t watermark_us, int64_t epoch = 0, int64_t partition = 0)
       : form_(form_of(std::move(plan), watermark_us, {epoch, partition * partition_rows})) {}
 
   void add_rows(const uint8_t* page, size_t bytes, size_t rows) {
