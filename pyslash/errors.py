@@ -118,7 +118,11 @@ class RemoteAccessError(VerbsError):
 
 
 class UnauthenticatedError(AgentError):
-    """The agent does not accept the query's token."""
+    """An agent and its client do not prove to each other that they know the query's token."""
+
+
+class ForbiddenError(AgentError):
+    """A call to an agent that the query's token does not allow."""
 
 
 class InvalidRequestError(AgentError):
