@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyslash.agent.folding import Folding
-from pyslash.errors import SlashError
+from pyslash.errors import ArenaFullError, SlashError
 
 if TYPE_CHECKING:
     from pyslash.agent.state import AgentState
@@ -57,7 +57,7 @@ class Compactor(threading.Thread):
             self._look.wait(max(0.0, self._next_sweep - time.monotonic()))
             self._look.clear()
             try:
-                self._fold()
+                self.fold()
                 self._sweep()
             except Exception:
                 # The agent must outlive any one failure here; the next round tries again.
@@ -72,14 +72,16 @@ class Compactor(threading.Thread):
         if freed := self._state.sweep():
             _log.info("swept %d blocks that dead or late attempts left", freed)
 
-    def _fold(self) -> None:
+    def fold(self) -> None:
+        """What is worth it now, one fold after the other."""
         while not self._ended and (job := self._folding.begin()) is not None:
-            folded = None
+            folded, needed = None, 0
             try:
                 folded = self._folding.fold(job)
                 _log.info("query %s: folded %d blocks", job.query.hex()[:8], len(job.blocks))
             except SlashError as error:
+                needed = error.wanted_bytes if isinstance(error, ArenaFullError) else 0
                 _log.warning("query %s: %d blocks stay as they are: %s", job.query.hex()[:8], len(job.blocks), error)
                 return
             finally:
-                self._folding.end(job, folded)
+                self._folding.end(job, folded, needed)
