@@ -29,9 +29,10 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, Spark over RDMA
+nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
+	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark

@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 from pyslash._native import crc32c
+from pyslash.errors import CorruptBlockError
 
 HEADER_BYTES = 192  # the segments' entries follow
 HEAD_LENGTH = (12, struct.Struct("<I"))  # (place in the header, form)
@@ -16,6 +17,16 @@ SEGMENT_COUNT = (120, struct.Struct("<I"))
 PLAN_LENGTH = (124, struct.Struct("<I"))
 CRC = (128, struct.Struct("<I"))
 ENTRY = struct.Struct("<qIIIIQQQ")  # pane, prefix_lo, prefix_bits, rows, crc, offset, length, reserved
+
+
+def copied_head(block: Any) -> bytes:
+    """The head at the start of a block, as long as it says that it is: to be checked, and used, in this copy alone."""
+    view = memoryview(block).cast("B")
+    if view.nbytes < HEADER_BYTES:
+        raise CorruptBlockError(f"the head of a block: {view.nbytes} bytes are too few")
+    at, form = HEAD_LENGTH
+    (length,) = form.unpack_from(view, at)
+    return bytes(view[:length])
 
 
 def head_crc(raw: Any) -> int:

@@ -37,6 +37,10 @@ class ArenaFullError(SlashError):
         return int(found[1]) if found else 1
 
 
+class ArenaBusyError(SlashError):
+    """A process has held the lock of an executor's arena for too long: it has been stopped in the middle of work."""
+
+
 class SpillError(SlashError):
     """An arena is full and its blocks cannot go to the local disk; `spark.slash.spill.*` say where and how many."""
 
@@ -47,6 +51,10 @@ class ArithmeticOverflowError(SlashError):
 
 class NativeError(SlashError):
     """A system call or the JVM failed below pyslash; the message names it."""
+
+
+class UnsupportedProcessorError(SlashError, ImportError):
+    """This machine's processor lacks instructions that the native code is compiled to."""
 
 
 class ConfigError(SlashError):
@@ -118,7 +126,11 @@ class RemoteAccessError(VerbsError):
 
 
 class UnauthenticatedError(AgentError):
-    """The agent does not accept the query's token."""
+    """An agent and its client do not prove to each other that they know the query's token."""
+
+
+class ForbiddenError(AgentError):
+    """A call to an agent that the query's token does not allow."""
 
 
 class InvalidRequestError(AgentError):

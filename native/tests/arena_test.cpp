@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -317,6 +318,26 @@ TEST_F(ArenaTest, ProcessesDoNotDisturbEachOther) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(arena.used_bytes(), 0u);
+}
+
+TEST(ArenaLock, AHolderThatIsStoppedIsNotWaitedForForEver) {
+  const int fd = ::memfd_create("lock-test", MFD_CLOEXEC);
+  const Arena arena = Arena::create(fd, Arena::data_offset + 4096, Id128{9});
+  const ArenaMapping mapping(fd, arena.size());
+  ::close(fd);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const ArenaLock lock(mapping);
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(holder, &status, WUNTRACED), holder);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  expect_error(Status::arena_busy, "kill -CONT", [&] { const ArenaLock lock(mapping, 50); });
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, &status, 0);
+  const ArenaLock taken_over(mapping, 50);
 }
 
 }  // namespace

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyslash._native import Head
 from pyslash.agent.reserved import write_all
 from pyslash.block_head import IDENTITY, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
+from pyslash.errors import CorruptBlockError
 
 
 def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:
@@ -14,9 +16,14 @@ def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> 
 
     Raises:
         ArenaFullError: no room for it; nothing has changed.
+        CorruptBlockError: its segments are not what its head says; nothing has changed.
     """
-    last, _ = block.segments[-1]
-    offset = arena.allocate(last.offset + last.length, query, epoch)
+    length = Head(block.head).length
+    for segment, data in block.segments:
+        # The head's own check says the same; what is written to shared memory is checked where it is written.
+        if segment.offset + segment.length > length or memoryview(data).nbytes != segment.length:
+            raise CorruptBlockError(f"a segment at {segment.offset} leaves its block of {length} bytes")
+    offset = arena.allocate(length, query, epoch)
     try:
         head = rehomed(block.head, query, arena.incarnation, offset)
         write_all(fd, head, offset)

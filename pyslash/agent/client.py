@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.flight as flight
 
 from pyslash import errors
-from pyslash.agent import process
+from pyslash.agent import process, wire
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.form import body
-from pyslash.agent.messages import SCHEMA, messages
 from pyslash.agent.request import (
     Checkpoint,
     Commit,
@@ -34,9 +35,12 @@ from pyslash.agent.request import (
     Room,
     Write,
 )
-from pyslash.agent.token import headers
+from pyslash.agent.token import directory_grant
+from pyslash.agent.wire import CHUNK_BYTES, Channel, Kind
 
 Via = Literal["unix", "tcp"]
+# The agent ends a connection that is idle for five minutes; long before that it is not used again.
+_MOST_IDLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,12 @@ class Described:
 
 
 class AgentClient:
-    """One agent as seen by one query. Safe to share between threads.
+    """One agent as seen by one query. Safe to share between threads: each call has a connection to itself.
 
     Every call may raise AgentTimeoutError (no answer within `timeout_seconds`), AgentUnavailableError (nobody listens:
-    the agent is gone), UnauthenticatedError (wrong token), StaleIncarnationError (another agent listens there now) and
-    InvalidRequestError; each message names the agent and what was asked of it.
+    the agent is gone), UnauthenticatedError (wrong token, or another's agent), ForbiddenError (the token is not for
+    that), StaleIncarnationError (another agent listens there now) and InvalidRequestError; each message names the agent
+    and what was asked of it.
     """
 
     def __init__(
@@ -86,18 +91,22 @@ class AgentClient:
         *,
         via: Via | None = None,
         timeout_seconds: float = 30,
+        secret: bytes | None = None,
     ) -> None:
         """For a 16-byte query id and its token (`token.query_token`). Connects with the first call.
 
-        `via` is the Unix socket where the agent shares this host's file system, TCP elsewhere, unless given.
+        `via` is the Unix socket where the agent shares this host's file system, TCP elsewhere, unless given. `secret`,
+        the application's, is for calls that name a directory.
         """
         if via is None:
             via = "unix" if descriptor.boot_id == process.boot_id() and os.path.exists(descriptor.socket) else "tcp"
         self.descriptor = descriptor
         self._via = via
         self._timeout = timeout_seconds
-        self._headers = headers(query, token, descriptor.incarnation)
-        self._flight = flight.connect(descriptor.unix_location if via == "unix" else descriptor.tcp_location)
+        self._query, self._token, self._secret = query, token, secret
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, Channel]] = []
+        self._closed = False
 
     def __repr__(self) -> str:
         """Without the token."""
@@ -111,8 +120,12 @@ class AgentClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection."""
-        self._flight.close()
+        """Ends the connections; one that a call uses ends with that call."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for _, channel in idle:
+            channel.close()
 
     def commit(
         self,
@@ -179,87 +192,167 @@ class AgentClient:
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
         ticket = Read(offset, [list(one) for one in ranges], self.descriptor.incarnation)
-        with self._named(f"read of {sum(length for _, length in ranges)} bytes"):
-            pieces = (
-                batch.data.column(0)[0].as_buffer()
-                for batch in self._flight.do_get(flight.Ticket(body(ticket)), self._options())
-            )
-            buffers = [self._filled(pieces, length) for _, length in ranges]
-            # To the end of the stream: only then has the agent let go of the block.
-            if next(pieces, None) is not None:
-                raise errors.AgentError(f"{self.descriptor}: a read got a longer stream than it asked for")
-            return buffers
+        buffers = [pa.allocate_buffer(length) for _, length in ranges]
+        with self._called("read", ticket, None, f"of {sum(length for _, length in ranges)} bytes") as (channel, until):
+            for buffer in buffers:
+                into, filled = memoryview(buffer).cast("B"), 0
+                while filled < into.nbytes:
+                    kind, piece = channel.receive_into(into[filled:], until)
+                    if kind is not Kind.DATA:
+                        _result(kind, bytes(piece))
+                        raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it asked for")
+                    filled += piece.nbytes
+            # Only then has the agent let go of the block.
+            _result(*channel.receive(until))
+        return buffers
 
     def write(self, offset: int, data: Any) -> None:
         """Puts `data` (buffer protocol) where the agent has reserved room: `offset` in its arena."""
-        source = pa.py_buffer(data)
-        ticket = Write(offset, source.size, self.descriptor.incarnation)
-        with self._named(f"write of {source.size} bytes"):
-            put, answer = self._flight.do_put(
-                flight.FlightDescriptor.for_command(body(ticket)), SCHEMA, self._options()
-            )
-            with put:
-                for message, _ in messages(source):
-                    put.write_batch(message)
-                put.done_writing()
-                # Only the end of the answer says that the agent has taken all of it.
-                answer.read()
+        source = memoryview(data).cast("B")
+        ticket = Write(offset, source.nbytes, self.descriptor.incarnation)
+        with self._called("write", ticket, None, f"of {source.nbytes} bytes") as (channel, until):
+            _result(*channel.receive(until))
+            for at in range(0, source.nbytes, CHUNK_BYTES):
+                channel.send(Kind.DATA, source[at : at + CHUNK_BYTES], until)
+            channel.send(Kind.DONE, b"", until)
+            # Only the end of the answer says that the agent has taken all of it.
+            _result(*channel.receive(until))
 
-    def _filled(self, pieces: Iterator[pa.Buffer], length: int) -> pa.Buffer:
-        # A message's body lies wherever gRPC put it; readers of a block rely on its alignment.
-        whole = pa.allocate_buffer(length)
-        into, filled = memoryview(whole).cast("B"), 0
-        while filled < length:
-            piece = next(pieces, None)
-            if piece is None or filled + piece.size > length:
-                raise errors.AgentError(f"{self.descriptor}: a read of {length} bytes got a stream of another length")
-            into[filled : filled + piece.size] = memoryview(piece).cast("B")
-            filled += piece.size
-        return whole
+    @contextmanager
+    def lent(self, offset: int, length: int) -> Iterator[None]:
+        """Until the end of the block, room that the agent has reserved is this process's to write into, by itself.
+
+        Should this process die or fail, its connection ends, and only with that does the room go to anybody else.
+        """
+        ticket = Write(offset, length, self.descriptor.incarnation)
+        with self._called("lend", ticket, None, f"of {length} bytes") as (channel, until):
+            _result(*channel.receive(until))
+            yield
+            channel.send(Kind.DONE, b"", until)
+            _result(*channel.receive(until))
 
     def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
         """Any action; the answer's fields. What has a method of its own above is better called by it."""
-        options = self._options(timeout_seconds)
-        with self._named(name, timeout_seconds):
-            results = list(self._flight.do_action(flight.Action(name, body(request)), options))
-        if len(results) != 1:
-            raise errors.AgentError(
-                f"{self.descriptor}: {name} was answered with {len(results)} messages instead of one"
-            )
-        answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
-        return answer
-
-    def _options(self, timeout_seconds: float | None = None) -> flight.FlightCallOptions:
-        return flight.FlightCallOptions(timeout=timeout_seconds or self._timeout, headers=self._headers)
+        with self._called(name, request, timeout_seconds) as (channel, until):
+            return _result(*channel.receive(until))
 
     @contextmanager
-    def _named(self, what: str, timeout_seconds: float | None = None) -> Iterator[None]:
-        """Raises an error of the Flight library as ours, naming the agent and what was awaited."""
-        where = f"{self.descriptor} via {self._via}: {what}"
+    def _called(
+        self, name: str, request: Request, timeout_seconds: float | None, what: str = ""
+    ) -> Iterator[tuple[Channel, float]]:
+        """A connection over which a request has been sent, and until when to wait; every failure one of ours."""
+        seconds = timeout_seconds or self._timeout
+        deadline = time.monotonic() + seconds
+        directory = getattr(request, "directory", "")
+        grant = directory_grant(self._secret, self._query, directory) if directory and self._secret else ""
+        call = f"{name} {grant}\n".encode() + body(request)
+        where = f"{self.descriptor} via {self._via}: {name}" + (f" {what}" if what else "")
+        channel = None
         try:
-            yield
-        except flight.FlightTimedOutError:
-            raise errors.AgentTimeoutError(
-                f"{where}: no answer within {timeout_seconds or self._timeout:g} s"
-            ) from None
-        except flight.FlightUnavailableError:
-            raise errors.AgentUnavailableError(f"{where}: nobody listens; is the agent or its host gone?") from None
-        except flight.FlightUnauthenticatedError:
-            raise errors.UnauthenticatedError(f"{where}: the agent does not accept this query's token") from None
-        except (flight.FlightError, pa.ArrowException) as error:
-            raise _typed(error)(f"{where}: {_first_line(error)}") from None
+            channel = self._sent(call, deadline)
+            yield channel, deadline
+        except _RefusedError as refused:
+            self._keep(channel)
+            raise refused.kind(f"{where}: {refused}") from None
+        except BaseException as error:
+            if channel is not None:
+                channel.close()
+            if isinstance(error, TimeoutError):
+                raise errors.AgentTimeoutError(f"{where}: no answer within {seconds:g} s") from None
+            if isinstance(error, (OSError, wire.ConnectionEndedError)):
+                raise errors.AgentUnavailableError(
+                    f"{where}: nobody listens; is the agent or its host gone? ({error})"
+                ) from None
+            if isinstance(error, errors.UnauthenticatedError):
+                raise errors.UnauthenticatedError(f"{where}: {error}") from None
+            raise
+        else:
+            self._keep(channel)
+
+    def _sent(self, call: bytes, deadline: float) -> Channel:
+        while (channel := self._take()) is not None:
+            try:
+                channel.send(Kind.CALL, call, deadline)
+                return channel
+            except TimeoutError:
+                channel.close()
+                raise
+            except OSError:
+                channel.close()  # the agent has ended it meanwhile, and has read nothing of this
+        channel = self._connected(deadline)
+        try:
+            channel.send(Kind.CALL, call, deadline)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def _take(self) -> Channel | None:
+        """A connection of an earlier call that the agent has not ended."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                since, channel = self._idle.pop()
+            if time.monotonic() - since < _MOST_IDLE_SECONDS and not channel.wait(0):
+                return channel
+            channel.close()
+
+    def _keep(self, channel: Channel | None) -> None:
+        with self._lock:
+            if channel is not None and not self._closed:
+                self._idle.append((time.monotonic(), channel))
+                return
+        if channel is not None:
+            channel.close()
+
+    def _connected(self, deadline: float) -> Channel:
+        seconds = max(0.001, deadline - time.monotonic())
+        if self._via == "unix":
+            connection = wire.connect_unix(self.descriptor.socket, seconds)
+        else:
+            connection = socket.create_connection((self.descriptor.host, self.descriptor.port), seconds)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            channel, incarnation = wire.greet(connection, self._query, self._token, deadline)
+            if incarnation != self.descriptor.incarnation_bytes:
+                raise errors.StaleIncarnationError(
+                    f"{self.descriptor} is gone: incarnation {incarnation.hex()[:8]} listens there now"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return channel
+
+
+class _RefusedError(Exception):
+    """The agent's own words, and the class that it named."""
+
+    def __init__(self, kind: type[errors.SlashError], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def _result(kind: Kind, answer: bytes) -> dict[str, Any]:
+    """The fields of an answer.
+
+    Raises:
+        _RefusedError: the agent has refused.
+    """
+    if kind is Kind.ERROR:
+        name, _, message = answer.decode().partition("\n")
+        raise _RefusedError(_typed(name), message)
+    if kind is not Kind.RESULT:
+        raise errors.AgentError(f"an answer of kind {kind.name} where a result was expected")
+    fields: dict[str, Any] = json.loads(answer)
+    return fields
 
 
 def _reply(answer: dict[str, Any]) -> CommitReply:
     return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
 
 
-def _typed(error: Exception) -> type[errors.SlashError]:
+def _typed(name: str) -> type[errors.SlashError]:
     """The class that the agent named; only classes of our own hierarchy."""
-    named = getattr(errors, (getattr(error, "extra_info", b"") or b"").decode("ascii", "replace"), None)
+    named = getattr(errors, name, None)
     return named if isinstance(named, type) and issubclass(named, errors.SlashError) else errors.AgentError
-
-
-def _first_line(error: Exception) -> str:
-    # Flight appends gRPC's own context to the message.
-    return str(error).split(". Detail:")[0].split(". gRPC client debug context:")[0].split("\n")[0]

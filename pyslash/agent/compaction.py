@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyslash.agent.folding import Folding
-from pyslash.errors import SlashError
+from pyslash.errors import ArenaFullError, SlashError
 
 if TYPE_CHECKING:
     from pyslash.agent.state import AgentState
@@ -22,14 +24,21 @@ _log = logging.getLogger(__name__)
 
 
 class Compactor(threading.Thread):
-    """Folds when asked to look, and sweeps the arena every few seconds."""
+    """Folds when asked to look, and sweeps every few seconds: the arena, and what else ends by time."""
 
-    def __init__(self, state: AgentState, sweep_seconds: float = SWEEP_SECONDS) -> None:
-        """Not started yet."""
+    def __init__(
+        self,
+        state: AgentState,
+        end_expired: Callable[[], None] = lambda: None,
+        sweep_seconds: float = SWEEP_SECONDS,
+    ) -> None:
+        """Not started yet. `end_expired` is called with every sweep."""
         super().__init__(name="compactor", daemon=True)
         self._state = state
         self._folding = Folding(state)
+        self._end_expired = end_expired
         self._sweep_seconds = sweep_seconds
+        self._next_sweep = time.monotonic() + sweep_seconds
         self._look = threading.Event()
         self._ended = False
 
@@ -45,24 +54,34 @@ class Compactor(threading.Thread):
     def run(self) -> None:
         """Until `end`."""
         while not self._ended:
-            asked = self._look.wait(self._sweep_seconds)
+            self._look.wait(max(0.0, self._next_sweep - time.monotonic()))
             self._look.clear()
             try:
-                self._fold()
-                if not asked and (freed := self._state.sweep()):
-                    _log.info("swept %d blocks that dead or late attempts left", freed)
+                self.fold()
+                self._sweep()
             except Exception:
                 # The agent must outlive any one failure here; the next round tries again.
                 _log.exception("compactor")
 
-    def _fold(self) -> None:
+    def _sweep(self) -> None:
+        # By the clock, not when nobody has asked for a fold: a busy query commits more often than that.
+        if time.monotonic() < self._next_sweep:
+            return
+        self._next_sweep = time.monotonic() + self._sweep_seconds
+        self._end_expired()
+        if freed := self._state.sweep():
+            _log.info("swept %d blocks that dead or late attempts left", freed)
+
+    def fold(self) -> None:
+        """What is worth it now, one fold after the other."""
         while not self._ended and (job := self._folding.begin()) is not None:
-            folded = None
+            folded, needed = None, 0
             try:
                 folded = self._folding.fold(job)
                 _log.info("query %s: folded %d blocks", job.query.hex()[:8], len(job.blocks))
             except SlashError as error:
+                needed = error.wanted_bytes if isinstance(error, ArenaFullError) else 0
                 _log.warning("query %s: %d blocks stay as they are: %s", job.query.hex()[:8], len(job.blocks), error)
                 return
             finally:
-                self._folding.end(job, folded)
+                self._folding.end(job, folded, needed)

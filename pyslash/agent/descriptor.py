@@ -13,7 +13,7 @@ class AgentDescriptor:
 
     `pid` and `start_time` (clock ticks since boot) name the process, `fd` is the arena's descriptor in it,
     `incarnation` (32 hex digits) is random for each start, `boot_id` tells hosts apart, `fabric` (see `rdma.port`) says
-    what the agent's RDMA port is attached to: empty if it has none.
+    what the agent's RDMA port is attached to: empty if it has none. `port` is 0 where only this host is to reach it.
     """
 
     pid: int
@@ -61,17 +61,6 @@ class AgentDescriptor:
     def arena_path(self) -> str:
         """Where another process of this host and user opens the arena."""
         return f"/proc/{self.pid}/fd/{self.fd}"
-
-    @property
-    def tcp_location(self) -> str:
-        """The Flight location that other hosts reach."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc+tcp://{host}:{self.port}"
-
-    @property
-    def unix_location(self) -> str:
-        """The Flight location inside the host."""
-        return f"grpc+unix://{self.socket}"
 
     def __str__(self) -> str:
         """Short form for messages: who and where."""

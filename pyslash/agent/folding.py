@@ -12,6 +12,7 @@ from pyslash import _native
 from pyslash.agent import spill
 from pyslash.agent.adopt import rehomed
 from pyslash.agent.reserved import write_all
+from pyslash.agent.room import free_bytes
 from pyslash.agent.share import Holding, LiveBlock, Outcome, Share
 from pyslash.agent.standby import BEYOND_EPOCHS
 
@@ -41,6 +42,11 @@ def choose_inputs(blocks: Iterable[LiveBlock], first_live_pane: int) -> list[int
     while by_size and by_size[0].length > _DOMINANCE * (rest - by_size[0].length):
         rest -= by_size.pop(0).length
     return [block.offset for block in by_size] if len(by_size) > MAX_BLOCKS else []
+
+
+def live_bytes(blocks: Iterable[LiveBlock], first_live_pane: int) -> int:
+    """Bytes of panes that are alive."""
+    return sum(block.length - block.dead_bytes(first_live_pane) for block in blocks)
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,16 @@ class Folding:
         """Blocks of some share that are worth folding, pinned; None if there are none."""
         state = self._state
         with state.lock:
+            _, largest = free_bytes(state.arena)
             for query, held in state.queries.items():
                 for share in held.shares():
                     if share.compacting or share.compacted is not None:
                         continue
                     for on_disk in (False, True):
                         chosen = choose_inputs(self._candidates(share, on_disk), held.first_live_pane)
-                        if chosen:
+                        # All of it would be folded once more at each commit, to find no room once more.
+                        live = live_bytes([share.live[offset] for offset in chosen], held.first_live_pane)
+                        if chosen and (on_disk or share.no_room * live <= largest):
                             share.compacting = True
                             state.holding.pin(chosen)
                             blocks = [share.live[offset] for offset in chosen]
@@ -101,11 +110,15 @@ class Folding:
             return self._on_disk(job)
         return Folded(_compacted(self._state.arena, job, job.offsets))
 
-    def end(self, job: Fold, folded: Folded | None) -> None:
-        """Keeps the result for the next commit; `folded` is None if there is none because it failed."""
+    def end(self, job: Fold, folded: Folded | None, needed: int = 0) -> None:
+        """Keeps the result for the next commit; `folded` is None if there is none because it failed.
+
+        `needed`: bytes for which there was no room; until there is, the share is not folded in the arena again.
+        """
         state = self._state
         with state.lock:
             state.holding.unpin(job.offsets)
+            job.share.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
             outcome = None if folded is None else Outcome(tuple(job.offsets), folded.block)
             if folded is not None and folded.block is not None and folded.data is not None:
                 state.holding.disk.keep(folded.block.offset, folded.data)

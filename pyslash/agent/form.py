@@ -30,13 +30,13 @@ from pyslash.agent.request import (
     Seal,
     Write,
 )
+from pyslash.agent.wire import MAX_BODY_BYTES
 from pyslash.errors import InvalidRequestError
 
 MAX_OFFSETS = 16384  # entries of the arena's table
 MAX_RANGES = 65536
 MAX_AGENTS = 4096
 MAX_PLAN_BYTES = 1 << 20
-MAX_BODY_BYTES = 4 << 20
 _INT64 = 1 << 63
 _GID = re.compile(r"^[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
 _INCARNATION = re.compile(r"[0-9a-f]{32}")

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,21 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.agent import process
+from pyslash.agent import process, wire
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.runtime import RuntimeDirectory, open_runtime
-from pyslash.agent.token import SECRET_BYTES, secret_name
-from pyslash.errors import AgentStartError
+from pyslash.agent.token import QUERY_BYTES, SECRET_BYTES, Right, query_token, secret_name
+from pyslash.errors import AgentError, AgentStartError
 
-# An HTTP/2 client's greeting (RFC 9113, 3.4) and an empty SETTINGS frame; a gRPC server answers with its own SETTINGS.
-_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_SETTINGS_FRAME = 4
+_ANSWER_SECONDS = 2.0
+_PAUSE_SECONDS = 0.05
 MAX_DEADLINE_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an executor asks of its agent. `jvm_pid`: the agent lives as long as that process."""
+    """What an executor asks of its agent. `jvm_pid`: the agent lives as long as that process.
+
+    `tcp`: other hosts are to reach it, at `host`.
+    """
 
     secret: bytes
     arena_bytes: int
@@ -37,6 +38,7 @@ class AgentRequest:
     host: str
     runtime_dir: str | None = None
     deadline_seconds: float = 30
+    tcp: bool = True
 
     def __post_init__(self) -> None:
         """Bounds, checked before anything is started."""
@@ -65,6 +67,7 @@ class AgentRequest:
             "host": (str,),
             "runtime_dir": (str, type(None)),
             "deadline_seconds": (int, float),
+            "tcp": (bool,),
         }
         try:
             record: dict[str, Any] = json.loads(text)
@@ -80,11 +83,14 @@ class AgentRequest:
 
 
 def ensure(request: AgentRequest) -> AgentDescriptor:
-    """The descriptor of the executor's agent, started if there is none that answers.
+    """The descriptor of the executor's agent, started if there is none that lives.
+
+    One that lives and does not answer is waited for until the deadline, and never replaced: its successor would be
+    empty, and the state that it holds lost.
 
     Raises:
-        AgentStartError: the JVM is gone, the runtime directory is not safe, or the agent did not start in time;
-            the message ends with what it wrote to its log.
+        AgentStartError: the JVM is gone, the runtime directory is not safe, the agent that lives did not answer, or a
+            new one did not start, in time; the message ends with what it wrote to its log.
     """
     deadline = time.monotonic() + request.deadline_seconds
     jvm_start = process.start_time(request.jvm_pid)
@@ -92,12 +98,17 @@ def ensure(request: AgentRequest) -> AgentDescriptor:
         raise AgentStartError(f"no agent for JVM {request.jvm_pid}: there is no such process")
     runtime = open_runtime(request.runtime_dir, request.jvm_pid, jvm_start, secret_name(request.secret))
     with runtime.lock(deadline):
-        running = _running_agent(runtime)
+        running = _running_agent(request, runtime, deadline)
         return running if running is not None else _start(request, jvm_start, runtime, deadline)
 
 
 def ensure_from_worker(
-    secret: bytes, arena_bytes: int, host: str, runtime_dir: str | None = None, deadline_seconds: float = 30
+    secret: bytes,
+    arena_bytes: int,
+    host: str,
+    runtime_dir: str | None = None,
+    deadline_seconds: float = 30,
+    tcp: bool = True,
 ) -> AgentDescriptor:
     """`ensure` for a Python worker: its JVM is the nearest ancestor that is one.
 
@@ -107,35 +118,47 @@ def ensure_from_worker(
     jvm = process.nearest_jvm()
     if jvm is None:
         raise AgentStartError(f"process {os.getpid()} runs below no JVM, so there is no executor to keep an agent for")
-    return ensure(AgentRequest(secret, arena_bytes, jvm, host, runtime_dir, deadline_seconds))
+    return ensure(AgentRequest(secret, arena_bytes, jvm, host, runtime_dir, deadline_seconds, tcp))
 
 
-def answers(path: str, timeout_seconds: float = 2) -> bool:
-    """Whether a gRPC server answers on a Unix socket."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(timeout_seconds)
-        try:
-            client.connect(path)
-            client.sendall(_HTTP2_GREETING)
-            frame = client.recv(9, socket.MSG_WAITALL)
-        except OSError:
-            return False
-        return len(frame) == 9 and frame[3] == _SETTINGS_FRAME
-
-
-def _running_agent(runtime: RuntimeDirectory) -> AgentDescriptor | None:
+def answers(agent: AgentDescriptor, secret: bytes, timeout_seconds: float = _ANSWER_SECONDS) -> bool:
+    """Whether this very agent answers on its Unix socket."""
+    query = bytes(QUERY_BYTES)
     try:
-        descriptor = AgentDescriptor.from_json(runtime.descriptor.read_bytes())
+        with wire.connect_unix(agent.socket, timeout_seconds) as connection:
+            token = query_token(secret, query, Right.READ)
+            _, found = wire.greet(connection, query, token, time.monotonic() + timeout_seconds)
+    except (OSError, AgentError):
+        return False
+    return found == agent.incarnation_bytes
+
+
+def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor | None:
+    """The agent that lives, once it answers; None if there is none."""
+    while True:
+        agent = _descriptor(runtime)
+        lives = runtime.is_alive or (agent is not None and process.is_alive(agent.pid, agent.start_time))
+        if not lives:
+            runtime.remove_agent_files()
+            return None
+        left = deadline - time.monotonic()
+        if agent is not None and left > 0 and answers(agent, request.secret, min(left, _ANSWER_SECONDS)):
+            return agent
+        if left <= _PAUSE_SECONDS:
+            who = f"process {agent.pid}" if agent is not None else f"whoever holds {runtime.life}"
+            raise AgentStartError(
+                f"the agent of JVM {request.jvm_pid}, {who}, lives but gave no answer within "
+                f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it go on "
+                "(kill -CONT); only if its state may go, end it (kill -9), and the next attempt starts another"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _descriptor(runtime: RuntimeDirectory) -> AgentDescriptor | None:
+    try:
+        return AgentDescriptor.from_json(runtime.descriptor.read_bytes())
     except (FileNotFoundError, ValueError):
-        runtime.remove_agent_files()
         return None
-    if process.is_alive(descriptor.pid, descriptor.start_time):
-        if answers(descriptor.socket):
-            return descriptor
-        # It lives but does not answer (stopped, out of threads): two agents of one executor must never coexist.
-        process.kill(descriptor.pid, descriptor.start_time)
-    runtime.remove_agent_files()
-    return None
 
 
 def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor:
@@ -160,6 +183,7 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
         "jvm_pid": request.jvm_pid,
         "jvm_start": jvm_start,
         "host": request.host,
+        "tcp": request.tcp,
         "directory": str(runtime.path),
         "name": runtime.name,
     }
@@ -205,8 +229,7 @@ def _environment() -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[2])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([here, *(entry for entry in known if entry and entry != here)])
-    # GRPC_VERBOSITY: gRPC logs every fork of its host process otherwise.
-    return {**os.environ, "PYTHONPATH": path, "GRPC_VERBOSITY": os.environ.get("GRPC_VERBOSITY", "ERROR")}
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def _private(path: str, flags: int) -> int:

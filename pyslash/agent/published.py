@@ -8,7 +8,7 @@ from pyslash import _native
 from pyslash.agent.query_state import QueryState
 from pyslash.agent.request import Checkpoint, Commit, Replicate
 from pyslash.agent.share import LiveBlock
-from pyslash.block_head import head_crc
+from pyslash.block_head import copied_head, head_crc
 from pyslash.errors import InvalidRequestError
 
 PUBLISHED = 2  # a block's state in the arena
@@ -35,16 +35,23 @@ def _published(
 ) -> LiveBlock:
     if offset not in lengths or offset in state.own.live:
         raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
-    head = _native.Head(arena.view(offset, lengths[offset]))
+    # One copy, which alone is looked at: the arena is shared with tasks.
+    raw = copied_head(arena.view(offset, lengths[offset]))
+    head = _native.Head(raw)
+    if (head.arena_offset, head.length) != (offset, lengths[offset]):
+        raise InvalidRequestError(
+            f"commit of epoch {epoch}: the block at {offset} of {lengths[offset]} bytes says that it has {head.length} "
+            f"at {head.arena_offset}"
+        )
     if head.query != query or head.epoch != epoch or head.incarnation != arena.incarnation:
         raise InvalidRequestError(
             f"commit of epoch {epoch}: the block at {offset} is of epoch {head.epoch} and query {head.query.hex()}"
         )
-    if crc is not None and head_crc(arena.view(offset, head.head_length)) != crc:
+    if crc is not None and head_crc(raw) != crc:
         raise InvalidRequestError(
             f"commit of epoch {epoch}: the block at {offset} is not the one that its task has reported, but a "
             f"later one, of attempt {head.attempt}"
         )
     if head.fingerprint != state.plan.fingerprint:
         raise InvalidRequestError(f"commit of epoch {epoch}: the block at {offset} was made by another plan")
-    return LiveBlock.of(arena.view(offset, head.head_length))
+    return LiveBlock.of(raw)

@@ -14,7 +14,7 @@ from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Replicate, Reserve, Seal
 from pyslash.agent.state import AgentState
-from pyslash.agent.token import query_token
+from pyslash.agent.token import Right, query_token
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
 from pyslash.transport import choose_transport
@@ -45,7 +45,7 @@ class Replicator:
         except ValueError as error:
             raise InvalidRequestError(f"replicate to what is no agent: {error}") from None
         client = self._client(query, standby)
-        token = query_token(self._secret, query)
+        token = query_token(self._secret, query, Right.REPLICATE)
         epoch, plan, run = request.epoch, request.plan, request.run
         with self._state.lent(query, request, request.whole) as blocks:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
@@ -72,6 +72,7 @@ class Replicator:
             known = self._clients.get(query)
             if known is None or known.descriptor != standby:
                 # The one before it goes when its last call has ended.
-                known = AgentClient(standby, query, query_token(self._secret, query), timeout_seconds=TIMEOUT_SECONDS)
+                token = query_token(self._secret, query, Right.REPLICATE)
+                known = AgentClient(standby, query, token, timeout_seconds=TIMEOUT_SECONDS)
                 self._clients[query] = known
             return known

@@ -23,8 +23,8 @@ def write_all(fd: int, data: Any, at: int) -> int:
     return memoryview(data).nbytes
 
 
-def check_reserved(arena: Any, agent_pid: int, query: bytes, offset: int, length: int) -> None:
-    """Passes if [offset, offset + length) lies in one block that the agent `agent_pid` has reserved for the query.
+def reserved_block(arena: Any, agent_pid: int, query: bytes, offset: int, length: int) -> int:
+    """Where the block begins that the agent `agent_pid` has reserved for the query and [offset, offset + length) is in.
 
     Raises:
         InvalidRequestError: it does not; nothing may be written there.
@@ -37,5 +37,5 @@ def check_reserved(arena: Any, agent_pid: int, query: bytes, offset: int, length
                 raise InvalidRequestError(
                     f"range [{offset}, {offset + length}) leaves the reserved block [{start}, {start + size})"
                 )
-            return
+            return int(start)
     raise InvalidRequestError(f"nothing is reserved at {offset}")

@@ -2,9 +2,12 @@
 
     <root>/<jvm pid>-<jvm start time>/         mode 0700
         lock                                   held while somebody looks for the agent or starts it
+        <name>.alive                           held by the agent for as long as it lives
         <name>.json  <name>.sock  <name>.log   descriptor, Unix socket, log of the agent; <name> stands for the secret
 
-The default root is <temporary directory>/pyslash-<uid>.
+The default root is <temporary directory>/pyslash-<uid>-<name>: nobody who does not know the secret can make it first.
+Processes tell each other by locks (flock), which the kernel lets go of with their holder: containers that share the
+directory may have pids of their own.
 """
 
 from __future__ import annotations
@@ -16,15 +19,14 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyslash.agent import process
 from pyslash.errors import AgentStartError
 
-# sun_path of a Unix socket's address holds 108 bytes with the final zero.
-_SOCKET_PATH_BYTES = 107
+_LOCK = "lock"
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,27 @@ class RuntimeDirectory:
         """The agent's standard output and error."""
         return self.path / f"{self.name}.log"
 
+    @property
+    def life(self) -> Path:
+        """Locked by the agent for as long as it lives."""
+        return self.path / f"{self.name}.alive"
+
+    def hold_life(self) -> None:
+        """Locks `life` until this process ends.
+
+        Raises:
+            AgentStartError: another process holds it.
+        """
+        handle = os.open(self.life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _locked(handle):
+            os.close(handle)
+            raise AgentStartError(f"an agent lives in {self.path} already, and there is room for one")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether an agent holds `life`."""
+        return _is_held(self.life)
+
     @contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
         """Holds the directory's lock; the kernel lets go of it if the holder dies.
@@ -56,19 +79,20 @@ class RuntimeDirectory:
         Raises:
             AgentStartError: somebody else held it until `deadline` (of `time.monotonic`).
         """
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        raise AgentStartError(f"waited for the lock {self.path}/lock past the deadline") from None
-                    time.sleep(0.01)
-            yield
-        finally:
-            os.close(handle)
+        file = self.path / _LOCK
+        while True:
+            for directory in (self.path.parent, self.path):
+                _make_private(directory)
+            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if _locked(handle) and _is_still(file, handle):
+                    yield
+                    return
+            finally:
+                os.close(handle)
+            if time.monotonic() >= deadline:
+                raise AgentStartError(f"waited for the lock {file} past the deadline")
+            time.sleep(0.01)
 
     def remove_agent_files(self) -> None:
         """What a stopped agent leaves: its socket and descriptor go, its log stays readable.
@@ -79,27 +103,32 @@ class RuntimeDirectory:
         self.descriptor.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The whole directory: its JVM is gone."""
+        """The whole directory: its JVM is gone. Its root, if it is the default one, goes with the last."""
         shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.parent.name == default_root(self.name).name:
+            with suppress(OSError):
+                self.path.parent.rmdir()
 
 
-def default_root() -> Path:
-    """<temporary directory>/pyslash-<uid>."""
-    return Path(tempfile.gettempdir()) / f"pyslash-{os.geteuid()}"
+def default_root(name: str) -> Path:
+    """<temporary directory>/pyslash-<uid>-<name>; `name` stands for the secret (`token.secret_name`)."""
+    return Path(tempfile.gettempdir()) / f"pyslash-{os.geteuid()}-{name}"
+
+
+def default_roots() -> list[Path]:
+    """Those that there are, of all of this user's applications."""
+    pattern = default_root("*")
+    return list(pattern.parent.glob(pattern.name))
 
 
 def open_runtime(root: str | None, jvm_pid: int, jvm_start: int, name: str) -> RuntimeDirectory:
     """Makes the directories that are missing, and checks that nobody else owns or can enter them.
 
     Raises:
-        AgentStartError: another user's directory stands there, a link does, or its path is too long for a socket.
+        AgentStartError: another user's directory stands there, or a link does.
     """
-    base = Path(root) if root else default_root()
+    base = Path(root) if root else default_root(name)
     runtime = RuntimeDirectory(base / f"{jvm_pid}-{jvm_start}", name)
-    if len(os.fsencode(runtime.socket)) > _SOCKET_PATH_BYTES:
-        raise AgentStartError(
-            f"{runtime.socket} is too long for a Unix socket ({_SOCKET_PATH_BYTES} bytes); choose a shorter directory"
-        )
     base.parent.mkdir(parents=True, exist_ok=True)
     for directory in (base, runtime.path):
         _make_private(directory)
@@ -107,14 +136,65 @@ def open_runtime(root: str | None, jvm_pid: int, jvm_start: int, name: str) -> R
 
 
 def sweep(root: Path) -> int:
-    """Removes the directories below `root` whose JVM is gone; returns how many."""
+    """Removes the directories of agents that are gone, and whose JVM is; returns how many.
+
+    Below `root`, and below the default roots of this user's other applications.
+    """
     removed = 0
-    for entry in root.iterdir():
-        pid, _, started = entry.name.partition("-")
-        if pid.isdecimal() and started.isdecimal() and not process.is_alive(int(pid), int(started)):
-            shutil.rmtree(entry, ignore_errors=True)
-            removed += 1
+    for other in {root, *default_roots()}:
+        try:
+            if not _is_private(other.lstat()):
+                continue
+            removed += sum(_removed(entry) for entry in other.iterdir())
+            if other != root:
+                other.rmdir()
+        except OSError:
+            continue  # somebody else is at it, or it holds a directory that is in use
     return removed
+
+
+def _removed(directory: Path) -> bool:
+    """Whether nobody lives in an agent's directory any more, and it is gone."""
+    pid, _, started = directory.name.partition("-")
+    if not (pid.isdecimal() and started.isdecimal()) or process.is_alive(int(pid), int(started)):
+        return False
+    # A pid of another namespace is nobody here, and yet its agent lives, or is just about to be started.
+    handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _locked(handle) or any(_is_held(life) for life in directory.glob("*.alive")):
+            return False
+        shutil.rmtree(directory, ignore_errors=True)
+        return True
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Locks a file until its handle is closed, unless somebody else holds it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_held(file: Path) -> bool:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _locked(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_still(file: Path, handle: int) -> bool:
+    """Whether the file of this name is the open one: it may have been removed while its lock was waited for."""
+    try:
+        return os.path.samestat(file.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _make_private(directory: Path) -> None:
@@ -125,8 +205,12 @@ def _make_private(directory: Path) -> None:
     except OSError as error:
         raise AgentStartError(f"cannot make the runtime directory {directory}: {error.strerror}") from error
     found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if not _is_private(found):
         raise AgentStartError(
             f"{directory} must be a directory of user {os.geteuid()} with mode 0700; it is of user {found.st_uid} "
-            f"with mode {stat.filemode(found.st_mode)}. Remove it or choose another runtime directory"
+            f"with mode {stat.filemode(found.st_mode)}. Remove it, or let TMPDIR name another directory"
         )
+
+
+def _is_private(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077

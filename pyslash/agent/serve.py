@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import fcntl
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
@@ -37,6 +38,7 @@ class _Order:
     jvm_pid: int
     jvm_start: int
     host: str
+    tcp: bool
     runtime: RuntimeDirectory
 
 
@@ -53,10 +55,12 @@ def serve(ready_fd: int) -> NoReturn:
     )
     order = _read_order()
     watch = _Watch(order.jvm_pid, order.jvm_start)
-    servers = _open(order)
+    # Held for as long as this process lives: whatever the pids of another namespace say, nobody takes its place.
+    order.runtime.hold_life()
+    _open(order)
     os.close(ready_fd)
     end = watch.wait()
-    _log.info("ends: %s; served %d ways", end.value, len(servers))
+    _log.info("ends: %s", end.value)
     _close(order, end)
 
 
@@ -86,10 +90,11 @@ class _Watch:
         return End.JVM_GONE if self._jvm in ready else End.ASKED
 
 
-def _open(order: _Order) -> list[Any]:
+def _open(order: _Order) -> None:
     # Late imports: they cost a quarter of a second, and the checks above come first.
     from pyslash import _native
     from pyslash.agent.compaction import Compactor
+    from pyslash.agent.listener import raise_descriptor_limit
     from pyslash.agent.request import Conceal
     from pyslash.agent.server import AgentServer
     from pyslash.agent.state import AgentState
@@ -97,19 +102,20 @@ def _open(order: _Order) -> list[Any]:
 
     runtime = order.runtime
     sweep(runtime.path.parent)
+    raise_descriptor_limit()
     runtime.remove_agent_files()
     incarnation = secrets.token_bytes(16)
-    fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC)
+    fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     arena = _native.Arena.create(fd, order.arena_bytes, incarnation)
+    # Whatever is written beyond its end must not make it grow, and nobody may take mapped pages away.
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
     port, reason = _find_port(order.host)
     verbs = VerbsEndpoint(arena, port, reason)
     state = AgentState(arena, fd, incarnation, lambda query, offset: verbs.conceal(query, Conceal(offset)))
-    compactor = Compactor(state)
-    bracketed = f"[{order.host}]" if ":" in order.host else order.host
-    servers = [
-        AgentServer(location, order.secret, state, compactor, verbs, runtime.log)
-        for location in (f"grpc+unix://{runtime.socket}", f"grpc+tcp://{bracketed}:0")
-    ]
+    compactor = Compactor(state, verbs.end_expired)
+    server = AgentServer(order.secret, state, compactor, verbs, runtime.log)
+    server.listen_unix(str(runtime.socket))
+    tcp_port = server.listen_tcp(order.host) if order.tcp else 0
     compactor.start()
     pid = os.getpid()
     started = process.start_time(pid)
@@ -122,14 +128,13 @@ def _open(order: _Order) -> list[Any]:
         incarnation=incarnation.hex(),
         socket=str(runtime.socket),
         host=order.host,
-        port=servers[1].port,
+        port=tcp_port,
         boot_id=process.boot_id(),
         log=str(runtime.log),
         fabric="" if port is None else port.fabric,
     )
     _put(runtime.descriptor, descriptor.to_json())
     _log.info("%s serves JVM %d with an arena of %d bytes", descriptor, order.jvm_pid, order.arena_bytes)
-    return servers
 
 
 def _find_port(host: str) -> tuple[Port | None, str]:
@@ -152,6 +157,5 @@ def _close(order: _Order, end: End) -> NoReturn:
     else:
         order.runtime.remove_agent_files()
     logging.shutdown()
-    # Without a shutdown of the servers: calls in progress have no one left to answer to, and gRPC would unlink the
-    # socket's path a second time, when it may already be the next agent's.
+    # Calls in progress have no one left to answer to.
     os._exit(0)

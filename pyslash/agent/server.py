@@ -1,9 +1,9 @@
-"""The control plane: Arrow Flight over one `AgentState`. Each call is checked for its query's token first.
+"""The control plane: what callers may have one `AgentState` do, each by the right that it has proved.
 
-Actions (bodies: `request`): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room, discard,
-release, drop, describe, stats, logs, and what `verbs` answers. DoGet streams ranges of a block, DoPut takes a
-replica's bytes: the `tcp` transport. The name of the error's class travels as the Flight error's extra info; `client`
-raises it again.
+Actions (`request` has their bodies): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room,
+discard, release, drop, describe, stats, logs, what `verbs` answers, and three that move bytes. `read` streams ranges of
+a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them itself: the
+room is its own until it says that it has done, or its connection has ended. `wire` has what all of this looks like.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as flight
-
-from pyslash.agent import token
+from pyslash.agent import wire
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction import Compactor
 from pyslash.agent.form import parse
-from pyslash.agent.messages import SCHEMA, messages
+from pyslash.agent.listener import Listener, connection_limit
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import (
     Checkpoint,
@@ -39,6 +39,7 @@ from pyslash.agent.request import (
     Release,
     Renew,
     Replicate,
+    Request,
     Reserve,
     Restore,
     Resume,
@@ -48,156 +49,232 @@ from pyslash.agent.request import (
 )
 from pyslash.agent.room import RoomMaker
 from pyslash.agent.state import AgentState
+from pyslash.agent.token import Right, directory_grant, query_token
 from pyslash.agent.verbs import VerbsEndpoint
-from pyslash.errors import SlashError
+from pyslash.agent.wire import CHUNK_BYTES, Caller, Channel, Kind
+from pyslash.errors import ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
 
 _log = logging.getLogger(__name__)
 
+_ANSWER_SECONDS = 60.0
+"""A peer that takes no more of an answer for so long has gone, or is as good as gone."""
+_BACKLOG = 128
 
-class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
-    """The query that a call has proved its right to, and the incarnation that it is meant for."""
-
-    def __init__(self, query: bytes, incarnation: str | None) -> None:
-        self.query = query
-        self.incarnation = incarnation
+Act = Callable[[Caller, Any], dict[str, Any]]
 
 
-class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """No token, no answer: runs before any method of the server."""
+@dataclass(frozen=True)
+class _Action:
+    """Who may call it, the form of its request, what it does."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _Caller:
-        query = token.verify(self._secret, headers)
-        if query is None:
-            raise flight.FlightUnauthenticatedError("this call carries no valid query id and token")
-        return _Caller(query, token.single(headers, token.INCARNATION_HEADER))
+    right: Right
+    form: type[Request]
+    act: Act
 
 
-class AgentServer(flight.FlightServerBase):  # type: ignore[misc]
-    """Listens as soon as it is constructed; `port` is the one that the system chose."""
+class AgentServer:
+    """Answers once `listen_unix` or `listen_tcp` has been called; both may be."""
 
     def __init__(
         self,
-        location: str,
         secret: bytes,
         state: AgentState,
         compactor: Compactor,
         verbs: VerbsEndpoint,
         log: Path,
     ) -> None:
-        """On `location`: grpc+unix://… or grpc+tcp://host:0."""
+        """Nobody can call it yet."""
+        self._secret = secret
         self._verbs = verbs
         self._state = state
         self._replicator = Replicator(state, secret)
-        room = RoomMaker(state)
-        files = Checkpointer(state)
         self._compactor = compactor
         self._log_file = log
-        self._actions: dict[str, Callable[[bytes, bytes], dict[str, Any]]] = {
-            "commit": self._commit,
-            "checkpoint": lambda query, body: files.checkpoint(query, parse(Checkpoint, body)),
-            "restore": lambda query, body: files.restore(query, parse(Restore, body)),
-            "replicate": lambda query, body: self._replicator.replicate(query, parse(Replicate, body)),
-            "reserve": lambda query, body: state.reserve(query, parse(Reserve, body)),
-            "seal": lambda query, body: state.seal(query, parse(Seal, body)),
-            "promote": lambda query, body: state.promote(query, parse(Promote, body)),
-            "room": lambda query, body: room.make(query, parse(Room, body)),
-            "resume": lambda query, body: state.resume(query, parse(Resume, body)),
-            "release": self._release,
-            "discard": lambda query, body: state.discard(query, parse(Discard, body)),
-            "drop": self._drop,
-            "describe": lambda query, body: self._plain(body, lambda: state.describe(query)),
-            "stats": lambda query, body: self._plain(body, self._stats),
-            "connect": lambda query, body: verbs.connect(query, parse(Connect, body)),
-            "renew": lambda query, body: verbs.renew(query, parse(Renew, body)),
-            "disconnect": lambda query, body: verbs.disconnect(query, parse(Disconnect, body)),
-            "expose": lambda query, body: verbs.expose(query, parse(Expose, body)),
-            "conceal": lambda query, body: verbs.conceal(query, parse(Conceal, body)),
-            "logs": self._logs,
+        self._listeners: list[Listener] = []
+        room, files = RoomMaker(state), Checkpointer(state)
+        read, replicate, drive = Right.READ, Right.REPLICATE, Right.DRIVE
+        self._actions: dict[str, _Action] = {
+            "commit": _Action(drive, Commit, self._commit),
+            "checkpoint": _Action(drive, Checkpoint, lambda by, asked: files.checkpoint(by.query, asked)),
+            "restore": _Action(drive, Restore, lambda by, asked: files.restore(by.query, asked)),
+            "replicate": _Action(drive, Replicate, lambda by, asked: self._replicator.replicate(by.query, asked)),
+            "promote": _Action(drive, Promote, lambda by, asked: state.promote(by.query, asked)),
+            "room": _Action(drive, Room, lambda by, asked: room.make(by.query, asked)),
+            "resume": _Action(drive, Resume, lambda by, asked: state.resume(by.query, asked)),
+            "release": _Action(drive, Release, self._release),
+            "discard": _Action(drive, Discard, lambda by, asked: state.discard(by.query, asked)),
+            "drop": _Action(drive, Empty, lambda by, _: self._drop(by.query)),
+            "stats": _Action(drive, Empty, lambda *_: self._stats()),
+            "logs": _Action(drive, Logs, lambda _, asked: self._logs(asked)),
+            "reserve": _Action(replicate, Reserve, lambda by, asked: state.reserve(by.query, asked)),
+            "seal": _Action(replicate, Seal, lambda by, asked: state.seal(by.query, asked)),
+            "expose": _Action(replicate, Expose, lambda by, asked: verbs.expose(by.query, asked)),
+            "conceal": _Action(replicate, Conceal, lambda by, asked: verbs.conceal(by.query, asked)),
+            "describe": _Action(read, Empty, lambda by, _: state.describe(by.query)),
+            "connect": _Action(
+                read, Connect, lambda by, asked: verbs.connect(by.query, asked, by.right >= Right.REPLICATE)
+            ),
+            "renew": _Action(read, Renew, lambda by, asked: verbs.renew(by.query, asked)),
+            "disconnect": _Action(read, Disconnect, lambda by, asked: verbs.disconnect(by.query, asked)),
         }
-        super().__init__(location, middleware={"caller": _TokenCheck(secret)})
+        self._streams: dict[str, tuple[Right, Callable[[Channel, Caller, bytes], None]]] = {
+            "read": (read, self._read),
+            "write": (replicate, self._write),
+            "lend": (replicate, self._lend),
+        }
 
-    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
-        """One JSON object in, one out."""
-        query = context.get_middleware("caller").query
-        try:
-            self._state.check_incarnation(context.get_middleware("caller").incarnation)
-            act = self._actions.get(action.type)
-            if act is None:
-                raise flight.FlightServerError(f"there is no action {action.type[:40]!r}")
-            answer = act(query, bytes(action.body or b""))
-        except SlashError as error:
-            _log.warning("query %s: %s refused: %s", query.hex()[:8], action.type, error)
-            raise _flight_error(error) from None
-        return iter([flight.Result(pa.py_buffer(json.dumps(answer, separators=(",", ":")).encode()))])
+    def listen_unix(self, path: str) -> None:
+        """On a Unix socket, for this host."""
+        self._start(wire.listen_unix(path, _BACKLOG))
 
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        """The ranges in order, each cut into messages of one large_binary value."""
-        query = context.get_middleware("caller").query
-        try:
-            request = parse(Read, bytes(ticket.ticket))
-            views = self._state.pin(query, request)
-        except SlashError as error:
-            _log.warning("query %s: read refused: %s", query.hex()[:8], error)
-            raise _flight_error(error) from None
-        return flight.GeneratorStream(SCHEMA, self._messages(request.offset, views))
+    def listen_tcp(self, host: str) -> int:
+        """On a port that the system chooses, for other hosts; the port.
 
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Bytes into a range that this agent has reserved, in messages of one large_binary value each."""
-        query = context.get_middleware("caller").query
+        Raises:
+            OSError: the host's name or address is not this one's.
+        """
+        (family, *_, address), *_ = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        bound = socket.socket(family, socket.SOCK_STREAM)
         try:
-            request = parse(Write, bytes(descriptor.command or b""))
-            pieces = (chunk.data.column(0)[0].as_buffer() for chunk in reader)
-            self._state.write(query, request, pieces)
-        except SlashError as error:
-            _log.warning("query %s: write refused: %s", query.hex()[:8], error)
-            raise _flight_error(error) from None
+            bound.bind(address)
+            bound.listen(_BACKLOG)
+        except BaseException:
+            bound.close()
+            raise
+        self._start(bound)
+        return int(bound.getsockname()[1])
 
-    def _messages(self, offset: int, views: list[Any]) -> Iterator[pa.RecordBatch]:
-        served = 0
+    def close(self) -> None:
+        """Ends every connection; calls in progress have nobody left to answer to."""
+        for listener in self._listeners:
+            listener.close()
+
+    def _start(self, bound: socket.socket) -> None:
+        listener = Listener(bound, connection_limit(), self._welcome, self._answer)
+        self._listeners.append(listener)
+        listener.start()
+
+    def _welcome(self, connection: socket.socket, deadline: float) -> tuple[Channel, Caller]:
+        def token_of(query: bytes, right: Right) -> bytes:
+            return query_token(self._secret, query, right)
+
+        return wire.welcome(connection, self._state.incarnation, token_of, deadline)
+
+    def _answer(self, channel: Channel, caller: Caller, call: bytes) -> None:
+        """One request in; one answer, or a stream of them, out."""
+        called, _, body = call.partition(b"\n")
+        name, _, grant = called.decode("ascii", "replace").partition(" ")
         try:
+            stream = self._streams.get(name)
+            if stream is not None:
+                right, act = stream
+                self._check_right(caller, name, right)
+                act(channel, caller, body)
+                return
+            answer = self._acted(caller, name, grant, body)
+        except (SlashError, OSError) as error:
+            if isinstance(error, (OSError, wire.ConnectionEndedError, UnauthenticatedError)):
+                raise
+            _log.warning("query %s: %s refused: %s", caller.query.hex()[:8], name[:40], error)
+            channel.send(Kind.ERROR, f"{type(error).__name__}\n{error}".encode(), _soon())
+            return
+        channel.send(Kind.RESULT, json.dumps(answer, separators=(",", ":")).encode(), _soon())
+
+    def _acted(self, caller: Caller, name: str, grant: str, body: bytes) -> dict[str, Any]:
+        action = self._actions.get(name)
+        if action is None:
+            raise InvalidRequestError(f"there is no action {name[:40]!r}")
+        self._check_right(caller, name, action.right)
+        request = parse(action.form, body)
+        directory = getattr(request, "directory", "")
+        if directory and grant != directory_grant(self._secret, caller.query, directory):
+            raise ForbiddenError(f"{name} names the directory {directory}, which this query has no grant for")
+        return action.act(caller, request)
+
+    def _check_right(self, caller: Caller, name: str, right: Right) -> None:
+        if caller.right < right:
+            raise ForbiddenError(f"{name} needs the right to {right.name.lower()}; this token is for {_says(caller)}")
+
+    def _read(self, channel: Channel, caller: Caller, body: bytes) -> None:
+        """The ranges in order, in pieces."""
+        request = parse(Read, body)
+        with self._state.pinned(caller.query, request) as views:
             for view in views:
-                for message, size in messages(pa.py_buffer(view)):
-                    served += size
-                    yield message
-        finally:
-            self._state.unpin(offset, served)
+                whole = memoryview(view).cast("B")
+                for at in range(0, whole.nbytes, CHUNK_BYTES):
+                    channel.send(Kind.DATA, whole[at : at + CHUNK_BYTES], _soon())
+        channel.send(Kind.RESULT, b"{}", _soon())
 
-    def _commit(self, query: bytes, body: bytes) -> dict[str, Any]:
-        answer = self._state.commit(query, parse(Commit, body))
+    def _write(self, channel: Channel, caller: Caller, body: bytes) -> None:
+        """Bytes into a range that this agent has reserved, in pieces."""
+        request = parse(Write, body)
+        with self._state.lending(caller.query, request):
+            channel.send(Kind.RESULT, b"{}", _soon())
+            pieces = _pieces(channel)
+            try:
+                self._state.write(request, pieces)
+            except InvalidRequestError:
+                for _ in pieces:  # the peer listens only when it has said everything
+                    pass
+                raise
+        channel.send(Kind.RESULT, b"{}", _soon())
+
+    def _lend(self, channel: Channel, caller: Caller, body: bytes) -> None:
+        """The same range, for a process of this host to write: nobody else's until it is done, or gone."""
+        request = parse(Write, body)
+        if not channel.is_local:
+            raise ForbiddenError("only who shares this host's memory can be lent a part of it")
+        with self._state.lending(caller.query, request):
+            channel.send(Kind.RESULT, b"{}", _soon())
+            kind, _ = channel.receive(None)
+            if kind is not Kind.DONE:
+                raise InvalidRequestError(f"{kind.name} where the end of a write was expected")
+            self._state.counted_write(request.length)
+        channel.send(Kind.RESULT, b"{}", _soon())
+
+    def _commit(self, caller: Caller, request: Commit) -> dict[str, Any]:
+        answer = self._state.commit(caller.query, request)
         self._compactor.look()
         return answer
 
-    def _release(self, query: bytes, body: bytes) -> dict[str, Any]:
-        answer = self._state.release(query, parse(Release, body))
+    def _release(self, caller: Caller, request: Release) -> dict[str, Any]:
+        answer = self._state.release(caller.query, request)
         self._compactor.look()
         return answer
 
     def _stats(self) -> dict[str, Any]:
-        return {**self._state.stats(), **self._verbs.figures(), **_process_figures()}
+        connections = sum(listener.connections for listener in self._listeners)
+        return {**self._state.stats(), **self._verbs.figures(), **_process_figures(), "connections": connections}
 
-    def _drop(self, query: bytes, body: bytes) -> dict[str, Any]:
-        parse(Empty, body)
+    def _drop(self, query: bytes) -> dict[str, Any]:
         self._verbs.drop(query)
         self._replicator.drop(query)
         return self._state.drop(query)
 
-    def _logs(self, query: bytes, body: bytes) -> dict[str, Any]:
-        last_bytes = parse(Logs, body).last_bytes
+    def _logs(self, request: Logs) -> dict[str, Any]:
         with open(self._log_file, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - last_bytes))
-            return {"text": log.read(last_bytes).decode(errors="replace")}
-
-    @staticmethod
-    def _plain(body: bytes, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        parse(Empty, body)
-        return act()
+            log.seek(max(0, os.fstat(log.fileno()).st_size - request.last_bytes))
+            return {"text": log.read(request.last_bytes).decode(errors="replace")}
 
 
-def _flight_error(error: SlashError) -> flight.FlightServerError:
-    return flight.FlightServerError(str(error), extra_info=type(error).__name__.encode())
+def _pieces(channel: Channel) -> Iterator[memoryview]:
+    """What a peer writes, until it is done; each is valid until the next one is asked for."""
+    chunk = memoryview(bytearray(CHUNK_BYTES))
+    while True:
+        kind, body = channel.receive_into(chunk, _soon())
+        if kind is Kind.DONE:
+            return
+        if kind is not Kind.DATA:
+            raise InvalidRequestError(f"{kind.name} where a piece of a replica was expected")
+        yield body
+
+
+def _soon() -> float:
+    return time.monotonic() + _ANSWER_SECONDS
+
+
+def _says(caller: Caller) -> str:
+    return caller.right.name.lower()
 
 
 def _process_figures() -> dict[str, int]:

@@ -125,6 +125,7 @@ class Share:
     live: dict[int, LiveBlock] = field(default_factory=dict)
     compacting: bool = False
     compacted: Outcome | None = None  # finished, waits for the next commit
+    no_room: float = 0  # bytes in one piece that the last compaction found no room for, by each live byte of its inputs
 
     @property
     def total_bytes(self) -> int:

@@ -14,6 +14,7 @@ from pyslash import _native
 from pyslash.agent.query_state import Incoming, QueryState, Replica
 from pyslash.agent.request import Promote, Reserve
 from pyslash.agent.share import Holding, LiveBlock
+from pyslash.block_head import copied_head
 from pyslash.checkpoint.block_file import segments_of
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 
@@ -159,11 +160,11 @@ def check_written(query: bytes, incarnation: bytes, plan: Any, offset: int, view
     Raises:
         CorruptBlockError: it is not whole, or not what was to be written there.
     """
-    head = _native.Head(view)
+    raw = copied_head(view)
+    head = _native.Head(raw)
     found = (head.query, head.incarnation, head.arena_offset, head.length, head.fingerprint)
     if found != (query, incarnation, offset, memoryview(view).nbytes, plan.fingerprint):
         raise CorruptBlockError(f"what a peer has written at {offset} is no block of this query at that place")
-    raw = bytes(memoryview(view)[: head.head_length])
     for segment in segments_of(raw):
         data = memoryview(view)[segment.offset : segment.offset + segment.length]
         if _native.crc32c(data) != segment.crc:

@@ -29,7 +29,7 @@ from pyslash.agent.request import (
     Seal,
     Write,
 )
-from pyslash.agent.reserved import check_reserved, write_all
+from pyslash.agent.reserved import reserved_block, write_all
 from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock
 from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
 from pyslash.agent.uncommitted import rows_on_their_way
@@ -259,8 +259,9 @@ class AgentState:
             }
             return {"counters": dict(self.counters), "queries": queries, "pinned": self.holding.pinned, **self._room()}
 
-    def pin(self, query: bytes, request: Read) -> list[Any]:
-        """Views of ranges of a committed block, or of one of rows; `unpin` its offset when they have been used.
+    @contextmanager
+    def pinned(self, query: bytes, request: Read) -> Iterator[list[Any]]:
+        """Views of ranges of a committed block, or of one of rows, which stays where it is until the end.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
@@ -278,32 +279,51 @@ class AgentState:
                         f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
                     )
             self.holding.pin([block.offset])
-        return [self.holding.view(block, offset, length) for offset, length in request.ranges]
+        try:
+            yield [self.holding.view(block, offset, length) for offset, length in request.ranges]
+            with self.lock:
+                self.counters["bytes served"] += sum(length for _, length in request.ranges)
+        finally:
+            with self.lock:
+                self.holding.unpin([block.offset])
 
-    def unpin(self, offset: int, served: int) -> None:
-        """Ends a `pin` under which `served` bytes were sent."""
-        with self.lock:
-            self.counters["bytes served"] += served
-            self.holding.unpin([offset])
-
-    def write(self, query: bytes, request: Write, pieces: Iterable[Any]) -> None:
-        """Puts a replica's bytes where this agent has reserved room for them.
+    @contextmanager
+    def lending(self, query: bytes, request: Write) -> Iterator[None]:
+        """A range that was reserved for a replica is nobody else's until the end, even if it is abandoned meanwhile.
 
         Raises:
-            StaleIncarnationError: they were meant for an agent that is gone.
-            InvalidRequestError: the range is not reserved for this query, or the pieces are not of its length.
+            StaleIncarnationError: the bytes were meant for an agent that is gone.
+            InvalidRequestError: the range is not reserved for this query.
         """
         self.check_incarnation(request.incarnation)
-        check_reserved(self.arena, os.getpid(), query, request.offset, request.length)
+        with self.lock:
+            start = reserved_block(self.arena, os.getpid(), query, request.offset, request.length)
+            self.holding.pin([start])
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holding.unpin([start])
+
+    def write(self, request: Write, pieces: Iterable[memoryview]) -> None:
+        """Puts a replica's bytes where they were lent room.
+
+        Raises:
+            InvalidRequestError: the pieces are not of its length.
+        """
         at, end = request.offset, request.offset + request.length
         for piece in pieces:
-            if at + piece.size > end:
+            if at + piece.nbytes > end:
                 raise InvalidRequestError(f"a write of {request.length} bytes got more than that")
             at += write_all(self.fd, piece, at)
         if at != end:
             raise InvalidRequestError(f"a write of {request.length} bytes got {at - request.offset}")
+        self.counted_write(request.length)
+
+    def counted_write(self, length: int) -> None:
+        """A peer has written so many bytes."""
         with self.lock:
-            self.counters["bytes written by peers"] += request.length
+            self.counters["bytes written by peers"] += length
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
-from pyslash.agent.reserved import check_reserved
+from pyslash.agent.reserved import reserved_block
 from pyslash.errors import InvalidRequestError, TransportUnavailableError
 from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
@@ -62,15 +62,17 @@ class VerbsEndpoint:
         self._device: Device | None = None
         self._domains: dict[bytes, _Domain] = {}
 
-    def connect(self, query: bytes, request: Connect) -> dict[str, Any]:
+    def connect(self, query: bytes, request: Connect, writes: bool) -> dict[str, Any]:
         """A queue pair for a peer's: this end, the arena's key and address, and how long the pair is kept unrenewed.
+
+        `writes`: the peer may also write what is exposed to it.
 
         Raises:
             TransportUnavailableError: no device here, or it refuses; the message says why.
             InvalidRequestError: more pairs than an agent has any use for.
         """
         with self._lock:
-            self._end_expired()
+            self._end_late_pairs()
             if sum(len(domain.pairs) for domain in self._domains.values()) >= MOST_PAIRS:
                 raise InvalidRequestError(f"this agent has {MOST_PAIRS} verbs connections and takes no more")
             device = self._opened()
@@ -78,7 +80,7 @@ class VerbsEndpoint:
             pair = QueuePair(device, domain.domain, domain.completions)
             try:
                 # Writing needs a key that allows it, too: see `expose`.
-                pair.connect(request, "IBV_ACCESS_REMOTE_READ", "IBV_ACCESS_REMOTE_WRITE")
+                pair.connect(request, "IBV_ACCESS_REMOTE_READ", *(["IBV_ACCESS_REMOTE_WRITE"] if writes else []))
             except TransportUnavailableError:
                 pair.close()
                 raise
@@ -122,7 +124,7 @@ class VerbsEndpoint:
         Raises:
             InvalidRequestError: the range is not reserved, or the query is not connected.
         """
-        check_reserved(self._arena, os.getpid(), query, request.offset, request.length)
+        reserved_block(self._arena, os.getpid(), query, request.offset, request.length)
         with self._lock:
             domain = self._domains.get(query)
             if domain is None:
@@ -149,6 +151,11 @@ class VerbsEndpoint:
         """Ends all that a query has on the device."""
         with self._lock:
             self._end(query)
+
+    def end_expired(self) -> None:
+        """Ends the pairs that were not renewed in time, and the domains of which none is left."""
+        with self._lock:
+            self._end_late_pairs()
 
     def figures(self) -> dict[str, int]:
         """How many queue pairs and registrations there are."""
@@ -178,7 +185,7 @@ class VerbsEndpoint:
         _log.info("query %s: registered the arena of %d bytes", query.hex()[:8], self._size)
         return made
 
-    def _end_expired(self) -> None:
+    def _end_late_pairs(self) -> None:
         now = self._clock()
         for query, domain in list(self._domains.items()):
             for qpn, pair in list(domain.pairs.items()):

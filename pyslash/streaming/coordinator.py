@@ -13,7 +13,7 @@ from pyslash._native import Head
 from pyslash.agent.client import AgentClient, CommitReply, Described
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
-from pyslash.agent.token import query_token
+from pyslash.agent.token import Right, query_token
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import (
@@ -64,7 +64,8 @@ class Coordinator:
     ) -> None:
         """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
         self.query_id = query_id
-        self.token = query_token(secret, query_id)
+        self.read_token = query_token(secret, query_id, Right.READ)
+        self._secret, self._token = secret, query_token(secret, query_id)
         self._plan = plan
         self._timeout = timeout_seconds
         self._probe_timeout = min(timeout_seconds, _PROBE_SECONDS)
@@ -324,7 +325,7 @@ class Coordinator:
     def _client(self, agent: AgentDescriptor) -> AgentClient:
         if agent.incarnation not in self._clients:
             self._clients[agent.incarnation] = AgentClient(
-                agent, self.query_id, self.token, timeout_seconds=self._timeout
+                agent, self.query_id, self._token, timeout_seconds=self._timeout, secret=self._secret
             )
         return self._clients[agent.incarnation]
 

@@ -15,7 +15,14 @@ from pyslash.plan.operators import WindowAggregate, match
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.manifest import MANIFESTS
 from pyslash.streaming.writer import WriterSettings
+from pyslash.tasks.find_agents import has_hosts
 from pyslash.tasks.row_bridge import RowBridge
+
+_ENCRYPTED_NETWORK = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.rpc.enabled",
+)
 
 
 def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggregate, RowBridge]:
@@ -32,12 +39,40 @@ def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggr
         operator = match(bridge.java, df, output_mode)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
+    check_encryption(df.sparkSession, conf)
     if conf.early and operator.watermarks != 1:
         raise Uncovered(
             f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
             "alone tells which of them holds. Set spark.slash.early=false"
         )
     return operator, bridge
+
+
+def check_encryption(spark: SparkSession, conf: Conf) -> None:
+    """Pass if what pyslash sends and spills is as safe as this application wants Spark's own data to be.
+
+    Agents prove themselves and seal what they send, but do not encrypt it, and they spill in the clear.
+
+    Raises:
+        Uncovered: the application's settings ask for more.
+    """
+    application = spark.sparkContext.getConf()
+
+    def is_on(name: str) -> bool:
+        return (application.get(name, "false") or "").strip().lower() == "true"
+
+    if has_hosts(spark):
+        for name in _ENCRYPTED_NETWORK:
+            if is_on(name):
+                raise Uncovered(
+                    f"{name}=true, and pyslash does not encrypt partial state on its way between hosts: on networks "
+                    "that need it, let the hosts encrypt what they send each other (IPsec, WireGuard) and turn it off"
+                )
+    if is_on("spark.io.encryption.enabled") and conf.spill_bytes > 0:
+        raise Uncovered(
+            "spark.io.encryption.enabled=true, and pyslash does not encrypt partial state that it spills to disk; with "
+            "spark.slash.spill.maxBytes=0 it spills nothing"
+        )
 
 
 def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:

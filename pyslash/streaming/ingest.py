@@ -17,6 +17,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import WindowAggregate
 from pyslash.streaming.execution import SparkBatch, count_times
 from pyslash.tasks.arrow_update import ArrowUpdate
+from pyslash.tasks.find_agents import has_hosts
 from pyslash.tasks.job import collect, run_numbered
 from pyslash.tasks.only_spark import OnlySpark
 from pyslash.tasks.parquet_scan import ParquetScan, ScanFigures
@@ -148,6 +149,7 @@ class Ingest:
             spill_directory=self._conf.spill_directory,
             spill_bytes=self._conf.spill_bytes,
             room_timeout_seconds=self._conf.checkpoint_timeout,
+            tcp=has_hosts(execution.session),
         )
 
     def _row_bridge(self, session: SparkSession) -> RowBridge | None:

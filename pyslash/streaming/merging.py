@@ -61,7 +61,7 @@ class Merging:
             panes=panes,
             blocks=[(block.agent, block.raw) for block in holding],
             query_id=self._coordinator.query_id,
-            token=self._coordinator.token,
+            token=self._coordinator.read_token,
             transport=self._conf.transport,
             schema=self._schema,
             spilled=any(block.head.arena_offset >= block.agent.arena_bytes for block in holding),

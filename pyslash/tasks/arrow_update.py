@@ -39,6 +39,7 @@ class ArrowUpdate:
     spill_directory: str = ""
     spill_bytes: int = 0
     room_timeout_seconds: float = 120
+    tcp: bool = True
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs in the executor.
@@ -71,6 +72,7 @@ class ArrowUpdate:
             executor_host(self.driver_host),
             self.runtime_dir,
             self.start_timeout_seconds,
+            self.tcp,
         )
         context = TaskContext.get()
         attempt, partition = (context.taskAttemptId(), context.partitionId()) if context is not None else (0, 0)
@@ -95,7 +97,8 @@ class ArrowUpdate:
         from pyslash.agent.token import query_token
 
         room = Room(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
-        with AgentClient(agent, self.query, query_token(self.secret, self.query)) as client:
+        token = query_token(self.secret, self.query)
+        with AgentClient(agent, self.query, token, secret=self.secret) as client:
             client.room(room, self.room_timeout_seconds)
 
 

@@ -21,6 +21,7 @@ class FindAgent:
     arena_bytes: int
     driver_host: str | None
     start_timeout_seconds: float
+    tcp: bool = True
 
     def __call__(self, _: int) -> str:
         """Runs in the executor.
@@ -31,7 +32,9 @@ class FindAgent:
         from pyslash.agent.launch import ensure_from_worker
 
         host = executor_host(self.driver_host)
-        return ensure_from_worker(self.secret, self.arena_bytes, host, None, self.start_timeout_seconds).to_json()
+        return ensure_from_worker(
+            self.secret, self.arena_bytes, host, None, self.start_timeout_seconds, self.tcp
+        ).to_json()
 
 
 def find_agents(
@@ -45,7 +48,7 @@ def find_agents(
         arena_bytes: of an agent that is started.
         start_timeout: seconds for each.
         by_worker: ask the executors' Python workers, which take a second or two to start, instead of their JVMs. A
-            worker ends an agent that lives and does not answer; a JVM is content with a process that lives.
+            worker waits for an agent that lives and does not answer; a JVM is content with a process that lives.
     """
     tasks = session.sparkContext.defaultParallelism
     if not by_worker:
@@ -55,8 +58,16 @@ def find_agents(
             pass
         else:
             return bridge.agents(tasks, secret, arena_bytes, session.sparkContext.pythonExec, start_timeout)
-    find = FindAgent(secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout)
+    find = FindAgent(
+        secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout, has_hosts(session)
+    )
     return [AgentDescriptor.from_json(agent) for agent in sorted(set(run_numbered(session, tasks, find)))]
+
+
+def has_hosts(session: SparkSession) -> bool:
+    """Whether executors may be on other hosts; in local mode they are the driver itself."""
+    master: str = session.sparkContext.master
+    return not (master == "local" or master.startswith("local["))
 
 
 def executors(session: SparkSession) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyslash._native import Accumulator, Head
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
+from pyslash.agent.token import Right, query_token
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.fetch import Fetch
 
@@ -41,7 +41,7 @@ class OwnRows:
             AgentStartError, ArenaFullError, SpillError: as `ArrowUpdate`.
         """
         update, shuffled = self.update, Counter[str]()
-        credentials = (update.query, query_token(update.secret, update.query))
+        credentials = (update.query, query_token(update.secret, update.query, Right.READ))
         fetch = Fetch(self.blocks, _PANE_OF_ROWS, self.transport, credentials, self.timeout_seconds)
 
         def fill(accumulator: Accumulator) -> None:

@@ -23,6 +23,7 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "corrupt_block": errors.CorruptBlockError,
     "stale_incarnation": errors.StaleIncarnationError,
     "arena_full": errors.ArenaFullError,
+    "arena_busy": errors.ArenaBusyError,
     "arithmetic_overflow": errors.ArithmeticOverflowError,
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,

@@ -33,7 +33,7 @@ class Transports:
 
     def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
         """Nothing is mapped or connected yet."""
-        self._shm = ShmTransport(query)
+        self._shm = ShmTransport(query, token, timeout_seconds)
         self._verbs = VerbsTransport(query, token, timeout_seconds)
         self._tcp = TcpTransport(query, token, timeout_seconds)
         self._lock = threading.Lock()

@@ -1,11 +1,11 @@
-"""Transport between hosts without RDMA: Flight's DoGet over TCP."""
+"""Transport between hosts without RDMA: sealed frames over TCP, or the Unix socket of an agent that has no port."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-from pyslash.agent.client import AgentClient
+from pyslash.agent.client import AgentClient, Via
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.transport.base import Range, TransportCounters
 
@@ -43,7 +43,8 @@ class TcpTransport:
     def _client(self, peer: AgentDescriptor) -> AgentClient:
         with self._lock:
             if peer not in self._clients:
+                via: Via = "tcp" if peer.port else "unix"
                 self._clients[peer] = AgentClient(
-                    peer, self._query, self._token, via="tcp", timeout_seconds=self._timeout
+                    peer, self._query, self._token, via=via, timeout_seconds=self._timeout
                 )
             return self._clients[peer]

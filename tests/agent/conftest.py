@@ -90,7 +90,7 @@ def agent(request_agent: Callable[..., AgentRequest], jvm: subprocess.Popen[byte
 @pytest.fixture
 def client(agent: AgentDescriptor, secret: bytes) -> Iterator[AgentClient]:
     """The agent as the driver sees it, for the one query of most tests."""
-    with AgentClient(agent, QUERY, query_token(secret, QUERY), timeout_seconds=20) as client:
+    with AgentClient(agent, QUERY, query_token(secret, QUERY), timeout_seconds=20, secret=secret) as client:
         yield client
 
 
@@ -104,7 +104,7 @@ def start(request_agent: Callable[..., AgentRequest], secret: bytes) -> Iterator
             stack.callback(jvm.wait)
             stack.callback(jvm.kill)
             made = ensure(request_agent(jvm_pid=jvm.pid, **overrides))
-            client = AgentClient(made, QUERY, query_token(secret, QUERY), timeout_seconds=20)
+            client = AgentClient(made, QUERY, query_token(secret, QUERY), timeout_seconds=20, secret=secret)
             return made, stack.enter_context(client)
 
         yield make

@@ -43,7 +43,7 @@ def test_a_stored_epoch_comes_back_in_another_agent(
     jvm = subprocess.Popen(["sleep", "600"])
     try:
         other = ensure(request_agent(jvm_pid=jvm.pid))
-        with AgentClient(other, QUERY, query_token(secret, QUERY)) as restored:
+        with AgentClient(other, QUERY, query_token(secret, QUERY), secret=secret) as restored:
             write(other, 7, [0])  # shifts what comes after it
             for _ in range(2):
                 reply = restored.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
@@ -151,7 +151,7 @@ def test_a_restore_without_room_leaves_nothing_half_done(
     jvm = subprocess.Popen(["sleep", "600"])
     try:
         small = ensure(request_agent(jvm_pid=jvm.pid, arena_bytes=2 << 20))
-        with AgentClient(small, QUERY, query_token(secret, QUERY)) as other:
+        with AgentClient(small, QUERY, query_token(secret, QUERY), secret=secret) as other:
             with pytest.raises(ArenaFullError, match=r"spark\.slash\.arena\.size"):
                 other.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
             assert attach(small).blocks() == []

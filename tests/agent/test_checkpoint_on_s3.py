@@ -27,14 +27,14 @@ def test_a_stored_epoch_comes_back_in_another_agent(
 ) -> None:
     token = query_token(secret, QUERY)
     holder = ensure(request_agent())
-    with AgentClient(holder, QUERY, token, timeout_seconds=20) as client:
+    with AgentClient(holder, QUERY, token, timeout_seconds=20, secret=secret) as client:
         offset = write(holder, 0, [0, 10], keys=range(9000)).arena_offset
         written = client.checkpoint(Checkpoint(0, [offset], PLAN, 1, folder, "0.arrow", False), 30)
         expected = merged(holder, client.commit(0, [offset], PLAN, 1).blocks, [0, 10])
     jvm = subprocess.Popen(["sleep", "600"])
     try:
         other = ensure(request_agent(jvm_pid=jvm.pid))
-        with AgentClient(other, QUERY, token, timeout_seconds=20) as client:
+        with AgentClient(other, QUERY, token, timeout_seconds=20, secret=secret) as client:
             with pytest.raises(CorruptBlockError, match="its manifest says"):
                 client.restore(Restore(PLAN, 2, folder, [["0.arrow", written["bytes"], written["crc"] ^ 1]]), 30)
             with pytest.raises(CheckpointError, match="cannot be read"):

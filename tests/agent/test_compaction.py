@@ -7,14 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pyslash import _native
 from pyslash.agent.client import AgentClient
-from pyslash.agent.compaction import SWEEP_SECONDS
+from pyslash.agent.compaction import SWEEP_SECONDS, Compactor
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.folding import MAX_BLOCKS, choose_inputs
+from pyslash.agent.request import Commit
+from pyslash.agent.room import free_bytes
 from pyslash.agent.share import LiveBlock
-from tests.agent.blocks import PLAN, QUERY, attach, merged, write
+from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
+from tests.transport.in_process import serving
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
@@ -135,3 +139,32 @@ def test_what_a_killed_writer_allocated_is_swept(agent: AgentDescriptor) -> None
     )
     subprocess.run([sys.executable, "-c", program, agent.arena_path, agent.incarnation, QUERY.hex()], env=os.environ)
     assert eventually(lambda: attach(agent).blocks() == [], 3 * SWEEP_SECONDS)
+
+
+def test_what_found_no_room_is_not_folded_again_at_each_commit(secret: bytes, tmp_path: Path) -> None:
+    with serving(secret, tmp_path, 8 << 20) as agent:
+        state, arena = agent.state, agent.arena
+        heads = [write(agent.descriptor, 0, [0], range(20_000), attempt=i) for i in range(MAX_BLOCKS + 1)]
+        state.commit(QUERY, Commit(0, [head.arena_offset for head in heads], PLAN))
+        _, largest = free_bytes(arena)
+        ballast = arena.allocate(largest, OTHER_QUERY, 0)
+        compactor = Compactor(state)
+        for _ in range(3):
+            compactor.fold()
+            assert state.counters["failed compactions"] == 1
+        arena.free(ballast)
+        compactor.fold()
+        assert (state.counters["compactions"], state.counters["failed compactions"]) == (1, 1)
+
+
+def test_leases_end_by_the_clock_also_where_nobody_connects(secret: bytes, tmp_path: Path) -> None:
+    ended: list[float] = []
+    with serving(secret, tmp_path) as agent:
+        compactor = Compactor(agent.state, lambda: ended.append(time.monotonic()), 0.01)
+        compactor.start()
+        assert eventually(lambda: len(ended) > 2)
+        # Nor does one sweep follow the other more seldom because there is something to fold all the time.
+        before = len(ended)
+        assert eventually(lambda: compactor.look() is None and len(ended) > before + 2)
+        compactor.end()
+        compactor.join()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,16 +23,37 @@ from pyslash.agent import process
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.launch import AgentRequest, answers, ensure
+from pyslash.agent.listener import GREETING_SECONDS
 from pyslash.agent.runtime import open_runtime, sweep
+from pyslash.agent.token import query_token
 from pyslash.errors import AgentStartError
+from tests.agent.blocks import QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
+from tests.agent.raw import connected
 
 Request = Callable[..., AgentRequest]
+FULL = (
+    '{"secret": "%s", "arena_bytes": %s, "jvm_pid": 1, "host": "h", "runtime_dir": null, "deadline_seconds": 1, '
+    '"tcp": true}'
+)
 
 
-def test_an_agent_answers_and_a_second_request_finds_it(agent: AgentDescriptor, request_agent: Request) -> None:
+@pytest.fixture
+def few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts may open 256, and no more."""
+    popen = subprocess.Popen
+
+    def limited(*args: Any, **named: Any) -> subprocess.Popen[bytes]:
+        return popen(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)), **named)
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+
+
+def test_an_agent_answers_and_a_second_request_finds_it(
+    agent: AgentDescriptor, request_agent: Request, secret: bytes
+) -> None:
     assert ensure(request_agent()) == agent
-    assert answers(agent.socket)
+    assert answers(agent, secret)
     assert process.is_alive(agent.pid, agent.start_time)
 
 
@@ -92,17 +118,59 @@ def thread_states(pid: int) -> list[str]:
         return []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_an_agent_that_is_killed_or_stuck_is_replaced(
-    agent: AgentDescriptor, request_agent: Request, number: signal.Signals
-) -> None:
-    os.kill(agent.pid, number)
-    while any(state not in "TZ" for state in thread_states(agent.pid)):  # a signal is not there at once
-        os.sched_yield()
+def test_an_agent_that_is_killed_is_replaced(agent: AgentDescriptor, request_agent: Request, secret: bytes) -> None:
+    os.kill(agent.pid, signal.SIGKILL)
     successor = ensure(request_agent())
     assert successor.pid != agent.pid
     assert wait_until_gone(agent.pid)
-    assert answers(successor.socket)
+    assert answers(successor, secret)
+
+
+def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
+    agent: AgentDescriptor, request_agent: Request
+) -> None:
+    head = write(agent, 0, [0])
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        while any(state not in "TZ" for state in thread_states(agent.pid)):  # a signal is not there at once
+            os.sched_yield()
+        with pytest.raises(AgentStartError, match=f"process {agent.pid}, lives but gave no answer within 3 s"):
+            ensure(request_agent(deadline_seconds=3))
+        assert process.is_alive(agent.pid, agent.start_time)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(ensure, request_agent())
+            os.kill(agent.pid, signal.SIGCONT)
+            assert waiting.result() == agent
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+    assert [block[0] for block in attach(agent).blocks()] == [head.arena_offset]
+
+
+def test_an_agent_without_its_descriptor_lives(agent: AgentDescriptor, request_agent: Request) -> None:
+    Path(agent.socket).with_suffix(".json").unlink()
+    with pytest.raises(AgentStartError, match=r"whoever holds .*\.alive"):
+        ensure(request_agent(deadline_seconds=0.5))
+    assert process.is_alive(agent.pid, agent.start_time)
+
+
+@pytest.mark.usefixtures("few_descriptors")
+def test_idle_connections_starve_nobody_and_end(
+    start: Callable[..., tuple[AgentDescriptor, AgentClient]], secret: bytes
+) -> None:
+    """At 256 descriptors an agent is not deaf to its own host, however many strangers connect and say nothing."""
+    agent, client = start()
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(connected(agent)) for _ in range(400)]
+        assert answers(agent, secret)
+        assert client.stats()["open_fds"] < 200
+        with AgentClient(agent, QUERY, query_token(secret, QUERY), via="tcp") as peer:
+            assert peer.describe().epoch == -1  # who has a token is let in
+        before = time.monotonic()
+        for stranger in strangers:
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+        assert time.monotonic() - before < 2 * GREETING_SECONDS
+    assert client.stats()["connections"] == 1
 
 
 def test_directories_of_dead_jvms_are_swept(agent: AgentDescriptor, runtime_root: Path) -> None:
@@ -111,9 +179,60 @@ def test_directories_of_dead_jvms_are_swept(agent: AgentDescriptor, runtime_root
     (dead / "old.log").touch()
     foreign = runtime_root / "not-ours"
     foreign.mkdir()
-    assert sweep(runtime_root) == 1
+    sweep(runtime_root)
+    assert not dead.exists()
     assert foreign.exists()
     assert Path(agent.socket).exists()
+
+
+def test_the_directory_of_an_agent_in_another_pid_namespace_stays(agent: AgentDescriptor, runtime_root: Path) -> None:
+    """Where containers share a directory, the pid of one's JVM is nobody's, or somebody else's, in the other."""
+    seen_from_there = runtime_root / "1234567-1"
+    Path(agent.socket).parent.rename(seen_from_there)
+    sweep(runtime_root)
+    assert (seen_from_there / Path(agent.socket).name).exists()
+    seen_from_there.rename(Path(agent.socket).parent)
+
+
+def test_a_directory_whose_agent_is_about_to_start_stays(runtime_root: Path) -> None:
+    runtime = open_runtime(str(runtime_root), 1234567, 1, "name")
+    with runtime.lock(0):
+        sweep(runtime_root)
+        assert runtime.path.exists()
+    sweep(runtime_root)
+    assert not runtime.path.exists()
+    with runtime.lock(0):  # who has opened it before makes it again
+        assert runtime.path.exists()
+
+
+def test_nobody_can_make_the_default_directory_first(
+    request_agent: Request, jvm: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user knows our uid, not our secret: a directory of a name that he can guess is in nobody's way."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for guessed in (f"pyslash-{os.geteuid()}", f"pyslash-{os.geteuid()}-"):
+        (tmp_path / guessed).mkdir(mode=0o777)
+    agent = ensure(request_agent(runtime_dir=None))
+    root = Path(agent.socket).parent.parent
+    assert root.parent == tmp_path
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    jvm.kill()
+    assert wait_until_gone(agent.pid)
+    assert not root.exists()
+
+
+def test_a_long_path_is_no_obstacle(
+    request_agent: Request, jvm: subprocess.Popen[bytes], secret: bytes, tmp_path: Path
+) -> None:
+    """YARN's container directories alone are longer than a Unix socket's address."""
+    root = tmp_path / ("x" * 150) / "container"
+    agent = ensure(request_agent(runtime_dir=str(root)))
+    assert len(agent.socket) > 200
+    assert answers(agent, secret)
+    with AgentClient(agent, QUERY, query_token(secret, QUERY)) as client:
+        assert client.describe().epoch == -1
+    jvm.kill()
+    assert wait_until_gone(agent.pid)
 
 
 def test_no_agent_for_a_jvm_that_is_gone(request_agent: Request, jvm: subprocess.Popen[bytes]) -> None:
@@ -136,11 +255,6 @@ def test_a_link_in_the_directory_s_place_is_refused(tmp_path: Path) -> None:
         open_runtime(str(tmp_path / "root"), 1, 1, "name")
 
 
-def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AgentStartError, match="too long for a Unix socket"):
-        open_runtime(str(tmp_path / ("x" * 100)), 1, 1, "name")
-
-
 def test_a_failed_start_quotes_the_log(request_agent: Request) -> None:
     with pytest.raises(AgentStartError, match="ended while it started"):
         ensure(request_agent(host="no-such-host.invalid"))
@@ -152,9 +266,9 @@ def test_a_failed_start_quotes_the_log(request_agent: Request) -> None:
         "",
         "[]",
         "{}",
-        '{"secret": "zz", "arena_bytes": 1, "jvm_pid": 1, "host": "h", "runtime_dir": null, "deadline_seconds": 1}',
-        '{"secret": "00", "arena_bytes": 1, "jvm_pid": 1, "host": "h", "runtime_dir": null, "deadline_seconds": 1}',
-        '{"secret": "00", "arena_bytes": true, "jvm_pid": 1, "host": "h", "runtime_dir": null, "deadline_seconds": 1}',
+        FULL % ("zz", "1"),
+        FULL % ("00", "1"),
+        FULL % ("00", "true"),
     ],
 )
 def test_the_command_answers_a_bad_request_with_one_line(body: str) -> None:

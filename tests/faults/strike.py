@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyslash.agent import process
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.runtime import default_root
+from pyslash.agent.runtime import default_roots
 
 # What may befall a process, with what each is meant to show.
 FAULTS = {
@@ -115,7 +115,8 @@ def stop(pid: int, seconds: float) -> None:
 
 def agent_of(executor: int) -> AgentDescriptor:
     """The agent of an executor: its descriptor lies in the runtime directory of that JVM."""
-    (found,) = (default_root() / f"{executor}-{process.start_time(executor)}").glob("*.json")
+    name = f"{executor}-{process.start_time(executor)}"
+    (found,) = (path for root in default_roots() for path in (root / name).glob("*.json"))
     return AgentDescriptor.from_json(found.read_bytes())
 
 

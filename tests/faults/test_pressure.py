@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.agent.runtime import default_root
+from pyslash.agent.runtime import default_roots
 from tests.agent.conftest import wait_until_gone
 from tests.streaming.stream import Stream, differences, seconds
 
@@ -29,7 +29,7 @@ def end_agents(spark: SparkSession) -> None:
     """The session's agents: the next ones start with the arena that is configured then."""
     assert spark._jvm is not None
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
-    for path in default_root().glob(f"{jvm}-*/*.json"):
+    for path in (path for root in default_roots() for path in root.glob(f"{jvm}-*/*.json")):
         pid = json.loads(path.read_text())["pid"]
         os.kill(pid, signal.SIGKILL)
         assert wait_until_gone(pid)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pyslash import _native
-from pyslash.agent.token import headers, query_token
+from pyslash.agent.token import query_token
 from pyslash.rdma.port import Port
 from tests.agent.blocks import QUERY, SECOND
 from tests.rdma.independent import decode, fetch
@@ -111,5 +111,5 @@ def test_a_block_by_rdma(port: Port, tmp_path: Path) -> None:
     secret = bytes(range(32))
     with serving(secret, tmp_path, host=SELF) as agent:
         head = sealed(agent.arena)
-        proof = headers(QUERY, query_token(secret, QUERY), agent.descriptor.incarnation)
+        proof = QUERY, query_token(secret, QUERY)
         check(fetch(agent.descriptor.to_record(), proof, head.arena_offset, head.length, port), head, agent.arena)

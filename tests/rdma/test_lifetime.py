@@ -67,12 +67,12 @@ def request(port: Port, qpn: int = 77) -> Connect:
 
 def test_a_lease_ends_unless_it_is_renewed(port: Port, endpoint: tuple[verbs.VerbsEndpoint, list[float]]) -> None:
     agent, now = endpoint
-    kept = agent.connect(QUERY, request(port))["endpoint"]["qpn"]
-    lost = agent.connect(QUERY, request(port))["endpoint"]["qpn"]
+    kept = agent.connect(QUERY, request(port), True)["endpoint"]["qpn"]
+    lost = agent.connect(QUERY, request(port), True)["endpoint"]["qpn"]
     now[0] = verbs.LEASE_SECONDS * 0.9
     agent.renew(QUERY, Renew(kept))
     now[0] = verbs.LEASE_SECONDS * 1.1
-    agent.connect(QUERY, request(port))
+    agent.connect(QUERY, request(port), True)
     assert agent.figures()["verbs_pairs"] == 2
     with pytest.raises(InvalidRequestError, match="its lease may have ended"):
         agent.renew(QUERY, Renew(lost))
@@ -87,8 +87,8 @@ def test_the_last_connection_takes_the_registration_along(
     port: Port, endpoint: tuple[verbs.VerbsEndpoint, list[float]]
 ) -> None:
     agent, _ = endpoint
-    first, second = (agent.connect(QUERY, request(port))["endpoint"]["qpn"] for _ in range(2))
-    other = agent.connect(bytes(16), request(port))["endpoint"]["qpn"]
+    first, second = (agent.connect(QUERY, request(port), True)["endpoint"]["qpn"] for _ in range(2))
+    other = agent.connect(bytes(16), request(port), True)["endpoint"]["qpn"]
     assert agent.figures() == {"verbs_pairs": 3, "verbs_registrations": 2}
     assert agent.disconnect(QUERY, Disconnect(first)) == {"ended": True}
     assert agent.disconnect(QUERY, Disconnect(first)) == {"ended": False}

@@ -43,7 +43,8 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20, host: str 
     except TransportUnavailableError as error:
         port, reason = None, str(error)
     verbs = VerbsEndpoint(arena, port, reason)
-    server = AgentServer(f"grpc+tcp://{host}:0", secret, state, Compactor(state), verbs, log)
+    server = AgentServer(secret, state, Compactor(state), verbs, log)
+    server.listen_unix(str(folder / "agent.sock"))
     started = process.start_time(os.getpid())
     assert started is not None
     descriptor = AgentDescriptor(
@@ -52,9 +53,9 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20, host: str 
         fd=fd,
         arena_bytes=arena_bytes,
         incarnation=incarnation.hex(),
-        socket=str(folder / "none.sock"),
+        socket=str(folder / "agent.sock"),
         host=host,
-        port=server.port,
+        port=server.listen_tcp(host),
         boot_id=process.boot_id(),
         log=str(log),
         fabric="" if port is None else port.fabric,
@@ -62,5 +63,5 @@ def serving(secret: bytes, folder: Path, arena_bytes: int = 16 << 20, host: str 
     try:
         yield InProcess(descriptor, arena, state)
     finally:
-        server.shutdown()
+        server.close()
         os.close(fd)

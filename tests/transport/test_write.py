@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyslash.agent import reserved
+from pyslash.agent import state as state_module
 from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.form import body
+from pyslash.agent.request import Reserve, Write
 from pyslash.agent.token import query_token
-from pyslash.errors import InvalidRequestError, StaleIncarnationError
+from pyslash.agent.wire import CHUNK_BYTES, Kind
+from pyslash.errors import ArenaFullError, InvalidRequestError, StaleIncarnationError
 from pyslash.transport import Transports
-from tests.agent.blocks import OTHER_QUERY, QUERY
+from pyslash.transport import shm as shm_module
+from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY
+from tests.agent.raw import opened, soon
 from tests.transport.in_process import InProcess, serving
 
 MODES = ["shm", "tcp"]
@@ -66,33 +74,46 @@ def test_nothing_else_can_be_written(standby: InProcess, transports: Transports,
     transport.write(standby.descriptor, reserved + 4000, b"\xff" * 96)
 
 
-def test_a_stream_of_another_length_is_refused(standby: InProcess, secret: bytes) -> None:
-    import pyarrow as pa
-    import pyarrow.flight as flight
-
-    from pyslash.agent.form import body
-    from pyslash.agent.messages import SCHEMA, messages
-    from pyslash.agent.request import Write
-    from pyslash.agent.token import headers
-
+@pytest.mark.parametrize(("announced", "sent"), [(100, 99), (99, 100), (64, 3 << 20)])
+def test_a_stream_of_another_length_is_refused(standby: InProcess, secret: bytes, announced: int, sent: int) -> None:
     offset = standby.arena.allocate(4096, QUERY, 0)
-    options = flight.FlightCallOptions(
-        timeout=10, headers=headers(QUERY, query_token(secret, QUERY), standby.descriptor.incarnation)
-    )
+    ticket = body(Write(offset, announced, standby.descriptor.incarnation))
+    with opened(standby.descriptor, query_token(secret, QUERY)) as channel:
+        channel.send(Kind.CALL, b"write \n" + ticket, soon())
+        assert channel.receive(soon()) == (Kind.RESULT, b"{}")
+        for at in range(0, sent, CHUNK_BYTES):
+            channel.send(Kind.DATA, bytes(min(CHUNK_BYTES, sent - at)), soon())
+        channel.send(Kind.DONE, b"", soon())
+        kind, answer = channel.receive(soon())
+    assert kind is Kind.ERROR
+    assert b"bytes got" in answer
 
-    def put(raw: flight.FlightClient, announced: int, sent: int) -> None:
-        command = body(Write(offset, announced, standby.descriptor.incarnation))
-        stream, answer = raw.do_put(flight.FlightDescriptor.for_command(command), SCHEMA, options)
-        with stream:
-            for message, _ in messages(pa.py_buffer(bytes(sent))):
-                stream.write_batch(message)
-            stream.done_writing()
-            answer.read()
 
-    with flight.connect(standby.descriptor.tcp_location) as raw:
-        for announced, sent in [(100, 99), (99, 100)]:
-            with pytest.raises(flight.FlightServerError, match="bytes got"):
-                put(raw, announced, sent)
+@pytest.mark.parametrize("mode", MODES)
+def test_room_that_is_written_to_goes_to_nobody_else(
+    standby: InProcess, transports: Transports, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """A replica that is given up while a peer writes it: its bytes must not land in the next owner's block."""
+    state, source = standby.state, "ab" * 16
+    places = state.reserve(QUERY, Reserve(0, source, [[0, 8 << 20, 0]], PLAN, 0, False))["offsets"]
+    write_all = reserved.write_all
+    others: list[int] = []
+
+    def abandoned_first(fd: int, data: Any, at: int) -> int:
+        if not others:
+            # The next attempt of the epoch: what was reserved before is void, and its room is wanted by others.
+            with pytest.raises(ArenaFullError):
+                state.reserve(QUERY, Reserve(0, source, [[0, 12 << 20, 0]], PLAN, 0, False))
+            others.append(standby.arena.allocate(1 << 20, OTHER_QUERY, 0))
+        return write_all(fd, data, at)
+
+    for module in (state_module, shm_module):
+        monkeypatch.setattr(module, "write_all", abandoned_first)
+    transport = transports.choose(standby.descriptor, mode).transport
+    transport.write(standby.descriptor, places[0], b"\xff" * (8 << 20))
+    assert bytes(standby.arena.view(others[0], 1 << 20)) == bytes(1 << 20)
+    assert others[0] >= places[0] + (8 << 20)
+    assert [block[0] for block in standby.arena.blocks()] == others  # and with the write's end the room is free
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,6 +1,7 @@
 #include "arena_mapping.h"
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstring>
@@ -20,10 +21,23 @@ ArenaMapping::ArenaMapping(int fd, uint64_t size) : size_(size) {
 
 ArenaMapping::~ArenaMapping() { ::munmap(data_, size_); }
 
-ArenaLock::ArenaLock(const ArenaMapping& mapping) : mutex_(mapping.header().mutex) {
-  const int result = ::pthread_mutex_lock(&mutex_);
+ArenaLock::ArenaLock(const ArenaMapping& mapping, int64_t most_milliseconds) : mutex_(mapping.header().mutex) {
+  int result = ::pthread_mutex_trylock(&mutex_);
+  if (result == EBUSY) {
+    timespec deadline{};
+    ::clock_gettime(CLOCK_MONOTONIC, &deadline);
+    const int64_t nanoseconds = deadline.tv_nsec + most_milliseconds % 1000 * 1'000'000;
+    deadline.tv_sec += most_milliseconds / 1000 + nanoseconds / 1'000'000'000;
+    deadline.tv_nsec = nanoseconds % 1'000'000'000;
+    result = ::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &deadline);
+  }
   if (result == EOWNERDEAD) {
     ::pthread_mutex_consistent(&mutex_);
+  } else if (result == ETIMEDOUT) {
+    throw Error(Status::arena_busy,
+                "a process has held the lock of the arena for more than " + std::to_string(most_milliseconds) +
+                    " ms: one of this executor's is stopped within a microsecond of work. Let it go on (kill -CONT), " +
+                    "or end it: its lock is then taken over");
   } else if (result != 0) {
     throw Error(Status::internal, std::string("cannot lock the arena: ") + std::strerror(result));
   }

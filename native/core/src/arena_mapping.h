@@ -30,10 +30,11 @@ class ArenaMapping {
 };
 
 // Holds the arena's lock. A holder that died leaves a valid table (states are stored last), so its lock is simply
-// taken over.
+// taken over. One that has been stopped is waited for, a while: the lock is held for microseconds.
 class ArenaLock {
  public:
-  explicit ArenaLock(const ArenaMapping& mapping);
+  // Status::arena_busy if another thread holds it past the deadline.
+  explicit ArenaLock(const ArenaMapping& mapping, int64_t most_milliseconds = 10'000);
   ~ArenaLock();
   ArenaLock(const ArenaLock&) = delete;
   ArenaLock& operator=(const ArenaLock&) = delete;

@@ -17,6 +17,8 @@ const char* status_name(Status status) {
       return "stale_incarnation";
     case Status::arena_full:
       return "arena_full";
+    case Status::arena_busy:
+      return "arena_busy";
     case Status::arithmetic_overflow:
       return "arithmetic_overflow";
     case Status::internal:

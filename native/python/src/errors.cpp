@@ -8,12 +8,13 @@
 namespace pyslash::python {
 namespace {
 
-constexpr std::array<std::pair<Status, const char*>, 7> class_names{{
+constexpr std::array<std::pair<Status, const char*>, 8> class_names{{
     {Status::invalid_plan, "InvalidPlanError"},
     {Status::invalid_input, "InvalidInputError"},
     {Status::corrupt_block, "CorruptBlockError"},
     {Status::stale_incarnation, "StaleIncarnationError"},
     {Status::arena_full, "ArenaFullError"},
+    {Status::arena_busy, "ArenaBusyError"},
     {Status::arithmetic_overflow, "ArithmeticOverflowError"},
     {Status::internal, "NativeError"},
 }};

@@ -56,7 +56,10 @@ class ValueCount {
   class Counts {
    public:
     Counts(const int64_t* rows, const int64_t* nulls) : rows_(rows), nulls_(nulls) {}
-    int64_t operator[](uint32_t group) const { return rows_[group] - (nulls_ == nullptr ? 0 : nulls_[group]); }
+    int64_t operator[](uint32_t group) const {
+      // Modulo 2^64: a forged block may say anything.
+      return nulls_ == nullptr ? rows_[group] : static_cast<int64_t>(uint64_t(rows_[group]) - uint64_t(nulls_[group]));
+    }
 
    private:
     const int64_t* rows_;

@@ -12,6 +12,7 @@ enum class Status {
   corrupt_block,        // magic, length or CRC32C of a block is wrong
   stale_incarnation,    // the arena or block belongs to an agent that is gone
   arena_full,           // no gap in the arena is large enough
+  arena_busy,           // another process has held the arena's lock for too long
   arithmetic_overflow,  // an ANSI sum does not fit its result type
   internal,             // a system call failed; the message names it
 };

@@ -31,7 +31,7 @@ constexpr uint64_t hash_pair(uint64_t low, uint64_t high) { return mix64(low ^ m
 
 uint64_t hash_bytes(const uint8_t* data, size_t size);
 
-// Blocks are cut by the upper half of the hash; hash tables place by the lower bits.
+// Blocks are cut by the upper half of the hash; hash tables place by all of it and a secret.
 constexpr uint32_t prefix_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 
 }  // namespace pyslash

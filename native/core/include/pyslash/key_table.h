@@ -1,5 +1,8 @@
 // Key -> dense group id: open addressing with linear probing, a batch at a time.
 //
+// Where a key goes in a table depends on a random number of this process: keys that were chosen so that their hashes
+// have the same lower bits would make one long run of slots otherwise, and each insertion walk all of it.
+//
 // Several tables may share one GroupKeys (the accumulator has a table a pane): ids are then dense over all of them.
 #pragma once
 
@@ -46,6 +49,7 @@ class KeyTable {
   static void probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
   template <typename Table, typename Rows, typename Keys>
   static void dispatch(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
+  static size_t home(uint64_t hash, size_t mask);
   void place(const Slot& slot);
   void grow();
 

@@ -19,7 +19,8 @@ class SegmentReader {
  public:
   explicit SegmentReader(const Plan& plan);
 
-  // `bytes` are the entry's, exactly, and must live while the columns are used. Checks the CRC, then every length.
+  // `bytes` are the entry's, exactly, and must live while the columns are used. Checks the CRC, then every length, and
+  // offsets in a copy: bytes of shared memory may change between the check and their use.
   // Status::corrupt_block if anything is wrong.
   void open(const SegmentEntry& entry, Bytes bytes);
 
@@ -35,7 +36,9 @@ class SegmentReader {
   std::vector<Column> key_columns_;
   StateSet layout_;  // asked for lengths only, holds no groups
   std::vector<Bytes> buffers_;
-  std::vector<size_t> state_begin_;  // first buffer of state i; one more than states
+  std::vector<size_t> offsets_;               // buffers of int32 offsets
+  std::vector<std::vector<uint8_t>> copies_;  // of these
+  std::vector<size_t> state_begin_;           // first buffer of state i; one more than states
   std::vector<BatchColumn> keys_;
   std::vector<std::vector<uint8_t>> valid_;
   std::vector<std::vector<BytesRef>> refs_;

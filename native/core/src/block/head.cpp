@@ -18,17 +18,23 @@ uint32_t crc_of_head(std::vector<uint8_t> head) {
   return crc32c(head.data(), head.size());
 }
 
+// Segments lie back to back, from the head's end to the block's: whoever copies them one after the other stays inside.
 void check_entries(const Head& head) {
   const Header& header = head.header;
   uint64_t groups = 0;
+  uint64_t end = header.head_length;
   for (size_t i = 0; i < head.segments.size(); ++i) {
     const SegmentEntry& entry = head.segments[i];
-    if (entry.prefix_bits > 32 || entry.prefix_hi() > uint64_t{1} << 32) corrupt("an entry with impossible prefixes");
-    if (entry.offset % block_alignment != 0 || entry.length % block_alignment != 0 ||
-        entry.offset < header.head_length || entry.offset > header.length ||
-        entry.length > header.length - entry.offset) {
+    if (entry.prefix_bits > 32 || entry.prefix_lo % (uint64_t{1} << (32 - entry.prefix_bits)) != 0) {
+      corrupt("an entry with impossible prefixes");
+    }
+    if (entry.offset != end || entry.length % block_alignment != 0 || end > header.length ||
+        entry.length > header.length - end) {
       corrupt("an entry points outside the block");
     }
+    end += entry.length;
+    // Every group takes a byte at least; where there are no keys, there is one group.
+    if (entry.rows > entry.length) corrupt("an entry has more groups than bytes");
     if (i > 0) {
       const SegmentEntry& before = head.segments[i - 1];
       const bool ordered =
@@ -38,6 +44,7 @@ void check_entries(const Head& head) {
     groups += entry.rows;
   }
   if (groups != header.groups) corrupt("its entries do not add up to its groups");
+  if (header.length != (head.segments.empty() ? 0 : end)) corrupt("its entries do not add up to its length");
 }
 
 }  // namespace
@@ -60,7 +67,9 @@ Head read_head(Bytes bytes) {
       header.head_length != head_length(header.segment_count, header.plan_length)) {
     corrupt("its lengths contradict each other");
   }
+  // From here on only this copy is looked at: in shared memory the bytes may change between two reads.
   const std::vector<uint8_t> whole(bytes.begin(), bytes.begin() + header.head_length);
+  if (std::memcmp(whole.data(), &header, sizeof(Header)) != 0) corrupt("it changes while it is read");
   if (crc_of_head(whole) != header.head_crc) corrupt("its CRC32C does not match");
   head.segments.resize(header.segment_count);
   if (header.segment_count != 0) {

@@ -39,9 +39,15 @@ SegmentReader::SegmentReader(const Plan& plan) : layout_(plan) {
   } else {
     for (const int key : plan.keys()) key_columns_.push_back(plan.columns()[static_cast<size_t>(key)]);
   }
-  for (const Column& column : key_columns_) buffers += key_buffers(column.type);
+  for (const Column& column : key_columns_) {
+    if (column.type.is_variable()) offsets_.push_back(buffers + 1);
+    buffers += key_buffers(column.type);
+  }
   for (size_t i = 0; i < layout_.size(); ++i) {
     state_begin_.push_back(buffers);
+    const StateSpec& spec = plan.states()[i];
+    const bool is_extreme = spec.kind == StateKind::min || spec.kind == StateKind::max;
+    if (is_extreme && spec.type.is_variable()) offsets_.push_back(buffers + 1);
     buffers += layout_[i].buffers();
   }
   state_begin_.push_back(buffers);
@@ -49,6 +55,7 @@ SegmentReader::SegmentReader(const Plan& plan) : layout_(plan) {
   keys_.resize(key_columns_.size());
   valid_.resize(key_columns_.size());
   refs_.resize(key_columns_.size());
+  copies_.resize(offsets_.size());
 }
 
 void SegmentReader::open(const SegmentEntry& entry, Bytes bytes) {
@@ -64,7 +71,13 @@ void SegmentReader::open(const SegmentEntry& entry, Bytes bytes) {
     buffers_[i] = bytes.subspan(at, length);
     at = std::min<uint64_t>(at + align_up(length), bytes.size());
   }
+  for (size_t i = 0; i < offsets_.size(); ++i) {
+    Bytes& buffer = buffers_[offsets_[i]];
+    copies_[i].assign(buffer.begin(), buffer.end());
+    buffer = copies_[i];
+  }
   rows_ = entry.rows;
+  if (key_columns_.empty() && rows_ > 1) corrupt(entry, std::to_string(rows_) + " groups, but no keys to tell them by");
   size_t buffer = 0;
   for (size_t key = 0; key < key_columns_.size(); ++key) {
     const auto of_key = std::span<const Bytes>(buffers_).subspan(buffer, key_buffers(key_columns_[key].type));

@@ -1,10 +1,15 @@
 #include "pyslash/key_table.h"
 
+#include <sys/random.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <type_traits>
 
 #include "pyslash/error.h"
+#include "pyslash/hash.h"
+#include "pyslash/types.h"
 
 namespace pyslash {
 namespace {
@@ -12,6 +17,17 @@ namespace {
 constexpr size_t initial_slots = 64;
 // Rows between the prefetch of a slot and its probe: enough to cover a miss to memory.
 constexpr size_t prefetch_distance = 24;
+
+uint64_t random_odd_number() {
+  uint64_t value = 0;
+  // Before the pool of the system is ready, right after its boot, an address that it has randomised will do.
+  if (::getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) {
+    value = mix64(reinterpret_cast<uintptr_t>(&value)) ^ static_cast<uint64_t>(::getpid());
+  }
+  return value | 1;
+}
+
+const uint64_t multiplier = random_odd_number();
 
 // Row numbers of a whole batch, or of some of its rows.
 struct AllRows {
@@ -23,6 +39,11 @@ struct SomeRows {
 };
 
 }  // namespace
+
+// The slot where the search for a hash begins: the upper half of a product with a secret number depends on all bits.
+inline size_t KeyTable::home(uint64_t hash, size_t mask) {
+  return static_cast<size_t>((static_cast<uint128_t>(hash) * multiplier) >> 64 ^ hash * multiplier >> 32) & mask;
+}
 
 KeyTable::KeyTable() : slots_(initial_slots, Slot{0, absent, 0}) {}
 
@@ -77,7 +98,7 @@ void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t
   constexpr bool inserts = !std::is_const_v<Table>;
   const uint64_t* hashes = encoded.hashes.data();
   const auto prefetch = [&](size_t i) {
-    __builtin_prefetch(&table.slots_[hashes[rows[i]] & (table.slots_.size() - 1)]);
+    __builtin_prefetch(&table.slots_[home(hashes[rows[i]], table.slots_.size() - 1)]);
   };
   for (size_t i = 0; i < std::min(count, prefetch_distance); ++i) prefetch(i);
   for (size_t i = 0; i < count; ++i) {
@@ -93,7 +114,7 @@ void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t
       }
     }
     const uint64_t hash = hashes[row];
-    size_t at = hash & (table.slots_.size() - 1);
+    size_t at = home(hash, table.slots_.size() - 1);
     while (true) {
       auto& slot = table.slots_[at];
       if (slot.group == absent) {
@@ -124,7 +145,7 @@ void KeyTable::grow() {
 }
 
 void KeyTable::place(const Slot& slot) {
-  size_t at = slot.hash & (slots_.size() - 1);
+  size_t at = home(slot.hash, slots_.size() - 1);
   while (slots_[at].group != absent) at = (at + 1) & (slots_.size() - 1);
   slots_[at] = slot;
 }

@@ -115,9 +115,10 @@ Input open(const Plan& plan, const Arena& arena, const std::map<uint64_t, ArenaB
   const Bytes bytes = arena.view(offset, found->second.length);
   Head head = read_head(bytes);
   check_plan(head, plan);
-  if (head.header.length > bytes.size()) {
+  if (head.header.arena_offset != offset || head.header.length != bytes.size()) {
     throw Error(Status::corrupt_block, "the block at offset " + std::to_string(offset) + " says it has " +
-                                           std::to_string(head.header.length) + " bytes, but " +
+                                           std::to_string(head.header.length) + " bytes at offset " +
+                                           std::to_string(head.header.arena_offset) + ", but " +
                                            std::to_string(bytes.size()) + " were allocated for it");
   }
   return {std::move(head), bytes};

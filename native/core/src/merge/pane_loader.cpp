@@ -1,10 +1,26 @@
 #include "pane_loader.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
 
+#include "pyslash/error.h"
 #include "pyslash/hash.h"
 
 namespace pyslash {
+namespace {
+
+// What a partition holds is placed by its prefix: a key from elsewhere would land outside of it.
+void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes) {
+  if (entry.prefix_bits == 0) return;
+  uint32_t differing = 0;
+  for (const uint64_t hash : hashes) differing |= prefix_of(hash) ^ entry.prefix_lo;
+  if (differing >> (32 - entry.prefix_bits) == 0) return;
+  throw Error(Status::corrupt_block, "the segment of pane " + std::to_string(entry.pane) + " at " +
+                                         std::to_string(entry.offset) + " holds a key of other prefixes than its own");
+}
+
+}  // namespace
 
 PaneLoader::PaneLoader(const Plan& plan) : codec_(plan), keys_(codec_), reader_(plan) { begin(range_); }
 
@@ -30,6 +46,7 @@ void PaneLoader::load(const SegmentBytes& segment, StateSet& states) {
   reader_.open(segment.entry, segment.bytes);
   const size_t rows = reader_.rows();
   codec_.encode(reader_.keys(), rows, encoded_);
+  check_prefixes(segment.entry, std::span(encoded_.hashes).first(rows));
   if (segment.within(range_)) {
     groups_.resize(rows);
     table_.find_or_insert(encoded_, rows, keys_, groups_.data());

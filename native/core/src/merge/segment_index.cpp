@@ -9,10 +9,20 @@ namespace pyslash {
 
 void check_plan(const Head& head, const Plan& plan) {
   if (plan.row_bits()) throw Error(Status::invalid_plan, "blocks of rows hold no groups that could be merged");
-  if (head.header.plan_fingerprint == plan.fingerprint()) return;
-  throw Error(Status::invalid_plan, "the block was made by a plan of fingerprint " +
-                                        std::to_string(head.header.plan_fingerprint) + ", this one has " +
-                                        std::to_string(plan.fingerprint()));
+  if (head.header.plan_fingerprint != plan.fingerprint()) {
+    throw Error(Status::invalid_plan, "the block was made by a plan of fingerprint " +
+                                          std::to_string(head.header.plan_fingerprint) + ", this one has " +
+                                          std::to_string(plan.fingerprint()));
+  }
+  const Window& window = plan.window();
+  for (const SegmentEntry& entry : head.segments) {
+    const bool possible = entry.pane >= window.min_time() - window.size_us() && entry.pane <= window.max_time() &&
+                          window.pane_of(entry.pane) == entry.pane;
+    if (!possible) {
+      throw Error(Status::corrupt_block, "a segment of the block is of pane " + std::to_string(entry.pane) +
+                                             ", which the plan's window has not");
+    }
+  }
 }
 
 uint64_t expected_groups(const std::vector<SegmentBytes>& pane) {

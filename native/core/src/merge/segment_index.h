@@ -29,7 +29,8 @@ struct SegmentBytes {
 // By pane, ascending.
 using SegmentIndex = std::map<int64_t, std::vector<SegmentBytes>>;
 
-// Status::invalid_plan unless the block was made by this plan.
+// Status::invalid_plan unless the block was made by this plan; Status::corrupt_block if it has panes of none of its
+// windows.
 void check_plan(const Head& head, const Plan& plan);
 
 // Rows that a block alone has in one pane, scaled to the whole prefix space: the most that any one does, so at least

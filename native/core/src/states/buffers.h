@@ -10,6 +10,11 @@
 
 namespace pyslash {
 
+// Counts of a forged block may add up to anything; a wrong answer is all that they get.
+inline int64_t wrapped_sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
 template <typename T>
 uint64_t length_unless_zero(const std::vector<T>& values, std::span<const uint32_t> groups) {
   const bool zero =

@@ -25,11 +25,13 @@ class Counter final : public CountState {
   void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) override {
     const int64_t* from = static_cast<const Counter&>(source).counts_.data() + source_first;
     int64_t* to = counts_.data() + first;
-    for (size_t i = 0; i < count; ++i) to[i] += from[i];
+    for (size_t i = 0; i < count; ++i) to[i] = wrapped_sum(to[i], from[i]);
   }
   void merge(std::span<const Bytes> buffers, const uint32_t* groups, size_t rows) override {
     if (buffers[0].empty()) return;
-    for (size_t i = 0; i < rows; ++i) counts_[groups[i]] += load<int64_t>(buffers[0].data(), i);
+    for (size_t i = 0; i < rows; ++i) {
+      counts_[groups[i]] = wrapped_sum(counts_[groups[i]], load<int64_t>(buffers[0].data(), i));
+    }
   }
   size_t buffers() const override { return 1; }
   void measure(std::span<const uint32_t> groups, std::span<uint64_t> lengths) const override {

@@ -45,7 +45,7 @@ class ExactWords {
   void add_high(size_t group, int64_t overflows) {
     if (overflows == 0) return;
     if (high_.empty()) high_.resize(low_.size(), 0);
-    high_[group] += overflows;
+    high_[group] = wrapped_sum(high_[group], overflows);
   }
   const std::vector<Low>& lows() const { return low_; }
   const std::vector<int64_t>& highs() const { return high_; }

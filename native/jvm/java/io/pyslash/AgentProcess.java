@@ -88,6 +88,8 @@ final class AgentProcess {
     request.put("host", host.startsWith("[") ? host.substring(1, host.length() - 1) : host);
     request.put("runtime_dir", order.runtimeDirectory);
     request.put("deadline_seconds", order.startTimeoutSeconds);
+    // In local mode the driver is the one executor, and no other host has anything to ask of its agent.
+    request.put("tcp", !"driver".equals(SparkEnv.get().executorId()));
     return request;
   }
 

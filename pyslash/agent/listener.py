@@ -1,0 +1,146 @@
+"""Listening sockets of an agent, and bounds on what strangers can make it hold.
+
+Each way in has a number of connections of its own, so that TCP, which anybody on the network reaches, can never starve
+the Unix socket. A client has `GREETING_SECONDS` to prove itself, and is read 96 bytes until then. Where all connections
+are taken, a new one ends the oldest that has not proved itself, else the one that has been idle for longest.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyslash.agent import wire
+from pyslash.agent.wire import Caller, Channel
+from pyslash.errors import SlashError
+
+GREETING_SECONDS = 5.0
+IDLE_SECONDS = 300.0
+FRAME_SECONDS = 60.0
+"""A frame of a request that has begun must be there within that."""
+_BACKLOG = 256
+_MOST = 1024
+_FEWEST = 8
+# Descriptors for the arena, files of checkpoints and spills, devices, and connections to other agents.
+_KEPT_BACK = 96
+_log = logging.getLogger(__name__)
+
+Greeter = Callable[[socket.socket, float], tuple[Channel, Caller]]
+Answerer = Callable[[Channel, Caller, bytes], None]
+
+
+def connection_limit() -> int:
+    """Connections that each of two ways in may have, by the descriptors that this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST
+    return max(_FEWEST, min(_MOST, (soft - _KEPT_BACK) // 2))
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the system lets this process open, up to what all its connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _MOST + _KEPT_BACK
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One that has been accepted. `channel`: it has proved itself; `busy`: it is being answered."""
+
+    socket: socket.socket
+    since: float = field(default_factory=time.monotonic)
+    channel: Channel | None = None
+    busy: bool = False
+
+
+class Listener(threading.Thread):
+    """Accepts, and serves each connection in a thread of its own until it ends or has been idle for too long."""
+
+    def __init__(self, bound: socket.socket, most: int, greeter: Greeter, answerer: Answerer) -> None:
+        """Over a socket that listens; not started yet."""
+        super().__init__(name=f"listener {bound.family.name}", daemon=True)
+        self._bound, self._most = bound, most
+        self._greeter, self._answerer = greeter, answerer
+        self._lock = threading.Lock()
+        self._open: dict[_Connection, None] = {}  # in the order of their arrival
+        self._ended = False
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        with self._lock:
+            return len(self._open)
+
+    def run(self) -> None:
+        """Until `close`."""
+        while not self._ended:
+            try:
+                accepted, _ = self._bound.accept()
+            except OSError as error:
+                if self._ended:
+                    return
+                _log.warning("%s: %s", self.name, error)
+                time.sleep(0.05)
+                continue
+            self._admit(_Connection(accepted))
+
+    def close(self) -> None:
+        """Takes no more connections, and ends those that there are."""
+        self._ended = True
+        wire.end(self._bound)
+        with self._lock:
+            for connection in self._open:
+                wire.end(connection.socket)
+
+    def _admit(self, connection: _Connection) -> None:
+        with self._lock:
+            if len(self._open) >= self._most:
+                victim = self._dispensable()
+                wire.end((victim or connection).socket)
+                if victim is None:
+                    return
+                del self._open[victim]
+            self._open[connection] = None
+        threading.Thread(target=self._serve, args=(connection,), name="connection", daemon=True).start()
+
+    def _dispensable(self) -> _Connection | None:
+        for connection in self._open:
+            if connection.channel is None:
+                return connection
+        idle = [one for one in self._open if one.channel is not None and not one.busy]
+        return min(idle, key=lambda one: one.since, default=None)
+
+    def _serve(self, connection: _Connection) -> None:
+        try:
+            if connection.socket.family != socket.AF_UNIX:
+                connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            channel, caller = self._greeter(connection.socket, time.monotonic() + GREETING_SECONDS)
+            connection.channel, connection.since = channel, time.monotonic()
+            while channel.wait(IDLE_SECONDS):
+                with self._lock:
+                    if connection not in self._open:
+                        return
+                    connection.busy = True
+                kind, body = channel.receive(time.monotonic() + FRAME_SECONDS)
+                if kind is not wire.Kind.CALL:
+                    return
+                self._answerer(channel, caller, body)
+                with self._lock:
+                    connection.busy, connection.since = False, time.monotonic()
+        except (SlashError, OSError) as error:
+            if not isinstance(error, wire.ConnectionEndedError):
+                _log.warning("%s: a connection ends: %s", self.name, error or type(error).__name__)
+        except Exception:
+            _log.exception("%s: a connection ends", self.name)
+        finally:
+            with self._lock:
+                self._open.pop(connection, None)
+            wire.end(connection.socket)

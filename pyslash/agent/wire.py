@@ -1,0 +1,300 @@
+"""The control plane on the wire: a greeting in which both sides prove that they know a token, then sealed frames.
+
+    client                                        agent
+    magic, right, query, nonce      (64 bytes) ->
+                                               <- incarnation, nonce, proof      (80 bytes)
+    proof                           (32 bytes) ->
+    frames                                    <-> frames
+
+The agent proves itself first: whoever listens at an agent's old port learns a query's id and nothing else. Keys of the
+frames come from the token and both nonces, so a recording is worth nothing on another connection. A frame is
+
+    u32 length | u8 kind | 3 bytes zero | 16 bytes MAC | body
+
+under BLAKE2b, keyed for each direction, over the number of the frame, its first 8 bytes and its body. The bodies of
+`DATA` are left out of that on a Unix socket, whose directory only this user can enter. Standard library only.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import os
+import secrets
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyslash.agent.token import Right
+from pyslash.errors import AgentError, UnauthenticatedError
+
+HELLO = struct.Struct("<8sB7x16s32s")
+ANSWER = struct.Struct("<16s32s")
+MAGIC = b"PYSLASH\x02"
+PROOF_BYTES = 32
+MAX_BODY_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
+_FRAME = struct.Struct("<IB3x")
+_MAC_BYTES = 16
+# Of a Unix socket's address, with the final zero.
+_SUN_PATH_BYTES = 108
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    CALL = 1
+    """An action's name, a space, a grant or nothing, a line feed; the request."""
+    RESULT = 2
+    """JSON."""
+    ERROR = 3
+    """The name of a class of `pyslash.errors`, a line feed, a message."""
+    DATA = 4
+    """A piece of a block."""
+    DONE = 5
+    """The caller has written what it was lent."""
+
+
+class ConnectionEndedError(AgentError):
+    """The other side has closed the connection, between two frames or within one."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The query and the right that a connection has proved."""
+
+    query: bytes
+    right: Right
+
+
+class Channel:
+    """One side of a greeted connection. One thread at a time uses it."""
+
+    def __init__(self, connection: socket.socket, sends: bytes, receives: bytes) -> None:
+        """Over a connected socket, whose keys both sides have agreed on."""
+        self._socket = connection
+        self._keys = sends, receives
+        self._sent = self._received = 0
+        self._data_is_sealed = connection.family != socket.AF_UNIX
+
+    def send(self, kind: Kind, body: Any, deadline: float) -> None:
+        """One frame.
+
+        Raises:
+            TimeoutError: the other side does not take it in time.
+            OSError: the connection is gone.
+        """
+        body = memoryview(body).cast("B")
+        head = _FRAME.pack(body.nbytes, kind)
+        mac = self._mac(self._keys[0], self._sent, head, kind, body)
+        self._sent += 1
+        self._socket.settimeout(_left(deadline))
+        if body.nbytes <= 4096:
+            self._socket.sendall(head + mac + body)
+            return
+        self._socket.sendall(head + mac, socket.MSG_MORE)
+        self._socket.settimeout(_left(deadline))
+        self._socket.sendall(body)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the other side is a process of this host and user."""
+        return not self._data_is_sealed
+
+    def receive(self, deadline: float | None) -> tuple[Kind, bytes]:
+        """The next frame, which is none of data, and at most `MAX_BODY_BYTES` long; None: however long it takes.
+
+        Raises:
+            TimeoutError: none comes in time.
+            ConnectionEndedError: the other side has ended the connection.
+            UnauthenticatedError: it is not what the other side has sent.
+        """
+        kind, body = self._frame(deadline, None)
+        return kind, bytes(body)
+
+    def receive_into(self, into: memoryview, deadline: float) -> tuple[Kind, memoryview]:
+        """The next frame; one of data lies at the beginning of `into`, any other in memory of its own.
+
+        Raises: as `receive`.
+        """
+        return self._frame(deadline, into)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether within the time anything comes, the end of the connection included."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def close(self) -> None:
+        """Ends the connection, also for a thread that waits in it."""
+        end(self._socket)
+
+    def _frame(self, deadline: float | None, into: memoryview | None) -> tuple[Kind, memoryview]:
+        start = bytearray(_FRAME.size + _MAC_BYTES)
+        receive_exactly(self._socket, memoryview(start), deadline)
+        head, mac = bytes(start[: _FRAME.size]), bytes(start[_FRAME.size :])
+        length, number = _FRAME.unpack(head)
+        most = len(into) if into is not None and number == Kind.DATA else MAX_BODY_BYTES
+        if number not in Kind.__members__.values() or length > most or (number == Kind.DATA and into is None):
+            raise UnauthenticatedError(f"a frame of kind {number} and {length} bytes, where none was expected")
+        kind = Kind(number)
+        body = into[:length] if into is not None and kind is Kind.DATA else memoryview(bytearray(length))
+        receive_exactly(self._socket, body, deadline)
+        if not hmac.compare_digest(mac, self._mac(self._keys[1], self._received, head, kind, body)):
+            raise UnauthenticatedError("a frame whose MAC does not match: it was changed, left out or repeated")
+        self._received += 1
+        return kind, body
+
+    def _mac(self, key: bytes, number: int, head: bytes, kind: Kind, body: memoryview) -> bytes:
+        hashed = hashlib.blake2b(number.to_bytes(8, "little") + head, key=key, digest_size=_MAC_BYTES)
+        if self._data_is_sealed or kind is not Kind.DATA:
+            hashed.update(body)
+        return hashed.digest()
+
+
+def greet(connection: socket.socket, query: bytes, token: bytes, deadline: float) -> tuple[Channel, bytes]:
+    """The client's side of the greeting: the channel, and the incarnation of the agent at its other end.
+
+    Raises:
+        UnauthenticatedError: who listens does not know the token.
+        TimeoutError, ConnectionEndedError, OSError: it says nothing, or has gone.
+    """
+    if len(token) != 1 + PROOF_BYTES:
+        raise UnauthenticatedError("what is given as this query's token is none")
+    right, key = token[0], token[1:]
+    hello = HELLO.pack(MAGIC, right, query, secrets.token_bytes(32))
+    connection.settimeout(_left(deadline))
+    connection.sendall(hello)
+    answer = bytearray(ANSWER.size + PROOF_BYTES)
+    receive_exactly(connection, memoryview(answer), deadline)
+    said, proof = bytes(answer[: ANSWER.size]), bytes(answer[ANSWER.size :])
+    if not hmac.compare_digest(proof, _derived(key, b"agent proves", hello + said)):
+        raise UnauthenticatedError("who listens there does not prove that it knows this query's token")
+    connection.settimeout(_left(deadline))
+    connection.sendall(_derived(key, b"client proves", hello + said))
+    return Channel(connection, *_keys(key, hello + said)), ANSWER.unpack(said)[0]
+
+
+def welcome(
+    connection: socket.socket, incarnation: bytes, token_of: Callable[[bytes, Right], bytes], deadline: float
+) -> tuple[Channel, Caller]:
+    """The agent's side; `token_of(query, right)` is a token. Before the end of it nothing but 96 bytes is read.
+
+    Raises:
+        UnauthenticatedError: the client does not know the token, or speaks another protocol.
+        TimeoutError, ConnectionEndedError, OSError: it says nothing, or has gone.
+    """
+    hello = bytearray(HELLO.size)
+    receive_exactly(connection, memoryview(hello), deadline)
+    magic, right, query, _ = HELLO.unpack(hello)
+    if magic != MAGIC or right not in Right.__members__.values():
+        raise UnauthenticatedError("a client that speaks another protocol")
+    key = token_of(query, Right(right))[1:]
+    said = ANSWER.pack(incarnation, secrets.token_bytes(32))
+    transcript = bytes(hello) + said
+    connection.settimeout(_left(deadline))
+    connection.sendall(said + _derived(key, b"agent proves", transcript))
+    proof = bytearray(PROOF_BYTES)
+    receive_exactly(connection, memoryview(proof), deadline)
+    if not hmac.compare_digest(proof, _derived(key, b"client proves", transcript)):
+        raise UnauthenticatedError("a client that does not know its query's token")
+    client, agent = _keys(key, transcript)
+    return Channel(connection, agent, client), Caller(query, Right(right))
+
+
+def connect_unix(path: str, timeout_seconds: float) -> socket.socket:
+    """A connection to a Unix socket, however long its path is.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(timeout_seconds)
+        with _Reachable(path) as short:
+            connection.connect(short)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def listen_unix(path: str, backlog: int) -> socket.socket:
+    """A listening Unix socket, however long its path is.
+
+    Raises:
+        OSError: it cannot be made there.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with _Reachable(path) as short:
+            listener.bind(short)
+        listener.listen(backlog)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class _Reachable:
+    """A path that fits a Unix socket's address: as it is, or through an open descriptor of its directory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._directory: int | None = None
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) < _SUN_PATH_BYTES:
+            return str(self._path)
+        self._directory = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return f"/proc/self/fd/{self._directory}/{self._path.name}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._directory is not None:
+            os.close(self._directory)
+
+
+def receive_exactly(connection: socket.socket, into: memoryview, deadline: float | None) -> None:
+    """Fills `into`.
+
+    Raises:
+        TimeoutError: not in time.
+        ConnectionEndedError: the other side has ended the connection.
+    """
+    filled = 0
+    while filled < len(into):
+        connection.settimeout(None if deadline is None else _left(deadline))
+        count = connection.recv_into(into[filled:])
+        if not count:
+            raise ConnectionEndedError("the other side has ended the connection")
+        filled += count
+
+
+def end(connection: socket.socket) -> None:
+    """Closes a socket, also for a thread that waits in it."""
+    with suppress(OSError):  # it may not be connected any more
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _keys(key: bytes, transcript: bytes) -> tuple[bytes, bytes]:
+    """Of the frames of a client, and of those of an agent."""
+    return _derived(key, b"client sends", transcript), _derived(key, b"agent sends", transcript)
+
+
+def _derived(key: bytes, purpose: bytes, transcript: bytes) -> bytes:
+    return hmac.digest(key, b"pyslash-wire " + purpose + b"\n" + transcript, "sha256")
