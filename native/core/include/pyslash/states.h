@@ -56,6 +56,9 @@ class StateColumn {
   // Whether buffers of these lengths (and offsets, where it has such) can be this state's of `rows` groups.
   virtual bool fits(std::span<const Bytes> buffers, size_t rows) const = 0;
 
+  // Those of its buffers that are offsets into another one: a reader keeps a copy of what it has checked of them.
+  virtual std::vector<size_t> offset_buffers() const { return {}; }
+
   // Bytes of the groups' strings or binaries, where the state has such.
   virtual uint64_t variable_bytes(std::span<const uint32_t>) const { return 0; }
 };

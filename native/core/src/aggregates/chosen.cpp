@@ -33,6 +33,7 @@ struct NoOrder {
   void measure(std::span<const uint32_t>, std::span<uint64_t>) const {}
   void write(std::span<const uint32_t>, std::span<const std::span<uint8_t>>) const {}
   static bool fits(std::span<const Bytes>, size_t) { return true; }
+  static std::vector<size_t> offset_buffers() { return {}; }
 };
 
 template <typename T>
@@ -51,6 +52,7 @@ struct FixedOrder {
     gather_into(values, groups, out[0]);
   }
   static bool fits(std::span<const Bytes> from, size_t rows) { return from[0].size() == rows * sizeof(T); }
+  static std::vector<size_t> offset_buffers() { return {}; }
 
   std::vector<T> values;
 };
@@ -130,6 +132,12 @@ class Chosen final : public ChosenState {
     return buffers[0].size() == rows * sizeof(int64_t) && buffers[1].size() == rows * sizeof(int64_t) &&
            Order::fits(buffers.subspan(2, Order::buffers), rows) &&
            values_->fits(buffers.subspan(2 + Order::buffers), rows);
+  }
+  std::vector<size_t> offset_buffers() const override {
+    std::vector<size_t> found;
+    for (const size_t buffer : Order::offset_buffers()) found.push_back(2 + buffer);
+    for (const size_t buffer : values_->offset_buffers()) found.push_back(2 + Order::buffers + buffer);
+    return found;
   }
   uint64_t variable_bytes(std::span<const uint32_t> groups) const override { return values_->variable_bytes(groups); }
 

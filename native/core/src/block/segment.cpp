@@ -45,9 +45,7 @@ SegmentReader::SegmentReader(const Plan& plan) : layout_(plan) {
   }
   for (size_t i = 0; i < layout_.size(); ++i) {
     state_begin_.push_back(buffers);
-    const StateSpec& spec = plan.states()[i];
-    const bool is_extreme = spec.kind == StateKind::min || spec.kind == StateKind::max;
-    if (is_extreme && spec.type.is_variable()) offsets_.push_back(buffers + 1);
+    for (const size_t buffer : layout_[i].offset_buffers()) offsets_.push_back(buffers + buffer);
     buffers += layout_[i].buffers();
   }
   state_begin_.push_back(buffers);

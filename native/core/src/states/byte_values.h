@@ -50,6 +50,7 @@ class ByteValues {
 
   // A segment's buffers: a bitmap of the groups that have a value (absent: all), int32 offsets, bytes.
   static constexpr size_t buffers = 3;
+  static std::vector<size_t> offset_buffers() { return {1}; }
   void measure(std::span<const uint32_t> groups, std::span<uint64_t> lengths) const {
     const uint64_t bytes = total(groups);
     if (bytes > INT32_MAX) throw Error(Status::invalid_input, "the strings of one segment exceed 2 GiB");

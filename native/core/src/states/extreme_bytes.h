@@ -38,6 +38,7 @@ class ExtremeBytes final : public ValueState {
     values_.write(groups, buffers);
   }
   bool fits(std::span<const Bytes> buffers, size_t rows) const override { return ByteValues::fits(buffers, rows); }
+  std::vector<size_t> offset_buffers() const override { return ByteValues::offset_buffers(); }
   uint64_t variable_bytes(std::span<const uint32_t> groups) const override { return values_.total(groups); }
 
   void gather(std::span<const uint32_t> groups, ResultColumn& out) const override { values_.gather(groups, out); }

@@ -27,6 +27,7 @@ class HeldValues {
   virtual void measure(std::span<const uint32_t> groups, std::span<uint64_t> lengths) const = 0;
   virtual void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const = 0;
   virtual bool fits(std::span<const Bytes> buffers, size_t rows) const = 0;
+  virtual std::vector<size_t> offset_buffers() const { return {}; }
   virtual uint64_t variable_bytes(std::span<const uint32_t> groups) const = 0;
 
   // Into out.valid, out.values and out.offsets.
@@ -118,6 +119,7 @@ class HeldBytes final : public HeldValues {
     values_.write(groups, buffers);
   }
   bool fits(std::span<const Bytes> buffers, size_t rows) const override { return ByteValues::fits(buffers, rows); }
+  std::vector<size_t> offset_buffers() const override { return ByteValues::offset_buffers(); }
   uint64_t variable_bytes(std::span<const uint32_t> groups) const override { return values_.total(groups); }
 
   void gather(std::span<const uint32_t> groups, ResultColumn& out) const override {
