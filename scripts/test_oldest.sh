@@ -13,4 +13,4 @@ fi
 printf '\n== pytest on PySpark %s\n' "$oldest"
 export PYTHONPATH="$PWD/$folder${PYTHONPATH:+:$PYTHONPATH}"
 python -c "import pyspark; assert pyspark.__version__ == '$oldest', pyspark.__version__"
-pytest -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py
+pytest -n 2 --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py

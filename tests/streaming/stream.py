@@ -105,7 +105,7 @@ def in_order(path: Path, batch: int) -> None:
 
 
 def differences(found: Sequence[Any], expected: Sequence[Any], keys: int) -> Iterator[str]:
-    """Where two results differ: rows are (window, keys..., values...); floats may differ by 1e-9, relative, or 1e-12."""
+    """Where two results differ: rows are (window, keys..., values...); floats may by 1e-9, relative, or by 1e-12."""
     left, right = _by_key(found, keys), _by_key(expected, keys)
     for name, rows in (("found", found), ("expected", expected)):
         if len(rows) != len(_by_key(rows, keys)):
