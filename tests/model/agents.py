@@ -19,7 +19,7 @@ from pyslash.agent.folding import Fold, Folded, Folding
 from pyslash.agent.form import body, parse
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.request import Empty, Request
-from pyslash.agent.reserved import check_reserved
+from pyslash.agent.reserved import reserved_block
 from pyslash.agent.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
 from tests.model.schedule import CALL, Kind
@@ -106,7 +106,7 @@ class Agent:
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """A peer writes into what is reserved for it."""
-        check_reserved(self.arena, os.getpid(), _QUERY_ID, offset, len(data))
+        reserved_block(self.arena, os.getpid(), _QUERY_ID, offset, len(data))
         os.pwrite(self._fd, data, offset)
 
     def publish(self, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:

@@ -49,11 +49,13 @@ class KeyTable {
   static void probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
   template <typename Table, typename Rows, typename Keys>
   static void dispatch(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups);
-  static size_t home(uint64_t hash, size_t mask);
+  size_t home(uint64_t hash) const;
+  void make(size_t slots);  // a power of two, all empty
   void place(const Slot& slot);
   void grow();
 
   std::vector<Slot> slots_;
+  int shift_ = 0;  // 64 less the binary logarithm of their number
   size_t used_ = 0;
   uint32_t null_group_ = absent;
 };

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <type_traits>
+#include <utility>
 
 #include "pyslash/error.h"
 #include "pyslash/hash.h"
-#include "pyslash/types.h"
 
 namespace pyslash {
 namespace {
@@ -40,12 +40,16 @@ struct SomeRows {
 
 }  // namespace
 
-// The slot where the search for a hash begins: the upper half of a product with a secret number depends on all bits.
-inline size_t KeyTable::home(uint64_t hash, size_t mask) {
-  return static_cast<size_t>((static_cast<uint128_t>(hash) * multiplier) >> 64 ^ hash * multiplier >> 32) & mask;
-}
+// The slot where the search for a hash begins: the upper bits of a product with a secret number depend on all bits, and
+// no two hashes share them for more than two of so many numbers as there are slots (multiply-shift hashing).
+inline size_t KeyTable::home(uint64_t hash) const { return (hash * multiplier) >> shift_; }
 
-KeyTable::KeyTable() : slots_(initial_slots, Slot{0, absent, 0}) {}
+KeyTable::KeyTable() { make(initial_slots); }
+
+void KeyTable::make(size_t slots) {
+  slots_.assign(slots, Slot{0, absent, 0});
+  shift_ = 64 - std::countr_zero(slots);
+}
 
 void KeyTable::clear() {
   std::fill(slots_.begin(), slots_.end(), Slot{0, absent, 0});
@@ -55,7 +59,7 @@ void KeyTable::clear() {
 
 void KeyTable::restore(const GroupKeys& keys, std::span<const uint32_t> groups) {
   clear();
-  if (slots_.size() < 2 * groups.size()) slots_.assign(std::bit_ceil(2 * groups.size()), Slot{0, absent, 0});
+  if (slots_.size() < 2 * groups.size()) make(std::bit_ceil(2 * groups.size()));
   for (const uint32_t group : groups) {
     if (keys.is_null_group(group)) {
       null_group_ = group;
@@ -97,9 +101,7 @@ template <KeyForm form, bool nullable, typename Table, typename Rows, typename K
 void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t count, Keys& keys, uint32_t* groups) {
   constexpr bool inserts = !std::is_const_v<Table>;
   const uint64_t* hashes = encoded.hashes.data();
-  const auto prefetch = [&](size_t i) {
-    __builtin_prefetch(&table.slots_[home(hashes[rows[i]], table.slots_.size() - 1)]);
-  };
+  const auto prefetch = [&](size_t i) { __builtin_prefetch(&table.slots_[table.home(hashes[rows[i]])]); };
   for (size_t i = 0; i < std::min(count, prefetch_distance); ++i) prefetch(i);
   for (size_t i = 0; i < count; ++i) {
     if (i + prefetch_distance < count) prefetch(i + prefetch_distance);
@@ -114,7 +116,7 @@ void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t
       }
     }
     const uint64_t hash = hashes[row];
-    size_t at = home(hash, table.slots_.size() - 1);
+    size_t at = table.home(hash);
     while (true) {
       auto& slot = table.slots_[at];
       if (slot.group == absent) {
@@ -137,15 +139,15 @@ void KeyTable::probe(Table& table, const EncodedKeys& encoded, Rows rows, size_t
 }
 
 void KeyTable::grow() {
-  std::vector<Slot> old(slots_.size() * 2, Slot{0, absent, 0});
-  old.swap(slots_);
+  const std::vector<Slot> old = std::move(slots_);
+  make(2 * old.size());
   for (const Slot& slot : old) {
     if (slot.group != absent) place(slot);
   }
 }
 
 void KeyTable::place(const Slot& slot) {
-  size_t at = home(slot.hash, slots_.size() - 1);
+  size_t at = home(slot.hash);
   while (slots_[at].group != absent) at = (at + 1) & (slots_.size() - 1);
   slots_[at] = slot;
 }
