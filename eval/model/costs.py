@@ -18,7 +18,7 @@ from eval.model.inputs import Link, Load, Nodes, Rates
 
 SEGMENT_GROUPS = 8192  # of a segment: a merge task reads whole ones (docs/block-format.md)
 AGENTS_AT_ONCE = 32  # calls of the driver to agents
-AGENT_CALL_S = 0.3e-3  # a Flight action
+AGENT_CALL_S = 0.3e-3  # over the Unix socket
 _HEAD_BYTES = 192 + 128  # header and plan
 _ENTRY_BYTES = 48
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 
@@ -21,15 +22,29 @@ ArenaMapping::ArenaMapping(int fd, uint64_t size) : size_(size) {
 
 ArenaMapping::~ArenaMapping() { ::munmap(data_, size_); }
 
+namespace {
+
+// Until then. In slices: the wall clock, which pthread_mutex_timedlock goes by, may be set meanwhile.
+int lock_until(pthread_mutex_t& mutex, std::chrono::steady_clock::time_point deadline) {
+  constexpr long slice_nanoseconds = 100'000'000;
+  for (;;) {
+    timespec until{};
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += slice_nanoseconds;
+    until.tv_sec += until.tv_nsec / 1'000'000'000;
+    until.tv_nsec %= 1'000'000'000;
+    // Not pthread_mutex_clocklock: thread sanitizers do not know that one.
+    const int result = ::pthread_mutex_timedlock(&mutex, &until);
+    if (result != ETIMEDOUT || std::chrono::steady_clock::now() >= deadline) return result;
+  }
+}
+
+}  // namespace
+
 ArenaLock::ArenaLock(const ArenaMapping& mapping, int64_t most_milliseconds) : mutex_(mapping.header().mutex) {
   int result = ::pthread_mutex_trylock(&mutex_);
   if (result == EBUSY) {
-    timespec deadline{};
-    ::clock_gettime(CLOCK_MONOTONIC, &deadline);
-    const int64_t nanoseconds = deadline.tv_nsec + most_milliseconds % 1000 * 1'000'000;
-    deadline.tv_sec += most_milliseconds / 1000 + nanoseconds / 1'000'000'000;
-    deadline.tv_nsec = nanoseconds % 1'000'000'000;
-    result = ::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &deadline);
+    result = lock_until(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(most_milliseconds));
   }
   if (result == EOWNERDEAD) {
     ::pthread_mutex_consistent(&mutex_);
