@@ -40,7 +40,7 @@ def blocks(rates: Rates) -> Rates:
         raw, segment = _sealed(arena, _KEYS), _sealed(arena, _SEGMENT_KEYS)
         head, one = _native.Head(raw), _native.Head(segment)
         ranges = head.ranges(0, 1, *_PART)
-        transport = ShmTransport(_QUERY)
+        transport = ShmTransport(_QUERY, b"")  # reads memory of its own: nobody is asked
         whole = arena.view(one.arena_offset, one.length)
 
         def skip() -> None:
