@@ -17,7 +17,7 @@ help: ## list the targets
 setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
-demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 56 (5 minutes)
+demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
 	@pyslash demo
 
 test: setup ## native tests under sanitizers, then pytest, then what was not covered

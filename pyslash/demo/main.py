@@ -17,7 +17,7 @@ from pyslash.demo.run import DemoRunError, Run, run_job
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 KEYS = ("carrier", "origin")
-YEARS_FILES = 8
+YEARS_FILES = 4
 PLAIN, SLASH = "plain Spark", "pyslash"
 
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", type=int, default=365, help="files that the flights are cut into (default: 365)")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch (default: 8)")
     parser.add_argument("--limit", type=int, help="only the first so many flights")
-    parser.add_argument("--years", type=int, default=56, help="years in the second part (default: 56; 0: none)")
+    parser.add_argument("--years", type=int, default=80, help="years in the second part (default: 80; 0: none)")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder and leave it there")
 
 
