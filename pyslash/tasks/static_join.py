@@ -144,7 +144,7 @@ class StaticTables:
             joins: as it tells them.
 
         Raises:
-            OnlySpark: a table is too large, or two of its rows have the same key.
+            OnlySpark: a table is too large, or empty where the join needs a row, or two of its rows have the same key.
         """
         return [replace(join, table=self._table(session, scan, number, join)) for number, join in enumerate(joins)]
 
@@ -155,6 +155,9 @@ class StaticTables:
         rows = DataFrame(source.rows(), session).toArrow()
         if rows.nbytes > MOST_TABLE_BYTES:
             raise OnlySpark(f"the table that it joins with has {rows.nbytes} bytes")
+        if not (rows.num_rows or join.outer):
+            # Spark need not read a row then, and so may see no event time: what its plan does is its own.
+            raise OnlySpark("the table that it joins with is empty")
         table = StaticTable(rows, join.columns, join.table_keys)
         if sent is not None and table.rows.equals(sent.rows):
             broadcast = sent.table
