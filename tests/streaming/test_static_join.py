@@ -25,6 +25,7 @@ from pyslash.streaming.ingest import Ingest
 from pyslash.tasks.only_spark import OnlySpark
 from pyslash.tasks.row_bridge import RowBridge
 from pyslash.tasks.static_join import StaticJoin, StaticTables
+from tests.streaming.attempt import BATCHES, attempt, make_stream, settings
 from tests.streaming.files import WINDOW, same_as_spark, watermarked
 from tests.streaming.stream import Stream, differences, run, seconds
 
@@ -147,6 +148,21 @@ QUERIES: dict[str, tuple[Joined, str]] = {
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]
     assert same_as_spark(spark, lambda rows: query(rows, tables(spark)), tmp_path) == {path}
+
+
+@pytest.mark.parametrize("generated", ["true", "false"])
+def test_an_empty_table_moves_the_watermark_only_where_spark_does(
+    spark: SparkSession, tmp_path: Path, generated: str
+) -> None:
+    """Without generated code Spark's join reads no row of the stream then, and sees no event time."""
+    empty = tables(spark)["s"].where("share = 42").selectExpr("s AS k")
+    rows = make_stream(spark, tmp_path, BATCHES).read().join(F.broadcast(empty), "k")
+    query = rows.groupBy(F.window("ts", WINDOW)).count()
+    with settings(spark, {"spark.sql.codegen.wholeStage": generated}):
+        expected = attempt(query, tmp_path / "spark", "off")
+        found = attempt(query, tmp_path / "slash", ingest="files")
+    assert found.error is expected.error is None
+    assert (found.batches, found.watermarks) == (expected.batches, expected.watermarks)
 
 
 def test_windows_close_behind_a_broadcast_join(spark: SparkSession, tmp_path: Path) -> None:
