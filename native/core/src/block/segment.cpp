@@ -6,6 +6,8 @@
 
 #include "pyslash/crc32c.h"
 #include "pyslash/error.h"
+#include "states/buffers.h"
+#include "states/byte_values.h"
 
 namespace pyslash {
 namespace {
@@ -18,16 +20,8 @@ namespace {
 size_t key_buffers(const Type& type) { return type.is_variable() ? 3 : 2; }
 
 bool fits_key(const Type& type, std::span<const Bytes> buffers, size_t rows) {
-  if (!buffers[0].empty() && buffers[0].size() != (rows + 7) / 8) return false;
-  if (!type.is_variable()) return buffers[1].size() == rows * type.width();
-  if (buffers[1].size() != (rows + 1) * sizeof(int32_t)) return false;
-  int32_t last = 0;
-  for (size_t i = 0; i <= rows; ++i) {
-    const auto offset = load<int32_t>(buffers[1].data(), i);
-    if (offset < last) return false;
-    last = offset;
-  }
-  return static_cast<size_t>(last) <= buffers[2].size();
+  if (type.is_variable()) return ByteValues::fits(buffers, rows);
+  return fits_bitmap(buffers[0], rows) && buffers[1].size() == rows * type.width();
 }
 
 }  // namespace
@@ -126,7 +120,7 @@ uint64_t SegmentWriter::measure(std::span<const uint32_t> groups, std::vector<ui
   const std::vector<Column>& keys = keys_.codec().keys();
   size_t buffer = 0;
   for (size_t key = 0; key < keys.size(); ++key) {
-    lengths[buffer] = keys_.any_null(groups, key) ? (groups.size() + 7) / 8 : 0;
+    lengths[buffer] = keys_.any_null(groups, key) ? bitmap_bytes(groups.size()) : 0;
     if (keys[key].type.is_variable()) {
       lengths[buffer + 1] = (groups.size() + 1) * sizeof(int32_t);
       lengths[buffer + 2] = keys_.variable_bytes(groups, key);

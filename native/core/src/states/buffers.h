@@ -33,4 +33,9 @@ bool fits_values(Bytes buffer, size_t rows) {
   return buffer.empty() || buffer.size() == rows * sizeof(T);
 }
 
+// A bitmap of which groups have a value; absent: all have.
+inline size_t bitmap_bytes(size_t rows) { return (rows + 7) / 8; }
+inline bool fits_bitmap(Bytes bitmap, size_t rows) { return bitmap.empty() || bitmap.size() == bitmap_bytes(rows); }
+inline bool is_present(Bytes bitmap, size_t row) { return bitmap.empty() || (bitmap[row / 8] >> (row % 8) & 1) != 0; }
+
 }  // namespace pyslash

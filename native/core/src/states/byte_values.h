@@ -7,6 +7,7 @@
 #include "pyslash/bytes.h"
 #include "pyslash/column.h"
 #include "pyslash/error.h"
+#include "states/buffers.h"
 
 namespace pyslash {
 
@@ -55,7 +56,7 @@ class ByteValues {
     const uint64_t bytes = total(groups);
     if (bytes > INT32_MAX) throw Error(Status::invalid_input, "the strings of one segment exceed 2 GiB");
     const bool all = std::ranges::all_of(groups, [this](uint32_t group) { return values_[group].present; });
-    lengths[0] = all ? 0 : (groups.size() + 7) / 8;
+    lengths[0] = all ? 0 : bitmap_bytes(groups.size());
     lengths[1] = (groups.size() + 1) * sizeof(int32_t);
     lengths[2] = bytes;
   }
@@ -72,8 +73,7 @@ class ByteValues {
     }
   }
   static bool fits(std::span<const Bytes> from, size_t rows) {
-    if (!from[0].empty() && from[0].size() != (rows + 7) / 8) return false;
-    if (from[1].size() != (rows + 1) * sizeof(int32_t)) return false;
+    if (!fits_bitmap(from[0], rows) || from[1].size() != (rows + 1) * sizeof(int32_t)) return false;
     int32_t last = 0;
     for (size_t i = 0; i <= rows; ++i) {
       const auto offset = load<int32_t>(from[1].data(), i);
@@ -82,9 +82,7 @@ class ByteValues {
     }
     return static_cast<size_t>(last) <= from[2].size();
   }
-  static bool present(std::span<const Bytes> from, size_t row) {
-    return from[0].empty() || (from[0][row / 8] >> (row % 8) & 1) != 0;
-  }
+  static bool present(std::span<const Bytes> from, size_t row) { return is_present(from[0], row); }
   static BytesRef value(std::span<const Bytes> from, size_t row) {
     const auto begin = static_cast<size_t>(load<int32_t>(from[1].data(), row));
     const auto end = static_cast<size_t>(load<int32_t>(from[1].data(), row + 1));

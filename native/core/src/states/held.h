@@ -7,6 +7,7 @@
 
 #include "pyslash/bytes.h"
 #include "pyslash/column.h"
+#include "states/buffers.h"
 #include "states/byte_values.h"
 
 namespace pyslash {
@@ -51,15 +52,14 @@ class HeldFixed final : public HeldValues {
     set(group, other.present_[from_group] != 0, [&] { return other.values_[from_group]; });
   }
   void take(size_t group, std::span<const Bytes> buffers, size_t row) override {
-    const bool present = buffers[0].empty() || (buffers[0][row / 8] >> (row % 8) & 1) != 0;
-    set(group, present, [&] { return load<T>(buffers[1].data(), row); });
+    set(group, is_present(buffers[0], row), [&] { return load<T>(buffers[1].data(), row); });
   }
 
   // A bitmap of the groups that have a value (absent: all), values.
   size_t buffers() const override { return 2; }
   void measure(std::span<const uint32_t> groups, std::span<uint64_t> lengths) const override {
     const bool all = std::ranges::all_of(groups, [this](uint32_t group) { return present_[group] != 0; });
-    lengths[0] = all ? 0 : (groups.size() + 7) / 8;
+    lengths[0] = all ? 0 : bitmap_bytes(groups.size());
     lengths[1] = groups.size() * sizeof(T);
   }
   void write(std::span<const uint32_t> groups, std::span<const std::span<uint8_t>> buffers) const override {
@@ -70,7 +70,7 @@ class HeldFixed final : public HeldValues {
     }
   }
   bool fits(std::span<const Bytes> buffers, size_t rows) const override {
-    return (buffers[0].empty() || buffers[0].size() == (rows + 7) / 8) && buffers[1].size() == rows * sizeof(T);
+    return fits_bitmap(buffers[0], rows) && buffers[1].size() == rows * sizeof(T);
   }
   uint64_t variable_bytes(std::span<const uint32_t>) const override { return 0; }
 
