@@ -8,11 +8,11 @@ from typing import Any
 
 from pyslash import _native
 from pyslash.agent import process
-from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.agent.reserved import write_all
 from pyslash.errors import StaleIncarnationError
 from pyslash.transport.base import Range, TransportCounters
+from pyslash.transport.clients import Clients
 
 
 class ShmTransport:
@@ -22,11 +22,10 @@ class ShmTransport:
 
     def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
         """Under one query's token. Nothing is mapped or connected yet; `timeout_seconds` bounds each write."""
-        self._query, self._token, self._timeout = query, token, timeout_seconds
         self.counters = TransportCounters()
         self._lock = threading.Lock()
         self._arenas: dict[AgentDescriptor, Any] = {}
-        self._clients: dict[AgentDescriptor, AgentClient] = {}
+        self._clients = Clients(query, token, timeout_seconds)
 
     def unreachable(self, peer: AgentDescriptor) -> str | None:
         """Why the peer's arena cannot be mapped from here; None if it can."""
@@ -48,7 +47,7 @@ class ShmTransport:
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
         """One copy, into room that the agent lends: see `Transport.write`."""
         self._arena(peer)
-        with self._client(peer).lent(reserved_offset, memoryview(data).nbytes):
+        with self._clients.of(peer, "unix").lent(reserved_offset, memoryview(data).nbytes):
             handle = _open(peer)
             try:
                 self.counters.add_write(write_all(handle, data, reserved_offset))
@@ -59,17 +58,7 @@ class ShmTransport:
         """Forgets the mappings, each of which goes with the last view into it, and ends the connections."""
         with self._lock:
             self._arenas.clear()
-            clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            client.close()
-
-    def _client(self, peer: AgentDescriptor) -> AgentClient:
-        with self._lock:
-            if peer not in self._clients:
-                self._clients[peer] = AgentClient(
-                    peer, self._query, self._token, via="unix", timeout_seconds=self._timeout
-                )
-            return self._clients[peer]
+        self._clients.close()
 
     def _arena(self, peer: AgentDescriptor) -> Any:
         # A mapping outlives its agent, and would go on to show what it held; no other transport could.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from pyslash.agent.client import AgentClient, Via
+from pyslash.agent.client import AgentClient
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.transport.base import Range, TransportCounters
+from pyslash.transport.clients import Clients
 
 
 class TcpTransport:
@@ -18,9 +18,7 @@ class TcpTransport:
     def __init__(self, query: bytes, token: bytes, timeout_seconds: float = 30) -> None:
         """`timeout_seconds` bounds each read as a whole."""
         self.counters = TransportCounters()
-        self._query, self._token, self._timeout = query, token, timeout_seconds
-        self._lock = threading.Lock()
-        self._clients: dict[AgentDescriptor, AgentClient] = {}
+        self._clients = Clients(query, token, timeout_seconds)
 
     def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
         """Copies out of the stream: see `Transport.read`."""
@@ -35,16 +33,7 @@ class TcpTransport:
 
     def close(self) -> None:
         """Ends the connections."""
-        with self._lock:
-            clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            client.close()
+        self._clients.close()
 
     def _client(self, peer: AgentDescriptor) -> AgentClient:
-        with self._lock:
-            if peer not in self._clients:
-                via: Via = "tcp" if peer.port else "unix"
-                self._clients[peer] = AgentClient(
-                    peer, self._query, self._token, via=via, timeout_seconds=self._timeout
-                )
-            return self._clients[peer]
+        return self._clients.of(peer, "tcp" if peer.port else "unix")
