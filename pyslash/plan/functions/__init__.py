@@ -1,4 +1,6 @@
-"""The aggregate functions of Spark's that pyslash computes: one file each, and its line in `table`."""
+"""The aggregate functions of Spark's that pyslash computes: a line each in `table`, and a file for
+what has more to tell than its name.
+"""
 
 from pyslash.plan.functions.aggregate import Aggregate
 from pyslash.plan.functions.table import aggregate_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyslash.plan.catalyst import JavaObject
@@ -39,3 +40,12 @@ class Call:
         """Pass if it is over an integer, a float or a decimal; else `Uncovered` is raised."""
         if not (self.types[0] in NUMERIC or is_decimal(self.types[0])):
             raise Uncovered(f"{self.sql} over the type {self.types[0]} is not covered yet")
+
+
+def named(function: str) -> Callable[[Call], Aggregate]:
+    """Reads calls of which native code need know nothing but this name and the inputs."""
+
+    def read(call: Call) -> Aggregate:
+        return Aggregate(function, False, call.sql)
+
+    return read

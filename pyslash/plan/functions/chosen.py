@@ -1,7 +1,4 @@
-"""`first`, `last`, `max_by` and `min_by`; Spark makes `any_value` of `first`.
-
-Which row's value it is depends on the order of rows, for `max_by` and `min_by` where several rows have the extreme.
-"""
+"""`first` and `last`, which depend on the order of rows; Spark makes `any_value` of `first`."""
 
 from __future__ import annotations
 
@@ -15,14 +12,5 @@ def by_position(function: str) -> Callable[[Call], Aggregate]:
 
     def read(call: Call) -> Aggregate:
         return Aggregate(function, False, call.sql, "ignore_nulls" if call.java.ignoreNulls() else "")
-
-    return read
-
-
-def by_order(function: str) -> Callable[[Call], Aggregate]:
-    """`max_by` or `min_by`: a row counts unless what orders it is null."""
-
-    def read(call: Call) -> Aggregate:
-        return Aggregate(function, False, call.sql)
 
     return read

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyslash.plan.functions.aggregate import Aggregate, Call
+from pyslash.plan.functions.aggregate import Aggregate, Call, named
 from pyslash.plan.reasons import Uncovered
 
 
@@ -17,15 +17,6 @@ def moment(function: str) -> Callable[[Call], Aggregate]:
 
     def read(call: Call) -> Aggregate:
         return Aggregate(function, False, call.sql, "" if call.java.nullOnDivideByZero() else "nan")
-
-    return read
-
-
-def regression(function: str) -> Callable[[Call], Aggregate]:
-    """The native function of this name; it has null where it would divide by zero, and never NaN for that."""
-
-    def read(call: Call) -> Aggregate:
-        return Aggregate(function, False, call.sql)
 
     return read
 
@@ -49,4 +40,4 @@ def determination(call: Call) -> Aggregate:
     """
     if not str(call.java.evaluateExpression()).startswith("if ((yMk"):
         raise Uncovered(f"{call.sql} confuses its columns in this release of Spark")
-    return regression("regr_r2")(call)
+    return named("regr_r2")(call)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslash.plan.catalyst import JavaObject, name_of
-from pyslash.plan.functions import average, bits, chosen, count, min_max, moments
+from pyslash.plan.functions import average, chosen, moments
 from pyslash.plan.functions import sum as sum_
-from pyslash.plan.functions.aggregate import Aggregate, Call
+from pyslash.plan.functions.aggregate import Aggregate, Call, named
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 
 FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
-    "Count": count.read,
+    # Of one column at most: `io.pyslash.StreamingAggregate` makes one of several. Spark makes count_if of it.
+    "Count": named("count"),
     "Sum": sum_.read,
     "Average": average.read,
-    "Min": min_max.minimum,
-    "Max": min_max.maximum,
+    "Min": named("min"),  # also of bool_and, every
+    "Max": named("max"),  # also of bool_or, some, any
     "VariancePop": moments.moment("var_pop"),
     "VarianceSamp": moments.moment("var_samp"),
     "StddevPop": moments.moment("stddev_pop"),
@@ -26,18 +27,20 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     "CovPopulation": moments.moment("covar_pop"),
     "CovSample": moments.moment("covar_samp"),
     "Corr": moments.correlation,
-    "RegrReplacement": moments.regression("regr_sxx"),  # of regr_syy too
-    "RegrSXY": moments.regression("regr_sxy"),
-    "RegrSlope": moments.regression("regr_slope"),
-    "RegrIntercept": moments.regression("regr_intercept"),
+    # These have null where they would divide by zero, and never NaN for that.
+    "RegrReplacement": named("regr_sxx"),  # of regr_syy too
+    "RegrSXY": named("regr_sxy"),
+    "RegrSlope": named("regr_slope"),
+    "RegrIntercept": named("regr_intercept"),
     "RegrR2": moments.determination,
-    "BitAndAgg": bits.bits("bit_and"),
-    "BitOrAgg": bits.bits("bit_or"),
-    "BitXorAgg": bits.bits("bit_xor"),
+    "BitAndAgg": named("bit_and"),
+    "BitOrAgg": named("bit_or"),
+    "BitXorAgg": named("bit_xor"),
     "First": chosen.by_position("first"),
     "Last": chosen.by_position("last"),
-    "MaxBy": chosen.by_order("max_by"),
-    "MinBy": chosen.by_order("min_by"),
+    # A row counts unless what orders it is null.
+    "MaxBy": named("max_by"),
+    "MinBy": named("min_by"),
 }
 
 
