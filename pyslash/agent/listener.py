@@ -23,7 +23,6 @@ GREETING_SECONDS = 5.0
 IDLE_SECONDS = 300.0
 FRAME_SECONDS = 60.0
 """A frame of a request that has begun must be there within that."""
-_BACKLOG = 256
 _MOST = 1024
 _FEWEST = 8
 # Descriptors for the arena, files of checkpoints and spills, devices, and connections to other agents.

@@ -95,10 +95,7 @@ class RuntimeDirectory:
             time.sleep(0.01)
 
     def remove_agent_files(self) -> None:
-        """What a stopped agent leaves: its socket and descriptor go, its log stays readable.
-
-        In this order: who finds a descriptor without an answering socket ends that agent before it starts another.
-        """
+        """What an agent leaves that has ended: its socket and descriptor go, its log stays readable."""
         self.socket.unlink(missing_ok=True)
         self.descriptor.unlink(missing_ok=True)
 
