@@ -51,15 +51,18 @@ def disable() -> None:
     hook.uninstall()
 
 
-def explain(df: DataFrame) -> str:
-    """Print and return whether pyslash covers a streaming DataFrame: how it would run, or why not."""
+def explain(df: DataFrame, output_mode: str = "append") -> str:
+    """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it would run, or why not."""
     from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
+    from pyslash.plan.output_mode import OutputMode
     from pyslash.streaming.cover import operator_of
     from pyslash.streaming.outlook import outlook
 
     conf = Conf.read(df.sparkSession.conf.get)
-    text = text_of(lambda: operator_of(df, "append", conf)[0], lambda operator: outlook(df, operator, conf))
+    text = text_of(
+        lambda: operator_of(df, OutputMode(output_mode), conf)[0], lambda operator: outlook(df, operator, conf)
+    )
     print(text)
     return text
 

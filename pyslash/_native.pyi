@@ -186,12 +186,20 @@ class Head:
         """(offset, length) within the block of what a reader of these panes and prefixes must fetch, ascending."""
 
 class Merger:
-    """Partial groups of many blocks into the rows of closed windows. Consumes nothing."""
+    """Partial groups of many blocks into rows of windows. Consumes nothing."""
 
     def __init__(
-        self, plan: Plan, window_starts: Sequence[int], prefix_lo: int = 0, prefix_hi: int = 4294967296
+        self,
+        plan: Plan,
+        window_starts: Sequence[int],
+        prefix_lo: int = 0,
+        prefix_hi: int = 4294967296,
+        changed_in: int | None = None,
     ) -> None:
-        """InvalidInputError if a start is not one of the plan's windows'."""
+        """Every group of these windows, or only those that a block of the epoch `changed_in` has rows of.
+
+        InvalidInputError if a start is not one of the plan's windows'.
+        """
 
     def add(self, head: bytes | Head, offset: int, buffer: Buffer) -> None:
         """Add the segments of a block that `buffer`, which starts `offset` bytes into the block, holds whole.

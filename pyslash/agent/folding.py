@@ -131,8 +131,10 @@ class Folding:
                 state.holding.doom(outcome.offsets())
 
     def _candidates(self, share: Share, on_disk: bool) -> list[LiveBlock]:
+        # What the newest epoch has changed may be asked for once more, and stays apart until another one follows.
+        newest = max((block.epoch for block in share.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
         disk = self._state.holding.disk
-        blocks = [block for block in share.live.values() if (block.offset in disk) == on_disk]
+        blocks = [block for block in share.live.values() if block.epoch != newest and (block.offset in disk) == on_disk]
         if not on_disk:
             return blocks
         most, chosen = _MOST_ON_DISK * self._state.arena.size, []

@@ -20,13 +20,14 @@ EVERY_PANE = (1 << 63) - 1  # panes before this are all that there can be: the q
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A committed block: where it lies, its head as bytes, its panes as (start, groups, bytes).
+    """A committed block: where it lies, its epoch, its head as bytes, its panes as (start, groups, bytes).
 
     The offset is that in the arena, or beyond every arena: a place on disk (`spill`).
     """
 
     offset: int
     length: int
+    epoch: int
     head: bytes
     panes: tuple[tuple[int, int, int], ...]
 
@@ -35,7 +36,7 @@ class LiveBlock:
         """The block that a head (buffer protocol) describes."""
         raw = bytes(head)
         parsed = _native.Head(raw)
-        return cls(parsed.arena_offset, parsed.length, raw, tuple(parsed.panes))
+        return cls(parsed.arena_offset, parsed.length, parsed.epoch, raw, tuple(parsed.panes))
 
     def dead_bytes(self, first_live_pane: int) -> int:
         """Bytes of panes that no open window needs."""

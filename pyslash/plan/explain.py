@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 
 
-def explain(match: Callable[[], WindowAggregate], outlook: Callable[[WindowAggregate], list[str]]) -> str:
+def explain(match: Callable[[], Aggregation], outlook: Callable[[Aggregation], list[str]]) -> str:
     """How pyslash would run the query, or why it would not; `outlook` adds lines to one that is covered."""
     try:
         operator = match()
@@ -18,12 +18,12 @@ def explain(match: Callable[[], WindowAggregate], outlook: Callable[[WindowAggre
         return f"pyslash: not covered, runs on plain Spark: {reason}"
 
 
-def _covered(operator: WindowAggregate) -> str:
+def _covered(operator: Aggregation) -> str:
     window = operator.window
-    size, slide, pane = (timedelta(microseconds=us) for us in (window.size_us, window.slide_us, window.pane_us))
+    panes = "" if window.is_all_time else f", panes of {timedelta(microseconds=window.pane_us)}, of {operator.time.sql}"
     lines = [
-        "pyslash: covered, in append mode, with any sink",
-        f"  window      {size} sliding by {slide}, panes of {pane}, of {operator.time.sql}",
+        f"pyslash: covered, in {operator.mode} mode, with any sink",
+        f"  window      {window}{panes}",
         *(f"  key         {key.sql}: {key.type}" for key in operator.keys),
         *(f"  aggregate   {aggregate.sql}" for aggregate in operator.aggregates),
         f"  input       {len(operator.columns) + 1} columns a row cross into native code",

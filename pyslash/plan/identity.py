@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
+
+from pyslash.plan.window import TimeWindow
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class PlanIdentity:
     time: str = ""
 
     @cached_property
-    def window(self) -> tuple[int, int, int]:
-        """Size, slide, start offset: microseconds."""
+    def window(self) -> TimeWindow:
+        """The window that rows are grouped by."""
         ((size, slide, offset),) = self._lines("window")
-        return int(size), int(slide), int(offset)
+        return TimeWindow(int(size), int(slide), int(offset))
 
     @cached_property
     def inputs(self) -> list[Input]:
@@ -81,7 +82,7 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
         return []
     found = []
     if before.window != now.window:
-        found.append(f"the window: {_window(before)} -> {_window(now)}")
+        found.append(f"the window: {before.window} -> {now.window}")
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now)
@@ -118,12 +119,6 @@ def _aggregates(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     if not found and [*old] != [*new]:
         found.append(f"the order of the aggregates: {', '.join(old)} -> {', '.join(new)}")
     return found
-
-
-def _window(plan: PlanIdentity) -> str:
-    size, slide, offset = (timedelta(microseconds=us) for us in plan.window)
-    sliding = "" if size == slide else f" sliding by {slide}"
-    return f"{size}{sliding}" + (f" from {offset}" if offset else "")
 
 
 def _type(column: Input) -> str:

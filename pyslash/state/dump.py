@@ -13,13 +13,11 @@ from pyslash._native import Head, Merger, Plan
 from pyslash.checkpoint.block_file import StoredBlock, segments_of
 from pyslash.errors import InvalidInputError
 from pyslash.plan.identity import PlanIdentity
-from pyslash.plan.window import TimeWindow
+from pyslash.plan.window import TimeWindow, windows_between
 from pyslash.state.stored import StoredState
 from pyslash.streaming.manifest import Manifest
-from pyslash.streaming.windows import closed_windows
 
 _ALIGNED = 64
-_FOREVER = 1 << 62
 
 
 def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -38,11 +36,10 @@ def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequenc
     """
     manifest = state.manifest(epoch)
     blocks = [block for _, stored in state.read(manifest) for block in stored]
-    size, slide, offset = manifest.identity.window
-    grid = TimeWindow(size, slide, offset)
+    grid = manifest.identity.window
     panes = {segment.pane for block in blocks for segment, _ in block.segments}
     if window is None:
-        wanted = closed_windows(grid, panes, manifest.watermark_us, _FOREVER)
+        wanted = windows_between(grid, panes, manifest.watermark_us)
     else:
         wanted = [_checked(grid, microseconds(window), manifest)]
     names = columns(manifest.identity)

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
-from pyslash.plan.operators import WindowAggregate, match
+from pyslash.plan.operators import Aggregation, match
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.manifest import MANIFESTS
 from pyslash.streaming.writer import WriterSettings
@@ -25,7 +26,7 @@ _ENCRYPTED_NETWORK = (
 )
 
 
-def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggregate, RowBridge]:
+def operator_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[Aggregation, RowBridge]:
     """The stateful operator of a query, and what finds it again in each micro-batch's plan.
 
     Raises:
@@ -36,11 +37,11 @@ def operator_of(df: DataFrame, output_mode: str, conf: Conf) -> tuple[WindowAggr
     except RowBridgeUnavailableError as error:
         raise Uncovered(str(error)) from error
     try:
-        operator = match(bridge.java, df, output_mode)
+        operator = match(bridge.java, df, mode)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
     check_encryption(df.sparkSession, conf)
-    if conf.early and operator.watermarks != 1:
+    if conf.early and mode is OutputMode.APPEND and operator.watermarks != 1:
         raise Uncovered(
             f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
             "alone tells which of them holds. Set spark.slash.early=false"

@@ -33,7 +33,8 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnsupportedQueryError,
 )
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
@@ -45,7 +46,7 @@ from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.recovery import Recovery, RunState
 from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sinks import Sink
-from pyslash.streaming.windows import closed_windows, first_live_pane
+from pyslash.tasks.merge import Kept
 from pyslash.tasks.receipt import Receipt
 
 logger = logging.getLogger("pyslash")
@@ -61,7 +62,7 @@ class EpochRunner:
 
     def __init__(
         self,
-        operator: WindowAggregate,
+        operator: Aggregation,
         sink: Sink,
         conf: Conf,
         secret: bytes,
@@ -180,10 +181,9 @@ class EpochRunner:
     def _prepare(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> tuple[Manifest, DataFrame]:
         """Everything of an epoch but the sink: its manifest, and the rows that the sink is to have."""
         state = self._state or self._begin(execution, epoch, progress)
-        window = self.operator.window
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
-            state.coordinator.release(first_live_pane(window, state.last.watermark_us))
+            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us))
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
@@ -218,6 +218,8 @@ class EpochRunner:
                 self._state.coordinator.release(EVERY_PANE)
         except SlashError as error:
             logger.warning("an agent keeps what it holds of a query that has ended: %s", error)
+        if self._merging is not None:
+            self._merging.forget()
         self._close()
 
     def _close(self) -> None:
@@ -243,8 +245,12 @@ class EpochRunner:
         cut, operator = execution.cut, self.operator
         late_us, closing_us = cut.late_us, cut.eviction_us
         emitted_us = state.last.watermark_us if state.last is not None else late_us
-        if self._conf.early:
+        mode = operator.emission.mode
+        is_early = self._conf.early and mode is OutputMode.APPEND
+        if is_early:
             late_us = max(late_us, emitted_us)
+        if mode is OutputMode.UPDATE:
+            emitted_us = max(late_us, emitted_us)
         logged = execution.offsets(epoch)
         coordinator, ingest = state.coordinator, self._ingest
 
@@ -256,7 +262,7 @@ class EpochRunner:
             coordinator.make_room_ahead(epoch)
             receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
-        if self._conf.early:
+        if is_early:
             closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         written = [receipt for receipt in receipts if receipt.head.length > 0]
@@ -268,7 +274,7 @@ class EpochRunner:
             with progress.timed("checkpoint"):
                 added = coordinator.store(epoch, written, state.durable)
             progress.checkpoint_bytes = sum(file.bytes for file in added)
-            files = state.durable.with_epoch(added, first_live_pane(operator.window, emitted_us))
+            files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us))
         standbys: dict[str, str] = {}
         if self._conf.replicates:
             with progress.timed("replica"):
@@ -299,6 +305,7 @@ class EpochRunner:
             files=files,
             in_checkpoint=state.durable is not None,
             standbys=standbys,
+            before=state.last.state if state.last is not None else "",
         )
         with progress.timed("commit"):
             state.manifests.create(manifest)
@@ -324,7 +331,8 @@ class EpochRunner:
     def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> DataFrame:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
-        windows = closed_windows(self.operator.window, _panes(blocks), manifest.emitted_us, manifest.watermark_us)
+        changed = _panes([block for block in blocks if block.head.epoch == manifest.epoch])
+        windows = self.operator.emission.windows(_panes(blocks), changed, manifest.emitted_us, manifest.watermark_us)
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
@@ -332,7 +340,8 @@ class EpochRunner:
         progress.spilled_bytes = state.coordinator.spilled_bytes
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
-            return execution.result(self._merging.merge(execution.session, blocks, windows, progress))
+            kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
+            return execution.result(self._merging.merge(execution.session, blocks, windows, kept, progress))
 
     def _emitted(self, execution: SparkBatch, manifest: Manifest, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark and the user what the epoch did."""
@@ -341,9 +350,9 @@ class EpochRunner:
         assert self._state is not None
         self.phase = advance(self.phase, Event.EMITTED)
         self._merging.collect_counts(progress)
-        window = self.operator.window
         # Blocks may keep panes that were dead before.
-        dead_from, dead_before = (first_live_pane(window, us) for us in (manifest.emitted_us, manifest.watermark_us))
+        emission = self.operator.emission
+        dead_from, dead_before = map(emission.first_live_pane, (manifest.emitted_us, manifest.watermark_us))
         held, dead = 0, 0
         for block in self._state.coordinator.live_blocks():
             for pane, groups, _ in block.head.panes:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import OperatorCut, WindowAggregate, cut_of
+from pyslash.plan.operators import Aggregation, OperatorCut, cut_of
 from pyslash.streaming.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.tasks.parquet_scan import ScanFigures
 
@@ -96,7 +96,7 @@ class BatchExecution:
     planned it, and nothing of the plan has been executed.
     """
 
-    def __init__(self, batch: DataFrame, owner: SparkSession, operator: WindowAggregate, bridge: JavaObject) -> None:
+    def __init__(self, batch: DataFrame, owner: SparkSession, operator: Aggregation, bridge: JavaObject) -> None:
         """The batch of a query that `owner` started; the batch itself belongs to a clone of that session.
 
         `operator` is the one that we execute, `bridge` the JVM's `io.pyslash.Bridge`.

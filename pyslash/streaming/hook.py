@@ -24,7 +24,7 @@ from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import WindowAggregate, started
+from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
@@ -203,7 +203,7 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
 
 def _take_over(
     writer: DataStreamWriter,
-    operator: WindowAggregate,
+    operator: Aggregation,
     bridge: RowBridge,
     settings: WriterSettings,
     sink: ForeachBatchSink | SparkSink,

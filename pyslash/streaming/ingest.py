@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.streaming.execution import SparkBatch, count_times
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.find_agents import has_hosts
@@ -33,7 +33,7 @@ class Ingest:
     """Runs update jobs for one query, on the path that its configuration and its input ask for."""
 
     def __init__(
-        self, session: SparkSession, plan: WindowAggregate, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self, session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
     ) -> None:
         """`run` numbers the query's recoveries."""
         self._run = run

@@ -6,6 +6,7 @@ of updating again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ class Manifest:
     its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
     restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
+    `before` is the `state` before this epoch.
     """
 
     epoch: int
@@ -60,6 +62,14 @@ class Manifest:
     files: list[BlockFile]
     in_checkpoint: bool = True
     standbys: dict[str, str] = field(default_factory=dict)
+    before: str = ""
+
+    @property
+    def state(self) -> str:
+        """A name of the state as of this epoch: no other state has it. Without new blocks it is that of before."""
+        if not self.blocks:
+            return self.before
+        return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
 
     @property
     def identity(self) -> PlanIdentity:

@@ -1,4 +1,4 @@
-"""Where the closed windows of an epoch are merged: in the driver while they are small, else in merge tasks."""
+"""Where the windows that an epoch emits are merged: in the driver while they are small, else in merge tasks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -15,11 +16,12 @@ from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
+from pyslash.plan.output_mode import OutputMode
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge
-from pyslash.tasks.merge import PREFIXES, MergeRequest, merge, run_merge_tasks
+from pyslash.tasks.merge import PREFIXES, Kept, MergeRequest, merge, run_merge_tasks
 
 logger = logging.getLogger("pyslash")
 _MOST_TASKS_A_CORE = 32
@@ -28,7 +30,7 @@ _MOST_TASKS_A_CORE = 32
 class Merging:
     """Makes the DataFrame of merged rows of an epoch."""
 
-    def __init__(self, plan: WindowAggregate, conf: Conf, coordinator: Coordinator) -> None:
+    def __init__(self, plan: Aggregation, conf: Conf, coordinator: Coordinator) -> None:
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
@@ -40,9 +42,15 @@ class Merging:
         self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
+        self._homes = 0  # ranges of keys that executors keep the groups of, from the first epoch on that they do
 
     def merge(
-        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], progress: EpochProgress
+        self,
+        session: SparkSession,
+        blocks: list[LiveBlock],
+        windows: list[int],
+        kept: Kept,
+        progress: EpochProgress,
     ) -> DataFrame:
         """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it.
 
@@ -58,6 +66,7 @@ class Merging:
         request = MergeRequest(
             plan=self._plan.text,
             windows=windows,
+            changed_in=kept.epoch if self._plan.emission.changes_only else None,
             panes=panes,
             blocks=[(block.agent, block.raw) for block in holding],
             query_id=self._coordinator.query_id,
@@ -70,22 +79,35 @@ class Merging:
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each of these windows that it is part of.
         produced = held * min(-(-self._plan.window.size_us // self._plan.window.slide_us), len(windows))
-        if produced <= self._conf.merge_driver_bytes:
+        if produced <= self._conf.merge_driver_bytes and not self._homes:
             progress.merged_by = "driver"
             rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
             return _local(session, rows, self._plan)
+        columns = self._column_merge(session, request)
+        progress.emit = "arrow" if columns is None else "columns"
+        if columns is not None and self._plan.emission.mode is not OutputMode.APPEND:
+            self._homes = self._homes or session.sparkContext.defaultParallelism
+            progress.merged_by = f"{self._homes} homes"
+            return columns.rows(session, request, self._plan.result_schema, self._homes, kept)
         cores = session.sparkContext.defaultParallelism
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
         progress.merged_by = f"{tasks} tasks"
-        columns = self._column_merge(session, request)
-        progress.emit = "arrow" if columns is None else "columns"
         if columns is not None:
-            return columns.rows(session, request, self._plan.result_schema, tasks)
+            return columns.rows(session, request, self._plan.result_schema, tasks, None)
         if self._counts is None:
             self._counts = session.sparkContext.accumulator({}, _Counts())
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
+
+    def forget(self) -> None:
+        """Have executors let go of the groups that they keep."""
+        if self._columns is None or not self._homes:
+            return
+        try:
+            self._columns.forget(self._coordinator.query_id)
+        except Py4JJavaError as error:
+            logger.warning("executors keep groups of a query that has ended: %s", error.java_exception)
 
     def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
         """What merges this without Python; None if that cannot be done, or is not wanted."""
@@ -140,5 +162,5 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **options)
 
 
-def _local(session: SparkSession, rows: pa.Table, plan: WindowAggregate) -> DataFrame:
+def _local(session: SparkSession, rows: pa.Table, plan: Aggregation) -> DataFrame:
     return session.createDataFrame(rows, plan.result_schema)

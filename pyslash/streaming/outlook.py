@@ -10,15 +10,15 @@ from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
 from pyslash.plan.catalyst import JavaObject, children, name_of
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 
 
-def outlook(df: DataFrame, operator: WindowAggregate, conf: Conf) -> list[str]:
+def outlook(df: DataFrame, operator: Aggregation, conf: Conf) -> list[str]:
     """Lines: the way in, the way out."""
     return [f"ingest      {_ingest(df, operator, conf)}", f"emit        {_emit(conf)}"]
 
 
-def _ingest(df: DataFrame, operator: WindowAggregate, conf: Conf) -> str:
+def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:
     if conf.ingest in ("arrow", "rows"):
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
     reason = _source_obstacle(df._jdf.queryExecution().analyzed()) or operator.scan_obstacle

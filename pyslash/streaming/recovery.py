@@ -13,7 +13,7 @@ from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
 from pyslash.errors import AgentStartError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.identity import differences
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
@@ -22,7 +22,6 @@ from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.standbys import Repair
-from pyslash.streaming.windows import first_live_pane
 from pyslash.tasks.find_agents import executors, find_agents
 
 logger = logging.getLogger("pyslash")
@@ -43,7 +42,7 @@ class RunState:
 class Recovery:
     """Begins runs of one query, as often as it takes."""
 
-    def __init__(self, plan: WindowAggregate, conf: Conf, secret: bytes) -> None:
+    def __init__(self, plan: Aggregation, conf: Conf, secret: bytes) -> None:
         self._plan = plan
         self._conf = conf
         self._secret = secret
@@ -94,7 +93,7 @@ class Recovery:
         if newest is not None:
             before = manifests.read(newest.epoch - 1, identity)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
-            first_pane = first_live_pane(self._plan.window, emitted_us)
+            first_pane = self._plan.emission.first_live_pane(emitted_us)
             with progress.timed("restore"):
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.conf import Conf
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.ingest import Ingest
@@ -36,7 +36,7 @@ class Repartition(Ingest):
     def __init__(
         self,
         session: SparkSession,
-        plan: WindowAggregate,
+        plan: Aggregation,
         conf: Conf,
         query_id: bytes,
         secret: bytes,
@@ -72,7 +72,7 @@ class Repartition(Ingest):
 
 
 def ingest_of(
-    session: SparkSession, plan: WindowAggregate, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+    session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
 ) -> Ingest:
     """The update of a query by the strategy of its configuration."""
     if conf.strategy == "repartition":

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.errors import RowBridgeUnavailableError
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint
 from pyslash.streaming.writer import WriterSettings
@@ -108,7 +109,7 @@ def _check_checkpoint(writer: DataStreamWriter, settings: WriterSettings) -> Non
             raise RefusedBySpark
     elif (
         settings.source == "memory"
-        and settings.output_mode != "complete"
+        and settings.output_mode is not OutputMode.COMPLETE
         and Checkpoint(writer._spark, location).has_offsets
     ):
         raise RefusedBySpark

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from pyslash.plan.catalyst import items, name_of, optional
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
 _TRIGGERS = {
@@ -24,7 +25,7 @@ class WriterSettings:
     """The settings of a writer at `start()`; option names are lower case, the source is as the job spells it."""
 
     source: str
-    output_mode: str
+    output_mode: OutputMode
     trigger: Any
     options: dict[str, str]
     partition_columns: list[str]
@@ -38,7 +39,7 @@ class WriterSettings:
         columns = optional(_field(java, "partitioningColumns"))
         return cls(
             source=str(_field(java, "source")),
-            output_mode=str(_field(java, "outputMode").toString()).lower(),
+            output_mode=OutputMode(str(_field(java, "outputMode").toString()).lower()),
             trigger=_field(java, "trigger"),
             options={str(name).lower(): str(options.apply(name)) for name in names},
             partition_columns=[str(column) for column in items(columns)] if columns is not None else [],

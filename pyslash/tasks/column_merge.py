@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.tasks.merge import MergeRequest
+from pyslash.tasks.merge import Kept, MergeRequest
 from pyslash.tasks.row_bridge import RowBridge
 
 
@@ -28,7 +28,8 @@ class ColumnMerge:
         """
         self._bridge = RowBridge(session).java
         java_session: Any = session._jsparkSession
-        self._read = java_session.sparkContext().longAccumulator("bytes read by pyslash")
+        self._context = java_session.sparkContext()
+        self._read = self._context.longAccumulator("bytes read by pyslash")
         self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
 
     @property
@@ -50,15 +51,37 @@ class ColumnMerge:
             self._mapped = {agents: bool(self._bridge.canMap(session._jsparkSession, descriptors))}
         return None if self._mapped[agents] else "an executor cannot map the arenas"
 
-    def rows(self, session: SparkSession, request: MergeRequest, schema: StructType, tasks: int) -> DataFrame:
-        """The merged rows; nothing is read before a job runs over them."""
+    def rows(
+        self, session: SparkSession, request: MergeRequest, schema: StructType, tasks: int, kept: Kept | None
+    ) -> DataFrame:
+        """The merged rows; nothing is read before a job runs over them. Of `kept` groups only changes are read."""
         agents = list(dict.fromkeys(agent for agent, _ in request.blocks))
         place = {agent: index for index, agent in enumerate(agents)}
         order = {
             "plan": request.plan,
             "windows": request.windows,
+            "changed_in": request.changed_in,
             "agents": [agent.to_json() for agent in agents],
-            "blocks": [[place[agent], base64.b64encode(raw).decode()] for agent, raw in request.blocks],
+            "blocks": [[place[agent], _base64(raw)] for agent, raw in request.blocks],
+            "home": None if kept is None else _home(request.query_id, kept),
         }
         merged = self._bridge.merge(session._jsparkSession, json.dumps(order), schema.json(), tasks, self._read)
         return DataFrame(merged, session)
+
+    def forget(self, query_id: bytes) -> None:
+        """Have executors let go of the groups that they keep of a query."""
+        self._bridge.closeHomes(self._context, bytearray(query_id))
+
+
+def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:
+    return {
+        "query": _base64(query_id),
+        "before": _base64(kept.before.encode()),
+        "version": _base64(kept.version.encode()),
+        "epoch": kept.epoch,
+        "evicted_us": kept.evicted_us,
+    }
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

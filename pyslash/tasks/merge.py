@@ -19,16 +19,31 @@ PREFIXES = 1 << 32
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Groups that are kept from epoch to epoch where they are merged.
+
+    `before` and `version` name the states before and after the epoch; windows that end by `evicted_us` are over.
+    """
+
+    before: str
+    version: str
+    epoch: int
+    evicted_us: int
+
+
+@dataclass(frozen=True)
 class MergeRequest:
     """What to merge.
 
-    `windows` are the starts (microseconds) of the windows to emit; `blocks` are (agent, raw head) of every block that
+    `windows` are the starts (microseconds) of the windows to emit, of which only groups count that blocks of the epoch
+    `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that
     holds one of their panes, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
     that Spark expects; `timeout_seconds` bounds each read.
     """
 
     plan: str
     windows: list[int]
+    changed_in: int | None
     panes: tuple[int, int]
     blocks: list[tuple[AgentDescriptor, bytes]]
     query_id: bytes
@@ -55,7 +70,7 @@ def merge(
     fetch = Fetch(request.blocks, request.panes, request.transport, credentials, request.timeout_seconds)
 
     def rows_of(part: Part) -> Iterator[pa.RecordBatch]:
-        merger = Merger(plan, request.windows, *part.prefixes)
+        merger = Merger(plan, request.windows, *part.prefixes, request.changed_in)
         for raw, offset, buffer in part.pieces:
             merger.add(raw, offset, buffer)
         for transport, size in part.moved:

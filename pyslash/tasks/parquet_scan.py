@@ -39,12 +39,14 @@ class ParquetScan:
     """A micro-batch's files, as `io.pyslash.FileScan` tells them.
 
     `columns` are (name, Spark type) of the event time and the plan's columns in order, `1.2` the third column of the
-    second join's table; `filters` drop rows before the watermark sees them, `late_filters` after that; `partitions` is
+    second join's table, no name the moment 0 in every row; `time` is the column that has a watermark, if one has;
+    `filters` drop rows before the watermark sees them, `late_filters` after that; `partitions` is
     what each task reads, without row groups that have no row for `filters` by their statistics if `skips` says so.
     `converts_int96`: what an INT96 means depends on who has written it and on the session's time zone.
     """
 
     columns: list[tuple[str, str]]
+    time: tuple[str, str] | None
     filters: list[Any]
     late_filters: list[Any]
     joins: list[StaticJoin]
@@ -67,6 +69,7 @@ class ParquetScan:
         joins = [StaticJoin.parse(join) for join in told["joins"]]
         scan = cls(
             columns=columns,
+            time=tuple(told["time"]) or None,
             filters=told["filters"],
             late_filters=told["late_filters"],
             joins=joins,
@@ -82,7 +85,8 @@ class ParquetScan:
     def read_columns(self) -> list[tuple[str, str]]:
         """Names and types of every column that is read, those of filters and joins included."""
         joined = {f"{number}.{index}" for number, join in enumerate(self.joins) for index in range(len(join.columns))}
-        columns = [column for column in self.columns if column[0] not in joined]
+        columns = [column for column in self.columns if column[0] and column[0] not in joined]
+        columns += [self.time] if self.time else []
         keys = [key for join in self.joins for key in join.keys]
         return [*columns, *keys, *columns_of([*self.filters, *self.late_filters])]
 
@@ -152,14 +156,16 @@ class ParquetReader:
             self.figures.rows += sum(parquet.metadata.row_group(group).num_rows for group in groups)
             if not groups:
                 return
-            time = self.scan.columns[0][0]
             filters, late_filters = (Filter(texts) for texts in (self.scan.filters, self.scan.late_filters))
             for batch in parquet.iter_batches(BATCH_ROWS, groups, columns=list(wanted), use_threads=False):
                 rows = self._joined(filters.apply(_exact(batch, wanted, split.path)), late=False)
-                self.figures.add(rows.column(time))
+                if self.scan.time is not None:
+                    self.figures.add(rows.column(self.scan.time[0]))
                 rows = self._joined(late_filters.apply(rows), late=True)
                 names = [f"c{index}" for index in range(len(self.scan.columns))]
-                yield pa.record_batch([rows.column(name) for name, _ in self.scan.columns], names=names)
+                moment = pa.repeat(pa.scalar(0, arrow_type_of("timestamp")), rows.num_rows)
+                columns = [rows.column(name) if name else moment for name, _ in self.scan.columns]
+                yield pa.record_batch(columns, names=names)
 
     def _joined(self, rows: pa.RecordBatch, late: bool) -> pa.RecordBatch:
         """A join finds its key in the files' columns and at most one row in its table: before or after others, and

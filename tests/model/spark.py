@@ -14,7 +14,9 @@ from pyslash.agent import folding, replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.plan.emission import Emission
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
 from pyslash.streaming import coordinator, durable, epoch, merging, recovery
 from pyslash.tasks import fetch
@@ -40,13 +42,18 @@ _RESULT = StructType(
 
 @dataclass(frozen=True)
 class Operator:
-    """`WindowAggregate` of one version of the query."""
+    """`Aggregation` of one version of the query."""
 
     window: TimeWindow
     text: str
     version: int
     result_schema = _RESULT
     thinned = False
+
+    @property
+    def emission(self) -> Emission:
+        """In append mode, with a key."""
+        return Emission(OutputMode.APPEND, self.window, True)
 
     @property
     def fingerprint(self) -> str:

@@ -7,6 +7,7 @@
 
 #include "arenas.h"
 #include "boundary.h"
+#include "columns.h"
 #include "pyslash/block.h"
 
 namespace pyslash::jvm {
@@ -15,8 +16,8 @@ namespace {
 // A merger, what it reads, and the batch that Java looks at.
 struct GuardedMerger {
   GuardedMerger(std::shared_ptr<const Plan> plan, std::span<const int64_t> starts, uint64_t prefix_lo,
-                uint64_t prefix_hi)
-      : merger(std::move(plan), starts, prefix_lo, prefix_hi) {}
+                uint64_t prefix_hi, std::optional<int64_t> changed_in)
+      : merger(std::move(plan), starts, prefix_lo, prefix_hi, changed_in) {}
   std::mutex mutex;
   std::vector<std::shared_ptr<Arena>> arenas;  // stay mapped while the merger lives
   Merger merger;
@@ -38,20 +39,6 @@ std::vector<int64_t> longs_of(JNIEnv* env, jlongArray array, const char* what) {
   return longs;
 }
 
-jlong address_of(const Buffer& buffer) { return buffer.size() == 0 ? 0 : reinterpret_cast<jlong>(buffer.data()); }
-
-jlongArray addresses_of(JNIEnv* env, const RecordBatch& batch) {
-  std::vector<jlong> numbers{static_cast<jlong>(batch.rows)};
-  for (const ArrowColumn& column : batch.columns) {
-    numbers.insert(numbers.end(), {static_cast<jlong>(column.nulls), address_of(column.validity),
-                                   address_of(column.values), address_of(column.offsets)});
-  }
-  jlongArray array = env->NewLongArray(static_cast<jsize>(numbers.size()));
-  if (!array) throw JavaExceptionPending{};
-  env->SetLongArrayRegion(array, 0, static_cast<jsize>(numbers.size()), numbers.data());
-  return array;
-}
-
 }  // namespace
 }  // namespace pyslash::jvm
 
@@ -61,13 +48,14 @@ using namespace pyslash::jvm;
 extern "C" {
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createMerger(JNIEnv* env, jclass, jbyteArray plan_text,
-                                                            jlongArray window_starts, jlong prefix_lo,
-                                                            jlong prefix_hi) {
+                                                            jlongArray window_starts, jlong prefix_lo, jlong prefix_hi,
+                                                            jlong changed_in) {
   return guarded<jlong>(env, [&] {
     auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
     const auto starts = longs_of(env, window_starts, "the windows");
     return mergers().put(std::make_shared<GuardedMerger>(std::move(plan), starts, static_cast<uint64_t>(prefix_lo),
-                                                         static_cast<uint64_t>(prefix_hi)));
+                                                         static_cast<uint64_t>(prefix_hi),
+                                                         changed_in < 0 ? std::nullopt : std::optional(changed_in)));
   });
 }
 

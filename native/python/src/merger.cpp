@@ -16,9 +16,10 @@ namespace {
 
 class MergerFace {
  public:
-  MergerFace(const PlanFace& plan, const std::vector<int64_t>& windows, uint64_t prefix_lo, uint64_t prefix_hi)
+  MergerFace(const PlanFace& plan, const std::vector<int64_t>& windows, uint64_t prefix_lo, uint64_t prefix_hi,
+             std::optional<int64_t> changed_in)
       : fields_(std::make_shared<const std::vector<ResultField>>(result_fields(*plan.plan))),
-        merger_(plan.plan, windows, prefix_lo, prefix_hi) {}
+        merger_(plan.plan, windows, prefix_lo, prefix_hi, changed_in) {}
 
   void add(const nb::object& head, uint64_t offset, const nb::object& buffer) {
     const nb::object parsed = parse(head);
@@ -66,9 +67,10 @@ class MergerFace {
 }  // namespace
 
 void bind_merger(nb::module_& m) {
-  nb::class_<MergerFace>(m, "Merger", "Partial groups of many blocks into the rows of closed windows.")
-      .def(nb::init<const PlanFace&, const std::vector<int64_t>&, uint64_t, uint64_t>(), nb::arg("plan"),
-           nb::arg("window_starts"), nb::arg("prefix_lo") = 0, nb::arg("prefix_hi") = uint64_t{1} << 32)
+  nb::class_<MergerFace>(m, "Merger", "Partial groups of many blocks into rows of windows.")
+      .def(nb::init<const PlanFace&, const std::vector<int64_t>&, uint64_t, uint64_t, std::optional<int64_t>>(),
+           nb::arg("plan"), nb::arg("window_starts"), nb::arg("prefix_lo") = 0,
+           nb::arg("prefix_hi") = uint64_t{1} << 32, nb::arg("changed_in") = nb::none())
       .def("add", &MergerFace::add, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
            "Adds the segments of a block that `buffer`, which starts `offset` bytes into the block, holds whole.")
       .def("next", &MergerFace::next, nb::arg("max_rows") = 65536, "The next rows, or None at the end.")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import ClassVar, Protocol, Self
 
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.output_mode import OutputMode
 
 
 class OperatorCut(Protocol):
-    """The operator in the physical plan of one micro-batch, cut out of it. Times are microseconds."""
+    """The operator in the physical plan of one micro-batch, cut out of it.
+
+    Times are microseconds; `NO_WATERMARK_US`: there is no such watermark.
+    """
 
     @property
     def late_us(self) -> int:
@@ -45,10 +49,8 @@ class StatefulOperator(Protocol):
     node: ClassVar[str]
     """The class of Spark's node, without its package."""
 
-    output_modes: ClassVar[frozenset[str]]
-
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, thinned: bool) -> Self:
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
         """The operator of this node of a physical plan, which may have only some of a row's windows (`thinned`).
 
         Raises:

@@ -6,11 +6,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pyslash.plan.catalyst import JavaObject, elements, name_of
+from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut
-from pyslash.plan.operators.window_aggregate import WindowAggregate
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
-_OPERATORS = {operator.node: operator for operator in (WindowAggregate,)}
+_OPERATORS = {operator.node: operator for operator in (Aggregation,)}
 _NAMES = {
     "SessionWindowStateStoreSaveExec": "session windows",
     "StreamingSymmetricHashJoinExec": "joins of two streams",
@@ -20,13 +21,13 @@ _NAMES = {
 }
 
 
-def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> WindowAggregate:
+def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Aggregation:
     """The stateful operator of a streaming DataFrame, as Spark would plan it.
 
     Args:
         bridge: the JVM's `io.pyslash.Bridge`.
         df: what the query writes.
-        output_mode: of the query.
+        mode: of the query.
 
     Raises:
         Uncovered: the query is not one that pyslash takes over; the message is the reason.
@@ -35,7 +36,7 @@ def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> Win
         raise Uncovered("it is not a streaming DataFrame")
     analysed = df._jdf.queryExecution().analyzed()
     thin = bridge.thinned(analysed)
-    plan = _planned(bridge, df, thin, output_mode)
+    plan = _planned(bridge, df, thin, mode)
     nodes = elements(bridge.statefulOperators(plan))
     if not nodes:
         raise Uncovered("it has no stateful operator: there is no state to keep")
@@ -46,12 +47,10 @@ def match(bridge: JavaObject, df: DataFrame, output_mode: str = "append") -> Win
     operator = _OPERATORS.get(name)
     if operator is None:
         raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
-    if output_mode not in operator.output_modes:
-        raise Uncovered(f"the output mode {output_mode} is not covered, append is")
-    return operator.of(bridge, plan, nodes[0], not thin.equals(analysed))
+    return operator.of(bridge, plan, nodes[0], mode, not thin.equals(analysed))
 
 
-def cut_of(bridge: JavaObject, operator: WindowAggregate, plan: JavaObject) -> OperatorCut:
+def cut_of(bridge: JavaObject, operator: Aggregation, plan: JavaObject) -> OperatorCut:
     """The operator in the physical plan that Spark has made for a micro-batch.
 
     Raises:
@@ -73,10 +72,9 @@ def started(bridge: JavaObject, df: DataFrame) -> DataFrame:
     )
 
 
-def _planned(bridge: JavaObject, df: DataFrame, analysed: JavaObject, output_mode: str) -> JavaObject:
+def _planned(bridge: JavaObject, df: DataFrame, analysed: JavaObject, mode: OutputMode) -> JavaObject:
     modes = df.sparkSession._jvm.org.apache.spark.sql.streaming.OutputMode
-    mode = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[output_mode]()
     try:
-        return bridge.planned(df.sparkSession._jsparkSession, analysed, mode)
+        return bridge.planned(df.sparkSession._jsparkSession, analysed, getattr(modes, mode.capitalize())())
     except PySparkException as error:
         raise Uncovered(f"Spark does not plan it: {str(error).splitlines()[0]}") from error

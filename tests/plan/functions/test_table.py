@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from pyslash._native import Plan
 from pyslash.conf import Conf
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operator_of
 
@@ -86,7 +86,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(events: DataFrame, call: str) -> WindowAggregate:
+def operator(events: DataFrame, call: str) -> Aggregation:
     df = events.groupBy(F.window("ts", "10 seconds")).agg(F.expr(call))
     return operator_of(df, "append", Conf.read(df.sparkSession.conf.get))[0]
 

@@ -55,7 +55,8 @@ Row = tuple[Any, ...]
 File = tuple[Row, ...]
 Batch = tuple[File, ...]
 Step = tuple[str, ...]
-"""("where", condition), ("with", name, expression), ("select", expressions...) or ("join", how, key, table)."""
+"""One of ("where", condition), ("with", name, expression), ("select", expressions...), ("join", how, key, table) and
+("top", number)."""
 
 TABLES = {
     "int": "SELECT * FROM VALUES (-1, 'minus', 1L), (0, 'zero', 2L), (5, NULL, 3L) AS t(j, label, weight)",
@@ -66,9 +67,12 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Source:
-    """A stream of files. All batches have as many files, perhaps without rows; an empty batch: nothing is added."""
+    """A stream of files. All batches have as many files, perhaps without rows; an empty batch: nothing is added.
 
-    delay: str
+    Without a `delay` it has no watermark.
+    """
+
+    delay: str | None
     files: int
     batches: tuple[Batch, ...]
 
@@ -83,7 +87,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Case:
-    """One stream. `crash`: the batch whose function fails at its first attempt; the query is then started again."""
+    """One stream. `crash`: the batch whose function fails at its first attempt; the query is then started again.
+
+    `window` is empty where the query groups without one; `grouping` is then `groupBy`, `rollup` or `cube`.
+    """
 
     seed: int
     columns: tuple[str, ...]
@@ -92,7 +99,9 @@ class Case:
     crash: int | None
     before: tuple[Step, ...]
     after: tuple[Step, ...]
+    mode: str
     window: tuple[str, ...]
+    grouping: str
     keys: tuple[str, ...]
     aggregates: tuple[str, ...]
     above: tuple[Step, ...]
@@ -143,20 +152,21 @@ class Case:
         for source, folder in zip(self.sources, folders, strict=True):
             reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", source.files)
             rows = _apply(spark, reader.parquet(f"{folder}/*"), self.before)
-            streams.append(rows.withWatermark("ts", source.delay))
+            streams.append(rows if source.delay is None else rows.withWatermark("ts", source.delay))
         rows = streams[0]
         for other in streams[1:]:
             rows = rows.union(other)
         rows = _apply(spark, rows, self.after)
         keys = [F.expr(key).alias(f"k{i}") for i, key in enumerate(self.keys)]
-        window = F.window("ts", *self.window)
+        if self.window:
+            keys.insert(0, F.window("ts", *self.window).alias("window"))
         if self.aggregates:
             calls = [F.expr(call).alias(f"a{i}") for i, call in enumerate(self.aggregates)]
-            grouped = rows.groupBy(window.alias("window"), *keys).agg(*calls)
+            grouped = getattr(rows, self.grouping)(*keys).agg(*calls)
         else:
-            rows.select(window.alias("window"), *keys).createOrReplaceTempView("windowed")
-            names = ", ".join(["window", *(f"k{i}" for i in range(len(keys)))])
-            grouped = spark.sql(f"SELECT {names} FROM windowed GROUP BY {names}")
+            rows.select(*keys).createOrReplaceTempView("rows_of_keys")
+            names = ", ".join([*(["window"] if self.window else []), *(f"k{i}" for i in range(len(self.keys)))])
+            grouped = spark.sql(f"SELECT {names} FROM rows_of_keys GROUP BY {names}")
         return _apply(spark, grouped, self.above)
 
     def __str__(self) -> str:
@@ -167,7 +177,7 @@ class Case:
         for name, value in self.conf:
             yield f"  conf {name}={value}"
         for number, source in enumerate(self.sources):
-            yield f"  source {number}: withWatermark('ts', '{source.delay}')"
+            yield f"  source {number}: withWatermark('ts', {source.delay!r})"
             for index, batch in enumerate(source.batches):
                 for file in batch:
                     yield f"    batch {index}, a file of {len(file)} rows"
@@ -177,7 +187,7 @@ class Case:
             yield f"  the sink fails once in batch {self.crash}"
         for title, steps in (("before the watermark", self.before), ("after it", self.after)):
             yield from (f"  {title}: {step}" for step in steps)
-        yield f"  groupBy(window(ts, {', '.join(self.window)}), {', '.join(self.keys)})"
+        yield f"  {self.grouping}(window={self.window}, {', '.join(self.keys)}), {self.mode} mode"
         yield f"  agg({', '.join(self.aggregates)})"
         yield from (f"  above: {step}" for step in self.above)
 
@@ -200,6 +210,8 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> Dat
             rows = rows.withColumn(arguments[0], F.expr(arguments[1]))
         elif kind == "select":
             rows = rows.selectExpr(*arguments)
+        elif kind == "top":
+            rows = rows.orderBy(*rows.columns).limit(int(arguments[0]))
         else:
             how, key, table = arguments
             rows = rows.join(F.broadcast(spark.sql(TABLES[table])), F.expr(f"{key} = j"), how).drop("j")

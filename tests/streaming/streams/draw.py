@@ -115,23 +115,25 @@ class _Draw:
         before, after, joined = self._below()
         keys, kinds, computed = self._keys(joined)
         after = (*after, *computed)
-        aggregates = () if self.often(0.08) else self._aggregates()
+        mode, window, grouping = self._grouping(keys)
+        aggregates = () if grouping == "groupBy" and (window or keys) and self.often(0.08) else self._aggregates()
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
         calm = ansi and _HUGE in aggregates
         union = not calm and self.often(0.15)
-        above = self._above(kinds, aggregates)
+        above = self._above(mode, bool(window), kinds, aggregates)
         columns = columns_in([*before, *after, *above], [*keys, *aggregates])
-        window = rng.choice(WINDOWS)
+        slide = _seconds(window[min(1, len(window) - 1)]) if window else 10.0
+        is_timed = mode == "append" or self.often(0.7)
         delay_of_first, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
         count, files = rng.randint(2, 5), rng.choice((1, 1, 2, 3))
         start = STARTS[0] if calm else rng.choice(STARTS)
-        times = _Times(rng, start, delay, _seconds(window[min(1, len(window) - 1)]), calm)
-        sources = [Source(delay_of_first, files, self._batches(columns, count, files, times))]
+        times = _Times(rng, start, delay, slide, calm)
+        sources = [Source(delay_of_first if is_timed else None, files, self._batches(columns, count, files, times))]
         if union:
             text, delay = rng.choice(DELAYS)
             second = start + rng.choice((0.0, 0.0, -15.0, 30.0))
-            times = _Times(rng, second, delay, _seconds(window[min(1, len(window) - 1)]), calm)
-            sources.append(Source(text, 1, self._batches(columns, count, 1, times)))
+            times = _Times(rng, second, delay, slide, calm)
+            sources.append(Source(text if is_timed else None, 1, self._batches(columns, count, 1, times)))
         runs = self._runs(max(len(source.batches) for source in sources), steps=not union)
         return Case(
             seed=self.seed,
@@ -141,12 +143,22 @@ class _Draw:
             crash=rng.randrange(count) if self.often(0.15) else None,
             before=before,
             after=after,
+            mode=mode,
             window=window,
+            grouping=grouping,
             keys=keys,
             aggregates=aggregates,
             above=above,
             conf=self._conf(ansi, union),
         )
+
+    def _grouping(self, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
+        """Output mode, window, and how groups are made."""
+        rng = self.rng
+        mode = rng.choice(("append", "append", "update", "update", "complete"))
+        window = () if mode != "append" and self.often(0.4) else rng.choice(WINDOWS)
+        sets = keys and not window and self.often(0.2)
+        return mode, window, rng.choice(("rollup", "cube")) if sets else "groupBy"
 
     def _conf(self, ansi: bool, union: bool) -> tuple[tuple[str, str], ...]:
         rng = self.rng
@@ -242,12 +254,12 @@ class _Draw:
             return f"try_sum(v_{rng.choice(SUMMABLE)})", "{}"
         return f"{rng.choice(MOMENTS)}(v_{rng.choice(('byte', 'short'))})", "round({} + 0.00012345, 3)"
 
-    def _above(self, kinds: list[str], aggregates: tuple[str, ...]) -> tuple[Step, ...]:
+    def _above(self, mode: str, windowed: bool, kinds: list[str], aggregates: tuple[str, ...]) -> tuple[Step, ...]:
         rng = self.rng
         steps: list[Step] = []
         if self.often(0.3):
-            conditions = ["second(window.start) % 20 < 10", "window.end > window.start", "a0 IS NOT NULL"]
-            conditions = conditions if aggregates else conditions[:2]
+            conditions = ["second(window.start) % 20 < 10", "window.end > window.start"] if windowed else ["1 > 0"]
+            conditions += ["a0 IS NOT NULL"] if aggregates else []
             for i, kind in enumerate(kinds):
                 conditions += [f"k{i} IS NOT NULL", f"k{i} IS NULL"]
                 conditions += [f"k{i} = {value}" for value in LITERALS.get(kind, ())]
@@ -258,11 +270,15 @@ class _Draw:
                 steps.append(("join", rng.choice(("inner", "left")), f"k{i}", kind))
                 break
         if self.often(0.25):
-            chosen = ["date_format(window.start, 'yyyy-MM-dd HH:mm:ss') AS starts", "window.end AS ends"]
+            chosen = []
+            if windowed:
+                chosen += ["date_format(window.start, 'yyyy-MM-dd HH:mm:ss') AS starts", "window.end AS ends"]
             chosen += [f"k{i}" for i in range(len(kinds))]
             chosen += [f"a{i} AS result{i}" for i in range(len(aggregates))]
             chosen += ["current_timestamp() > TIMESTAMP'2001-01-01' AS now"]
             steps.append(("select", *rng.sample(chosen, rng.randint(1, len(chosen)))))
+        if mode == "complete" and self.often(0.3):
+            steps.append(("top", str(rng.choice((1, 5, 1000)))))
         return tuple(steps)
 
     def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:

@@ -114,6 +114,7 @@ class _Running:
     def _start(self, part: Run, end: int) -> bool:
         """Start the query and let it read until batch `end`; whether it got there."""
         writer = self._case.query(self._spark, self._folders).writeStream.foreachBatch(self._sink)
+        writer = writer.outputMode(self._case.mode)
         writer = writer.option("checkpointLocation", str(self._work / "checkpoint"))
         if part.how == "available":
             self._add(end)

@@ -38,6 +38,8 @@ def simpler(case: Case) -> Iterator[Case]:
         yield from (replace(case, sources=(source,)) for source in case.sources)
     if case.crash is not None:
         yield replace(case, crash=None)
+    if case.grouping != "groupBy":
+        yield replace(case, grouping="groupBy")
     if len(case.runs) > 1 or case.runs[0].how != "available":
         yield replace(case, runs=(Run("available", case.batches),))
     yield from _without_batches(case)

@@ -1,4 +1,4 @@
-// The read side: partial groups of many blocks into the rows of closed windows.
+// The read side: partial groups of many blocks into rows of windows.
 //
 // Windows are taken in runs, in order of time, and every run in partitions of hash prefixes, so that the groups at hand
 // stay in the CPU's cache:
@@ -31,9 +31,10 @@ namespace pyslash {
 class Merger {
  public:
   // Emits the windows that start at `window_starts` (any order), of keys whose hash prefix lies in
-  // [prefix_lo, prefix_hi), prefix_hi <= 2^32. Status::invalid_input if a start is not a start of the plan's windows.
+  // [prefix_lo, prefix_hi), prefix_hi <= 2^32; where `changed_in` is an epoch, only groups that a block of this epoch
+  // has rows of. Status::invalid_input if a start is not a start of the plan's windows.
   Merger(std::shared_ptr<const Plan> plan, std::span<const int64_t> window_starts, uint64_t prefix_lo = 0,
-         uint64_t prefix_hi = uint64_t{1} << 32);
+         uint64_t prefix_hi = uint64_t{1} << 32, std::optional<int64_t> changed_in = std::nullopt);
   ~Merger();
   Merger(Merger&&) noexcept;
   Merger& operator=(Merger&&) noexcept;

@@ -3,10 +3,10 @@
 
 #include "pane_loader.h"
 #include "prefix_walk.h"
-#include "pyslash/aggregate.h"
 #include "pyslash/crc32c.h"
 #include "pyslash/error.h"
 #include "pyslash/merge.h"
+#include "row_writer.h"
 #include "segment_index.h"
 #include "sliding_windows.h"
 #include "window_runs.h"
@@ -17,7 +17,6 @@ namespace {
 constexpr uint64_t cached_groups = 16384;        // of which key table and one pane's states stay in a CPU's L2 cache
 constexpr uint64_t fewest_groups = 256;          // below that, reading segments again and again costs more
 constexpr uint64_t states_budget = 64ull << 20;  // bytes for the arrays of all panes of two windows
-constexpr size_t piece_rows = 8192;
 
 uint64_t groups_a_partition(const Plan& plan, size_t panes_at_hand) {
   const uint64_t panes = 2 * std::min<uint64_t>(static_cast<uint64_t>(plan.window().panes_per_window()), panes_at_hand);
@@ -29,19 +28,16 @@ uint64_t groups_a_partition(const Plan& plan, size_t panes_at_hand) {
 
 class Merger::Impl {
  public:
-  Impl(std::shared_ptr<const Plan> plan, std::span<const int64_t> starts, PrefixRange range)
+  Impl(std::shared_ptr<const Plan> plan, std::span<const int64_t> starts, PrefixRange range,
+       std::optional<int64_t> changed_in)
       : plan_(std::move(plan)),
-        fields_(result_fields(*plan_)),
         range_(range),
+        changed_in_(changed_in),
         runs_(plan_->window(), starts),
         loader_(*plan_),
         sliding_(*plan_, index_, loader_),
-        last_bytes_(fields_.size()) {
-    if (range.lo >= range.hi || range.hi > all_prefixes) {
-      throw Error(Status::invalid_input, "hash prefixes from " + std::to_string(range.lo) + " to " +
-                                             std::to_string(range.hi) + " are no range within 0 to 4294967296");
-    }
-    for (size_t i = 2; i < fields_.size(); ++i) pieces_.emplace_back().type = fields_[i].type;
+        writer_(*plan_) {
+    check_range(range);
   }
 
   uint64_t add(const Head& head, uint64_t offset, Bytes bytes);
@@ -52,21 +48,15 @@ class Merger::Impl {
   bool next_window();
   bool next_partition();
   bool next_run();
-  // Keys and aggregates of the groups into pieces_, of which the columns of bytes are at most INT32_MAX long.
-  void finish(std::span<const uint32_t> groups);
-  uint64_t longest_column(std::span<const uint32_t> groups) const;
-  bool has_room(const RecordBatch& batch) const;
-  void append(RecordBatch& batch, size_t rows) const;
 
   std::shared_ptr<const Plan> plan_;
-  std::vector<ResultField> fields_;
   PrefixRange range_;
+  std::optional<int64_t> changed_in_;  // none: every group is emitted
   WindowRuns runs_;
   SegmentIndex index_;
   PaneLoader loader_;
   SlidingWindows sliding_;
-  std::vector<ResultColumn> pieces_;  // keys, aggregates
-  std::vector<size_t> last_bytes_;    // of the values of each column of the last batch
+  RowWriter writer_;
 
   // Where next() stands.
   bool started_ = false;
@@ -90,7 +80,8 @@ uint64_t Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
         entry.length > bytes.size() - (entry.offset - offset)) {
       continue;
     }
-    const SegmentBytes segment{entry, bytes.subspan(entry.offset - offset, entry.length)};
+    const SegmentBytes segment{entry, bytes.subspan(entry.offset - offset, entry.length),
+                               head.header.epoch == changed_in_};
     if (!segment.overlaps(range_) || !runs_.hold(entry.pane)) continue;
     if (crc32c(segment.bytes.data(), segment.bytes.size()) != entry.crc) {
       throw Error(Status::corrupt_block, "the segment at byte " + std::to_string(entry.offset) +
@@ -123,23 +114,17 @@ std::optional<RecordBatch> Merger::Impl::next(size_t max_rows) {
   if (failed_) throw Error(Status::invalid_input, "a merger that has failed must be rewound first");
   started_ = true;
   failed_ = true;  // until the end of this call: an error on the way leaves it between two rows
-  RecordBatch batch;
-  for (size_t i = 0; i < fields_.size(); ++i) {
-    batch.columns.emplace_back(fields_[i].type).values.reserve(last_bytes_[i]);  // most batches are alike
-  }
+  RecordBatch batch = writer_.begin();
   while (batch.rows < max_rows) {
     if (emitted_ == groups_.size() && !next_window()) break;
-    size_t rows = std::min({max_rows - batch.rows, groups_.size() - emitted_, piece_rows});
-    const std::span<const uint32_t> left(groups_.data() + emitted_, groups_.size() - emitted_);
-    while (rows > 1 && longest_column(left.first(rows)) > INT32_MAX) rows /= 2;
-    finish(left.first(rows));
-    if (!has_room(batch)) break;  // the piece is finished once more, into the next batch
-    append(batch, rows);
+    const size_t rows = writer_.append(batch, sliding_.window(), loader_.keys(), *states_,
+                                       std::span(groups_).subspan(emitted_), max_rows);
+    if (rows == 0) break;
     emitted_ += rows;
   }
+  writer_.end(batch);
   failed_ = false;
   if (batch.rows == 0) return std::nullopt;
-  for (size_t i = 0; i < fields_.size(); ++i) last_bytes_[i] = batch.columns[i].values.size();
   return batch;
 }
 
@@ -147,7 +132,11 @@ bool Merger::Impl::next_window() {
   for (;;) {
     if (!in_partition_ && !next_partition()) return false;
     while ((states_ = sliding_.next()) != nullptr) {
-      present_groups(*states_, groups_);
+      if (changed_in_) {
+        loader_.fresh_groups(sliding_.window(), sliding_.window() + plan_->window().size_us(), groups_);
+      } else {
+        present_groups(*states_, groups_);
+      }
       emitted_ = 0;
       if (!groups_.empty()) return true;
     }
@@ -193,42 +182,9 @@ bool Merger::Impl::next_run() {
   return false;
 }
 
-uint64_t Merger::Impl::longest_column(std::span<const uint32_t> groups) const {
-  uint64_t longest = 0;
-  for (size_t key = 0; key < plan_->keys().size(); ++key) {
-    if (fields_[2 + key].type.is_variable()) longest = std::max(longest, loader_.keys().variable_bytes(groups, key));
-  }
-  for (size_t state = 0; state < states_->size(); ++state) {
-    longest = std::max(longest, (*states_)[state].variable_bytes(groups));
-  }
-  return longest;
-}
-
-void Merger::Impl::finish(std::span<const uint32_t> groups) {
-  const size_t keys = plan_->keys().size();
-  loader_.keys().decode(groups, std::span(pieces_).first(keys));
-  for (size_t i = 0; i < plan_->aggregates().size(); ++i) {
-    plan_->aggregates()[i]->finish(*states_, groups, pieces_[keys + i]);
-  }
-}
-
-bool Merger::Impl::has_room(const RecordBatch& batch) const {
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    if (pieces_[i].type.is_variable() && !batch.columns[2 + i].has_room(pieces_[i].values.size())) return false;
-  }
-  return true;
-}
-
-void Merger::Impl::append(RecordBatch& batch, size_t rows) const {
-  batch.columns[0].append(sliding_.window(), rows);
-  batch.columns[1].append(sliding_.window() + plan_->window().size_us(), rows);
-  for (size_t i = 0; i < pieces_.size(); ++i) batch.columns[2 + i].append(pieces_[i], batch.rows, rows);
-  batch.rows += rows;
-}
-
 Merger::Merger(std::shared_ptr<const Plan> plan, std::span<const int64_t> window_starts, uint64_t prefix_lo,
-               uint64_t prefix_hi)
-    : impl_(std::make_unique<Impl>(std::move(plan), window_starts, PrefixRange{prefix_lo, prefix_hi})) {}
+               uint64_t prefix_hi, std::optional<int64_t> changed_in)
+    : impl_(std::make_unique<Impl>(std::move(plan), window_starts, PrefixRange{prefix_lo, prefix_hi}, changed_in)) {}
 Merger::~Merger() = default;
 Merger::Merger(Merger&&) noexcept = default;
 Merger& Merger::operator=(Merger&&) noexcept = default;

@@ -1,34 +1,17 @@
 #include "pane_loader.h"
 
 #include <algorithm>
-#include <span>
-#include <string>
-
-#include "pyslash/error.h"
-#include "pyslash/hash.h"
 
 namespace pyslash {
-namespace {
 
-// What a partition holds is placed by its prefix: a key from elsewhere would land outside of it.
-void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes) {
-  if (entry.prefix_bits == 0) return;
-  uint32_t differing = 0;
-  for (const uint64_t hash : hashes) differing |= prefix_of(hash) ^ entry.prefix_lo;
-  if (differing >> (32 - entry.prefix_bits) == 0) return;
-  throw Error(Status::corrupt_block, "the segment of pane " + std::to_string(entry.pane) + " at " +
-                                         std::to_string(entry.offset) + " holds a key of other prefixes than its own");
-}
-
-}  // namespace
-
-PaneLoader::PaneLoader(const Plan& plan) : codec_(plan), keys_(codec_), reader_(plan) { begin(range_); }
+PaneLoader::PaneLoader(const Plan& plan) : segment_(plan), keys_(segment_.codec()) { begin(range_); }
 
 void PaneLoader::begin(PrefixRange range) {
   range_ = range;
   table_.clear();
   keys_.clear();
   keys_.append_unreachable();
+  fresh_.clear();
 }
 
 bool PaneLoader::concerns(const std::vector<SegmentBytes>& pane) const {
@@ -43,26 +26,32 @@ void PaneLoader::load(const std::vector<SegmentBytes>& pane, StateSet& states) {
 }
 
 void PaneLoader::load(const SegmentBytes& segment, StateSet& states) {
-  reader_.open(segment.entry, segment.bytes);
-  const size_t rows = reader_.rows();
-  codec_.encode(reader_.keys(), rows, encoded_);
-  check_prefixes(segment.entry, std::span(encoded_.hashes).first(rows));
-  if (segment.within(range_)) {
-    groups_.resize(rows);
-    table_.find_or_insert(encoded_, rows, keys_, groups_.data());
+  segment_.open(segment, range_);
+  if (segment_.whole()) {
+    groups_.resize(segment_.size());
+    table_.find_or_insert(segment_.keys(), segment_.size(), keys_, groups_.data());
   } else {
-    rows_.clear();
-    for (size_t row = 0; row < rows; ++row) {
-      const uint64_t prefix = prefix_of(encoded_.hashes[row]);
-      if (range_.lo <= prefix && prefix < range_.hi) rows_.push_back(static_cast<uint32_t>(row));
-    }
-    if (rows_.empty()) return;
-    groups_.assign(rows, ignored);
-    table_.find_or_insert(encoded_, rows_, keys_, groups_.data());
+    if (segment_.rows().empty()) return;
+    groups_.assign(segment_.size(), ignored);
+    table_.find_or_insert(segment_.keys(), segment_.rows(), keys_, groups_.data());
   }
   states.resize(groups());
-  for (size_t state = 0; state < states.size(); ++state) {
-    states[state].merge(reader_.state(state), groups_.data(), rows);
+  segment_.merge(groups_.data(), states);
+  if (segment.fresh) {
+    std::vector<uint32_t>& fresh = fresh_[segment.entry.pane];
+    fresh.insert(fresh.end(), groups_.begin(), groups_.end());
+  }
+}
+
+void PaneLoader::fresh_groups(int64_t pane_lo, int64_t pane_hi, std::vector<uint32_t>& groups) {
+  groups.clear();
+  listed_.assign(keys_.size(), false);
+  listed_[ignored] = true;
+  for (auto pane = fresh_.lower_bound(pane_lo); pane != fresh_.end() && pane->first < pane_hi; ++pane) {
+    for (const uint32_t group : pane->second) {
+      if (!listed_[group]) groups.push_back(group);
+      listed_[group] = true;
+    }
   }
 }
 

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "pyslash/key_codec.h"
+#include "keyed_segment.h"
 #include "pyslash/key_table.h"
 #include "pyslash/plan.h"
-#include "pyslash/segment.h"
 #include "pyslash/states.h"
 #include "segment_index.h"
 
@@ -26,6 +27,9 @@ class PaneLoader {
   // Adds the pane's groups to `states`, which grow to groups().
   void load(const std::vector<SegmentBytes>& pane, StateSet& states);
 
+  // Groups that fresh segments of panes in [pane_lo, pane_hi) hold, each once, in no particular order.
+  void fresh_groups(int64_t pane_lo, int64_t pane_hi, std::vector<uint32_t>& groups);
+
   const GroupKeys& keys() const { return keys_; }
   // Dense ids given so far, the ignored one included.
   size_t groups() const { return keys_.size(); }
@@ -36,13 +40,12 @@ class PaneLoader {
  private:
   void load(const SegmentBytes& segment, StateSet& states);
 
-  KeyCodec codec_;
+  KeyedSegment segment_;
   GroupKeys keys_;
   KeyTable table_;
-  SegmentReader reader_;
   PrefixRange range_{0, all_prefixes};
-  EncodedKeys encoded_;
-  std::vector<uint32_t> rows_;    // of a segment: those inside of the range
+  std::map<int64_t, std::vector<uint32_t>> fresh_;  // by pane; a group may be there more than once
+  std::vector<bool> listed_;
   std::vector<uint32_t> groups_;  // of a segment's rows
 };
 

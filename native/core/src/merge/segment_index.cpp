@@ -7,6 +7,12 @@
 
 namespace pyslash {
 
+void check_range(PrefixRange range) {
+  if (range.lo < range.hi && range.hi <= all_prefixes) return;
+  throw Error(Status::invalid_input, "hash prefixes from " + std::to_string(range.lo) + " to " +
+                                         std::to_string(range.hi) + " are no range within 0 to 4294967296");
+}
+
 void check_plan(const Head& head, const Plan& plan) {
   if (plan.row_bits()) throw Error(Status::invalid_plan, "blocks of rows hold no groups that could be merged");
   if (head.header.plan_fingerprint != plan.fingerprint()) {

@@ -21,6 +21,7 @@ inline constexpr uint64_t all_prefixes = uint64_t{1} << 32;
 struct SegmentBytes {
   SegmentEntry entry;
   Bytes bytes;
+  bool fresh = false;  // of the epoch whose changes are emitted
 
   bool overlaps(PrefixRange range) const { return entry.prefix_lo < range.hi && range.lo < entry.prefix_hi(); }
   bool within(PrefixRange range) const { return range.lo <= entry.prefix_lo && entry.prefix_hi() <= range.hi; }
@@ -28,6 +29,9 @@ struct SegmentBytes {
 
 // By pane, ascending.
 using SegmentIndex = std::map<int64_t, std::vector<SegmentBytes>>;
+
+// Status::invalid_input unless it is a range of prefixes, and holds some.
+void check_range(PrefixRange range);
 
 // Status::invalid_plan unless the block was made by this plan; Status::corrupt_block if it has panes of none of its
 // windows.

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
@@ -98,9 +99,9 @@ public final class Bridge {
     return DeferredExec.SWITCH;
   }
 
-  /** The aggregation whose state this operator of the plan saves. */
-  public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save) {
-    return new StreamingAggregate(DeferredExec.planned(plan), save);
+  /** The aggregation whose state this operator of the plan saves, in this output mode (in lower case). */
+  public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save, String mode) {
+    return new StreamingAggregate(DeferredExec.planned(plan), save, mode);
   }
 
   /** The rows of a plan that Spark has planned. */
@@ -140,16 +141,13 @@ public final class Bridge {
   public Dataset<Row> merge(
       SparkSession session, String order, String schema, int tasks, LongAccumulator bytesRead) {
     StructType columns = (StructType) DataType.fromJson(schema);
-    MergedRows rows = new MergedRows(MergeOrder.parse(order), columns, tasks, bytesRead);
+    MergedRows rows = new MergedRows(MergeOrder.parse(order), columns, tasks, executors(), bytesRead);
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
   }
 
   /** Whether all executors that there are run on one host. */
   public boolean onOneHost() {
-    BlockManagerId[] all =
-        CollectionConverters.asJava(SparkEnv.get().blockManager().master().getMemoryStatus())
-            .keySet()
-            .toArray(BlockManagerId[]::new);
+    BlockManagerId[] all = processes();
     // In local mode the driver is the executor.
     return Arrays.stream(all)
             .filter(id -> all.length == 1 || !id.isDriver())
@@ -157,6 +155,32 @@ public final class Bridge {
             .distinct()
             .count()
         == 1;
+  }
+
+  /** The executors beside the driver, as tasks name them that would rather run there. */
+  private static String[] executors() {
+    return Arrays.stream(processes())
+        .filter(id -> !id.isDriver())
+        .map(id -> "executor_" + id.host() + "_" + id.executorId())
+        .sorted()
+        .toArray(String[]::new);
+  }
+
+  private static BlockManagerId[] processes() {
+    return CollectionConverters.asJava(SparkEnv.get().blockManager().master().getMemoryStatus())
+        .keySet()
+        .toArray(BlockManagerId[]::new);
+  }
+
+  /** Has executors forget the groups that they keep of a query, by a task a core. */
+  public void closeHomes(SparkContext spark, byte[] query) {
+    if (spark.isLocal()) {
+      Native.closeHomes(query);
+      return;
+    }
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(spark);
+    int tasks = context.defaultParallelism();
+    context.parallelize(Collections.nCopies(tasks, 0), tasks).foreach(new CloseHomes(query));
   }
 
   /** Whether executors can map the arenas of all these agents (descriptors), tried by a task a core. */

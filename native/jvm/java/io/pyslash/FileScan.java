@@ -55,8 +55,8 @@ public final class FileScan {
   }
 
   /**
-   * JSON: `columns` (name and Spark type, in the order of the plan's output), `filters` below
-   * the watermark and `late_filters` above it, `joins` from the top down, and `partitions` of files
+   * JSON: `columns` (name and Spark type, in the order of the plan's output; no name: the moment 0 in every row), `time`
+   * (name and type of the event time that has a watermark, or nothing), `filters` below the watermark and `late_filters` above it, `joins` from the top down, and `partitions` of files
    * (path, start, length in bytes), of which row groups may be skipped by their statistics if `skips` is true, as
    * Spark would; or `reason` alone. A column `1.2` is the third of the second join's table.
    */
@@ -98,7 +98,8 @@ public final class FileScan {
     Map<Long, String> ofFiles = columnNames(scan);
     Map<Long, String> names = path.names(ofFiles);
     return Map.of(
-        "columns", ScanPath.columns(plan.output(), path.namesOfAll(ofFiles)),
+        "columns", path.columns(plan.output(), path.namesOfAll(ofFiles)),
+        "time", path.time(names),
         "filters", path.filters(names),
         "late_filters", path.lateFilters(names),
         "joins", joins.stream().map(join -> join.describe(new FilterText(names))).toList(),
@@ -135,7 +136,7 @@ public final class FileScan {
       } else if (node instanceof FilterExec filter) {
         path.filter(filter.condition());
       } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
-        path.watermark();
+        path.watermark(node);
       } else if (node instanceof BroadcastHashJoinExec broadcast) {
         StaticJoin join = new StaticJoin(broadcast, path);
         joins.add(join);

@@ -16,17 +16,30 @@ final class MergeOrder implements Serializable {
   /** A block's head, and the descriptor of the agent in whose arena it lies. */
   record Block(String agent, byte[] head) implements Serializable {}
 
+  /**
+   * Groups are kept from epoch to epoch where they are merged: of which query, the states before and after this epoch,
+   * the epoch, and the end of the windows that are over by then.
+   */
+  record Home(byte[] query, byte[] before, byte[] version, long epoch, long evictedMicros) implements Serializable {}
+
   final byte[] planText;
   final long[] windows;
+  final long changedIn;
   final ArrayList<Block> blocks;
+  final Home home; // null: windows are merged from blocks
 
-  private MergeOrder(byte[] planText, long[] windows, ArrayList<Block> blocks) {
+  private MergeOrder(byte[] planText, long[] windows, long changedIn, ArrayList<Block> blocks, Home home) {
     this.planText = planText;
     this.windows = windows;
+    this.changedIn = changedIn;
     this.blocks = blocks;
+    this.home = home;
   }
 
-  /** From JSON: `plan`, `windows` (starts, microseconds), `agents` (descriptors), `blocks` (agent's place, head). */
+  /**
+   * From JSON: `plan`, `windows` (starts, microseconds), `changed_in` (an epoch, of whose groups alone there are rows,
+   * or null), `agents` (descriptors), `blocks` (agent's place, head), `home` (or null).
+   */
   static MergeOrder parse(String json) {
     JsonNode told;
     try {
@@ -42,12 +55,28 @@ final class MergeOrder implements Serializable {
       for (int i = 0; i < starts.length; i++) {
         starts[i] = windows.required(i).longValue();
       }
+      JsonNode changedIn = told.required("changed_in");
       return new MergeOrder(
-          told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII), starts, blocks);
+          told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII),
+          starts,
+          changedIn.isNull() ? -1 : changedIn.longValue(),
+          blocks,
+          home(told.required("home")));
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("no order to merge: " + error.getMessage());
     } catch (IOException error) {
       throw new IllegalArgumentException("a head of a block is not base64: " + error.getMessage());
     }
+  }
+
+  private static Home home(JsonNode told) throws IOException {
+    return told.isNull()
+        ? null
+        : new Home(
+            told.required("query").binaryValue(),
+            told.required("before").binaryValue(),
+            told.required("version").binaryValue(),
+            told.required("epoch").longValue(),
+            told.required("evicted_us").longValue());
   }
 }

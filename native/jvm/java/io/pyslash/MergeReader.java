@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.LongAccumulator;
 
-/** The merge task: maps the arenas, merges natively, and shows Spark the columns where they are. */
+/** The merge task: maps the arenas, has native code make rows of them, and shows Spark the columns where they are. */
 final class MergeReader implements PartitionReader<ColumnarBatch> {
   // So many rows of a few columns stay in a CPU's second-level cache until Spark has read them.
   private static final long BATCH_ROWS = 8192;
@@ -46,7 +46,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     }
   }
 
-  private final long merger;
+  private final NativeRows rows;
   private final NativeColumn[] columns;
   private final ColumnarBatch batch;
 
@@ -57,17 +57,88 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
       columns[i] = new NativeColumn(schema.fields()[i].dataType());
     }
     batch = new ColumnarBatch(columns);
-    long created = 0;
     try {
-      created = Native.createMerger(order.planText, order.windows, prefixes.lo(), prefixes.hi());
-      for (MergeOrder.Block block : order.blocks) {
-        bytesRead.add(Native.addBlock(created, block.head(), PeerArenas.of(block.agent())));
-      }
+      rows = order.home == null ? new Merger(order, prefixes, bytesRead) : new Home(order, prefixes, bytesRead);
     } catch (SlashException failure) {
-      Native.closeMerger(created);
       throw failure.forDriver();
     }
-    merger = created;
+  }
+
+  /** Rows that native code makes, a batch at a time. */
+  private interface NativeRows {
+    long[] next(long maxRows);
+
+    void close();
+  }
+
+  /** Of windows that are merged from blocks. */
+  private static final class Merger implements NativeRows {
+    private final long merger;
+
+    Merger(MergeOrder order, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+      merger =
+          Native.createMerger(order.planText, order.windows, prefixes.lo(), prefixes.hi(), order.changedIn);
+      try {
+        for (MergeOrder.Block block : order.blocks) {
+          bytesRead.add(Native.addBlock(merger, block.head(), PeerArenas.of(block.agent())));
+        }
+      } catch (SlashException failure) {
+        close();
+        throw failure;
+      }
+    }
+
+    @Override
+    public long[] next(long maxRows) {
+      return Native.nextRows(merger, maxRows);
+    }
+
+    @Override
+    public void close() {
+      Native.closeMerger(merger);
+    }
+  }
+
+  /** Of groups that this JVM keeps. */
+  private static final class Home implements NativeRows {
+    private final long reader;
+
+    Home(MergeOrder order, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+      int blocks = order.blocks.size();
+      byte[][] heads = new byte[blocks][];
+      long[] arenas = new long[blocks];
+      for (int i = 0; i < blocks; i++) {
+        heads[i] = order.blocks.get(i).head();
+        arenas[i] = PeerArenas.of(order.blocks.get(i).agent());
+      }
+      long[] read = new long[1];
+      MergeOrder.Home home = order.home;
+      reader =
+          Native.openHome(
+              order.planText,
+              home.query(),
+              prefixes.lo(),
+              prefixes.hi(),
+              home.before(),
+              home.version(),
+              home.epoch(),
+              home.evictedMicros(),
+              order.changedIn >= 0,
+              heads,
+              arenas,
+              read);
+      bytesRead.add(read[0]);
+    }
+
+    @Override
+    public long[] next(long maxRows) {
+      return Native.nextHomeRows(reader, maxRows);
+    }
+
+    @Override
+    public void close() {
+      Native.closeHomeRows(reader);
+    }
   }
 
   @Override
@@ -77,7 +148,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     }
     long[] numbers;
     try {
-      numbers = Native.nextRows(merger, BATCH_ROWS);
+      numbers = rows.next(BATCH_ROWS);
     } catch (SlashException failure) {
       throw failure.forDriver();
     }
@@ -99,6 +170,6 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public void close() {
-    Native.closeMerger(merger);
+    rows.close();
   }
 }

@@ -19,19 +19,26 @@ import org.apache.spark.util.LongAccumulator;
 final class MergedRows implements SupportsRead, Scan, Batch {
   private static final long PREFIXES = 1L << 32;
 
-  /** Keys whose hash prefix lies in [lo, hi). */
-  record Prefixes(long lo, long hi) implements InputPartition {}
+  /** Keys whose hash prefix lies in [lo, hi), and where they are kept, if they are. */
+  record Prefixes(long lo, long hi, String[] places) implements InputPartition {
+    @Override
+    public String[] preferredLocations() {
+      return places;
+    }
+  }
 
   private final MergeOrder order;
   private final StructType schema;
   private final int tasks;
+  private final String[] executors;
   private final LongAccumulator bytesRead;
 
-  /** {@code bytesRead} is told what tasks read. */
-  MergedRows(MergeOrder order, StructType schema, int tasks, LongAccumulator bytesRead) {
+  /** {@code bytesRead} is told what tasks read; {@code executors} is in the same order each time. */
+  MergedRows(MergeOrder order, StructType schema, int tasks, String[] executors, LongAccumulator bytesRead) {
     this.order = order;
     this.schema = schema;
     this.tasks = tasks;
+    this.executors = executors;
     this.bytesRead = bytesRead;
   }
 
@@ -81,9 +88,16 @@ final class MergedRows implements SupportsRead, Scan, Batch {
   public InputPartition[] planInputPartitions() {
     InputPartition[] partitions = new InputPartition[tasks];
     for (int i = 0; i < tasks; i++) {
-      partitions[i] = new Prefixes(PREFIXES * i / tasks, PREFIXES * (i + 1) / tasks);
+      partitions[i] = new Prefixes(PREFIXES * i / tasks, PREFIXES * (i + 1) / tasks, placesOf(i));
     }
     return partitions;
+  }
+
+  /** Groups that are kept are best merged by the executor that keeps them. */
+  private String[] placesOf(int task) {
+    return order.home == null || executors.length == 0
+        ? new String[0]
+        : new String[] {executors[task % executors.length]};
   }
 
   @Override

@@ -39,8 +39,11 @@ final class Native {
   /** Calls that use the arena at this moment keep its mapping until they return. */
   static native void closeArena(long arena);
 
-  /** Merges the windows that start at these microseconds, of keys whose hash prefix lies in [prefixLo, prefixHi). */
-  static native long createMerger(byte[] planText, long[] windowStarts, long prefixLo, long prefixHi);
+  /**
+   * Merges the windows that start at these microseconds, of keys whose hash prefix lies in [prefixLo, prefixHi); unless
+   * {@code changedIn} is negative, only groups that blocks of this epoch have rows of.
+   */
+  static native long createMerger(byte[] planText, long[] windowStarts, long prefixLo, long prefixHi, long changedIn);
 
   /** Adds a block that lies in the arena; returns the bytes of it that the merger will read. */
   static native long addBlock(long merger, byte[] head, long arena);
@@ -54,4 +57,33 @@ final class Native {
 
   /** Nothing if the handle is closed already. */
   static native void closeMerger(long merger);
+
+  /**
+   * A reader of the groups of a query, of keys whose hash prefix lies in [prefixLo, prefixHi), that this JVM keeps from
+   * epoch to epoch. They are brought to {@code version}, the state after the epoch, from {@code before}, the one before
+   * it, by the blocks of that epoch, or where they are as of another one by all blocks; windows that end by {@code
+   * evictedMicros} are dropped first. {@code bytesRead} is told what of the blocks was read.
+   */
+  static native long openHome(
+      byte[] planText,
+      byte[] query,
+      long prefixLo,
+      long prefixHi,
+      byte[] before,
+      byte[] version,
+      long epoch,
+      long evictedMicros,
+      boolean changedOnly,
+      byte[][] heads,
+      long[] arenas,
+      long[] bytesRead);
+
+  /** As {@link #nextRows}; fails if the groups are of another epoch by now. */
+  static native long[] nextHomeRows(long reader, long maxRows);
+
+  /** Nothing if the handle is closed already. */
+  static native void closeHomeRows(long reader);
+
+  /** Forgets the groups of a query; a reader may still finish. */
+  static native void closeHomes(byte[] query);
 }

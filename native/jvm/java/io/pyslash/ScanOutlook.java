@@ -27,7 +27,7 @@ final class ScanOutlook {
         } else if (node instanceof FilterExec filter) {
           path.filter(filter.condition());
         } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
-          path.watermark();
+          path.watermark(node);
         } else if (node instanceof BroadcastHashJoinExec join) {
           node = new StaticJoin(join, path).stream();
           continue;
@@ -41,8 +41,9 @@ final class ScanOutlook {
       for (Attribute attribute : CollectionConverters.asJava(node.output())) {
         names.put(attribute.exprId().id(), attribute.name());
       }
-      ScanPath.columns(plan.output(), path.namesOfAll(names));
+      path.columns(plan.output(), path.namesOfAll(names));
       names = path.names(names);
+      path.time(names);
       path.filters(names);
       path.lateFilters(names);
       return null;

@@ -14,11 +14,15 @@ import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What lies between files and the aggregation over them: told from the top down, a node at a time. */
 final class ScanPath {
+  private static final int EVENT_TIME = 1; // of the fields of Spark's watermark operator
+
   /** A join with a static table; rows of the files without one there are kept if it is `outer`. */
   record Join(boolean late, boolean outer, Seq<Attribute> columns) {}
 
@@ -26,7 +30,7 @@ final class ScanPath {
   private final List<Expression> lateFilters = new ArrayList<>();
   private final List<Seq<NamedExpression>> projections = new ArrayList<>();
   private final List<Join> joins = new ArrayList<>();
-  private boolean belowWatermark;
+  private Attribute watermarked; // the event time whose watermark is above the files, if there is one
 
   void project(Seq<NamedExpression> projection) {
     projections.add(projection);
@@ -34,14 +38,15 @@ final class ScanPath {
 
   void filter(Expression condition) {
     // A row that is dropped above the watermark has moved it.
-    (belowWatermark ? filters : lateFilters).add(condition);
+    (watermarked != null ? filters : lateFilters).add(condition);
   }
 
-  void watermark() {
-    if (belowWatermark) {
+  /** Spark's operator that collects event times. */
+  void watermark(SparkPlan operator) {
+    if (watermarked != null) {
       throw new OnlySpark("it has several watermarks");
     }
-    belowWatermark = true;
+    watermarked = (Attribute) ((Product) operator).productElement(EVENT_TIME);
   }
 
   /** The path's rows are joined with a static table of these columns. */
@@ -50,7 +55,7 @@ final class ScanPath {
     if (!outer && !type.equals(Inner$.MODULE$)) {
       throw new OnlySpark("it is a " + type.sql() + " join");
     }
-    Join join = new Join(!belowWatermark, outer, columns);
+    Join join = new Join(watermarked == null, outer, columns);
     joins.add(join);
     return join;
   }
@@ -61,8 +66,9 @@ final class ScanPath {
 
   /** The end of the path is reached. */
   void end() {
-    if (!belowWatermark) {
-      throw new OnlySpark("the watermark is not above the files");
+    if (watermarked == null) {
+      filters.addAll(lateFilters);
+      lateFilters.clear();
     }
     Collections.reverse(projections); // from the files up
   }
@@ -93,7 +99,7 @@ final class ScanPath {
           if (name != null) {
             names.put(alias.exprId().id(), name);
           }
-        } else if (!(projected instanceof Attribute)) {
+        } else if (!(projected instanceof Attribute) && !WindowedInput.isMoment(projected)) {
           throw new OnlySpark("it computes " + ((Expression) projected).sql());
         }
       }
@@ -101,17 +107,35 @@ final class ScanPath {
     return names;
   }
 
-  /** Of each output of the top, its column's name and its type. */
-  static List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
+  /** Name and type of the column whose watermark is above the files; nothing if there is none. */
+  List<String> time(Map<Long, String> names) {
+    if (watermarked == null) {
+      return List.of();
+    }
+    String name = names.get(watermarked.exprId().id());
+    if (name == null) {
+      throw new OnlySpark("the event time " + watermarked.name() + " is not a column of the files");
+    }
+    return List.of(name, watermarked.dataType().simpleString());
+  }
+
+  /** Of each output of the top, its column's name and its type; no name: all rows are of the moment 0. */
+  List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
     List<Object> columns = new ArrayList<>();
     for (Attribute attribute : CollectionConverters.asJava(output)) {
-      String name = names.get(attribute.exprId().id());
+      String name = isMoment(attribute) ? "" : names.get(attribute.exprId().id());
       if (name == null) {
         throw new OnlySpark("the column " + attribute.name() + " is neither of the files nor of a table joined");
       }
       columns.add(List.of(name, attribute.dataType().simpleString()));
     }
     return columns;
+  }
+
+  private boolean isMoment(Attribute attribute) {
+    return projections.stream()
+        .flatMap(projection -> CollectionConverters.asJava(projection).stream())
+        .anyMatch(one -> one.exprId().id() == attribute.exprId().id() && WindowedInput.isMoment(one));
   }
 
   List<Object> filters(Map<Long, String> names) {

@@ -48,14 +48,14 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
 
 /**
- * A windowed aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
+ * An aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
  *
  * <pre>
  *   operators above                              kept, over the merged rows
  *   aggregate (final)                            its result expressions are kept
  *   StateStoreSave                               tells the watermarks
  *   aggregate (merge), StateStoreRestore, aggregate (merge), Exchange, aggregate (partial)
- *   operators below, the window among them       kept without the window: the input
+ *   operators below, a window among them         kept without the window: the input
  * </pre>
  *
  * <p>The plan is one that Spark has planned but not executed; its own nodes are executed below and above, so that
@@ -88,8 +88,10 @@ public final class StreamingAggregate {
   private final SparkPlan plan;
   private final SparkPlan save;
   private final BaseAggregateExec last;
+  private final SparkPlan exchange; // of Spark's partial groups
   private final WindowedInput input;
-  private final int windowAt; // among the grouping expressions
+  private final int windowAt; // among the grouping expressions; -1: there is none
+  private final boolean isTimed; // groups become complete as the watermark moves
   private final List<Expression> keys = new ArrayList<>();
   private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
@@ -97,9 +99,10 @@ public final class StreamingAggregate {
   /**
    * The aggregation whose state this operator of the plan saves.
    *
+   * @param mode the query's output mode, in lower case
    * @throws OnlySpark something about it is not understood
    */
-  StreamingAggregate(SparkPlan plan, SparkPlan save) {
+  StreamingAggregate(SparkPlan plan, SparkPlan save, String mode) {
     this.plan = plan;
     this.save = save;
     last = finalOver(plan, save);
@@ -108,6 +111,7 @@ public final class StreamingAggregate {
     }
     boolean inStage = false;
     SparkPlan node = save.children().head();
+    SparkPlan shuffled = null;
     for (int aggregates = 0; true; node = node.children().head()) {
       if (node instanceof WholeStageCodegenExec) {
         inStage = true;
@@ -117,15 +121,18 @@ public final class StreamingAggregate {
         if (++aggregates == 3) {
           break;
         }
-      } else if (!(node instanceof ShuffleExchangeExec
-          || node instanceof SortExec
-          || node.getClass().getSimpleName().equals(RESTORE))) {
+      } else if (node instanceof ShuffleExchangeExec) {
+        shuffled = node;
+      } else if (!(node instanceof SortExec || node.getClass().getSimpleName().equals(RESTORE))) {
         throw new OnlySpark("the aggregation is planned with " + node.nodeName());
       }
     }
+    exchange = shuffled;
     BaseAggregateExec partial = (BaseAggregateExec) node;
-    input = new WindowedInput(node.children().head(), inStage);
+    SparkPlan below = node.children().head();
+    input = mayHaveWindow(partial) ? new WindowedInput(below, inStage) : WindowedInput.ofAllTime(below, inStage);
     functions = partial.aggregateExpressions();
+    boolean hasWatermark = false;
     int found = -1;
     int index = 0;
     for (NamedExpression grouping : CollectionConverters.asJava(partial.groupingExpressions())) {
@@ -134,21 +141,23 @@ public final class StreamingAggregate {
           throw new OnlySpark("it groups by more than one window");
         }
         found = index;
-        if (!attribute.metadata().contains(WATERMARK_KEY)) {
-          throw new OnlySpark("the window's time column carries no watermark: call withWatermark() on it");
-        }
+        hasWatermark = attribute.metadata().contains(WATERMARK_KEY);
       } else {
         if (grouping.metadata().contains(WATERMARK_KEY)) {
-          throw new OnlySpark("it groups by the event time and by a window of it");
+          throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
         }
         keys.add(withoutWindow(key((Expression) grouping)));
       }
       index++;
     }
-    if (found < 0) {
-      throw new OnlySpark("there is no time window() among the grouping expressions");
+    if (input.isWindowed() && found < 0) {
+      throw new OnlySpark("there is no time window() among the grouping expressions, though there is one below");
     }
     windowAt = found;
+    isTimed = hasWatermark && !mode.equals("complete");
+    if (!isTimed && mode.equals("append")) {
+      throw new OnlySpark("the window's time column carries no watermark: call withWatermark() on it");
+    }
     for (AggregateExpression function : CollectionConverters.asJava(functions)) {
       List<Expression> values = inputsOf(function);
       values.forEach(this::withoutWindow);
@@ -156,7 +165,10 @@ public final class StreamingAggregate {
     }
   }
 
-  /** Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. */
+  /**
+   * Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. Empty
+   * without a window.
+   */
   public long[] window(boolean thinned) {
     return input.parameters(thinned);
   }
@@ -194,11 +206,10 @@ public final class StreamingAggregate {
     return input.watermarks();
   }
 
-  /** The attributes that the state gives: the window, keys, functions. */
+  /** The attributes that the state gives: keys, functions. */
   public List<Attribute> results() {
     List<Attribute> results = new ArrayList<>();
     List<NamedExpression> groupings = CollectionConverters.asJava(last.groupingExpressions());
-    results.add(groupings.get(windowAt).toAttribute());
     for (int i = 0; i < groupings.size(); i++) {
       if (i != windowAt) {
         results.add(groupings.get(i).toAttribute());
@@ -229,7 +240,7 @@ public final class StreamingAggregate {
     List<Expression> values = new ArrayList<>(keys);
     inputs.forEach(values::addAll);
     List<NamedExpression> projected = new ArrayList<>();
-    projected.add(input.time());
+    projected.add(input.moment());
     for (String text : columns.isEmpty() ? new String[0] : columns.split(" ")) {
       boolean nullable = text.endsWith("?");
       int at = Integer.parseInt(nullable ? text.substring(0, text.length() - 1) : text);
@@ -308,6 +319,12 @@ public final class StreamingAggregate {
     }
   }
 
+  /** Only a window is a struct that the native core can group by. */
+  private static boolean mayHaveWindow(BaseAggregateExec partial) {
+    return CollectionConverters.asJava(partial.groupingExpressions()).stream()
+        .anyMatch(grouping -> ((Expression) grouping).dataType() instanceof StructType);
+  }
+
   /**
    * The rows of the whole plan, with merged rows in the place of the state.
    *
@@ -316,10 +333,13 @@ public final class StreamingAggregate {
    */
   public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
     SparkPlan groups = merged.queryExecution().executedPlan();
+    boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
+    boolean isGlobal = windowAt < 0 && keys.isEmpty(); // then there is a row of no rows too
     RDD<InternalRow> rows =
-        groups instanceof LocalTableScanExec local && local.rows().isEmpty() && passesOnRows(plan)
+        isEmpty && !isGlobal && passesOnRows(plan)
             ? session.sparkContext().emptyRDD(ClassTag$.MODULE$.apply(InternalRow.class))
-            : new SQLExecutionRDD(replaced(plan, groups, false).execute(), session.sessionState().conf());
+            : new SQLExecutionRDD(
+                replaced(plan, isEmpty && isGlobal ? overNothing(groups) : groups, false).execute(), session.sessionState().conf());
     return RowsDataset.of(session, rows, schema);
   }
 
@@ -333,10 +353,10 @@ public final class StreamingAggregate {
             && passesOnRows(node.children().head());
   }
 
-  /** The subtree with merged rows in the place of the final aggregation. */
+  /** The subtree with merged rows, or an aggregation like it, in the place of the final aggregation. */
   private SparkPlan replaced(SparkPlan node, SparkPlan merged, boolean inStage) {
     if (node == last) {
-      return results(merged, inStage);
+      return !(merged instanceof BaseAggregateExec) ? results(merged, inStage) : inStage ? new InputAdapter(merged) : merged;
     }
     boolean below = node instanceof WholeStageCodegenExec || inStage && !(node instanceof InputAdapter);
     List<SparkPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
@@ -348,6 +368,17 @@ public final class StreamingAggregate {
     return node.withNewChildren(CollectionConverters.asScala(children).toSeq());
   }
 
+  /** Spark's own final aggregation, over a plan without rows. */
+  private SparkPlan overNothing(SparkPlan empty) {
+    List<NamedExpression> columns = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(exchange.children().head().output())) {
+      columns.add(WindowedInput.alias(Literal$.MODULE$.create(null, column.dataType()), column));
+    }
+    SparkPlan nothing = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), empty);
+    SparkPlan gathered = exchange.withNewChildren(CollectionConverters.asScala(List.of(nothing)).toSeq());
+    return ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(gathered)).toSeq());
+  }
+
   private SparkPlan results(SparkPlan merged, boolean inStage) {
     SparkPlan rows = merged;
     if (inStage) {
@@ -356,21 +387,11 @@ public final class StreamingAggregate {
     List<Attribute> columns = CollectionConverters.asJava(merged.output());
     List<Attribute> results = results();
     List<NamedExpression> named = new ArrayList<>();
-    Expression window =
-        new CreateNamedStruct(
-            seq(
-                Literal$.MODULE$.create("start", DataTypes.StringType),
-                columns.get(0),
-                Literal$.MODULE$.create("end", DataTypes.StringType),
-                columns.get(1)));
-    named.add(WindowedInput.alias(window, results.get(0)));
-    for (Attribute other : input.windows()) {
-      if (other.exprId().id() != results.get(0).exprId().id()) {
-        named.add(WindowedInput.alias(window, other));
-      }
+    if (windowAt >= 0) {
+      name(columns, named);
     }
-    for (int i = 1; i < results.size(); i++) {
-      named.add(WindowedInput.alias(columns.get(i + 1), results.get(i)));
+    for (int i = 0; i < results.size(); i++) {
+      named.add(WindowedInput.alias(columns.get(i + 2), results.get(i)));
     }
     rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
     for (Expression condition : input.windowConditions()) {
@@ -379,9 +400,27 @@ public final class StreamingAggregate {
     return new ProjectExec(last.resultExpressions(), rows);
   }
 
+  /** The window of merged rows, under every name that it has. */
+  private void name(List<Attribute> columns, List<NamedExpression> named) {
+    Expression window =
+        new CreateNamedStruct(
+            seq(
+                Literal$.MODULE$.create("start", DataTypes.StringType),
+                columns.get(0),
+                Literal$.MODULE$.create("end", DataTypes.StringType),
+                columns.get(1)));
+    Attribute grouped = CollectionConverters.asJava(last.groupingExpressions()).get(windowAt).toAttribute();
+    named.add(WindowedInput.alias(window, grouped));
+    for (Attribute other : input.windows()) {
+      if (other.exprId().id() != grouped.exprId().id()) {
+        named.add(WindowedInput.alias(window, other));
+      }
+    }
+  }
+
   private long watermark(int field) {
     Option<?> watermark = (Option<?>) ((Product) save).productElement(field);
-    return watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
+    return isTimed && watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
   }
 
   private Expression withoutWindow(Expression expression) {

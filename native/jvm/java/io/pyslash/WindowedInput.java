@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
@@ -34,22 +35,30 @@ import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The input of a windowed aggregation without its window: Spark gives a row one struct (tumbling, by a projection) or a
- * row for each window (sliding, by Expand); the native core assigns windows by itself.
+ * The input of an aggregation without its window, if it has one: Spark gives a row one struct (tumbling, by a projection)
+ * or a row for each window (sliding, by Expand); the native core assigns windows by itself. Without a window all rows are
+ * of the same moment.
  */
 final class WindowedInput {
+  /** No window: there is none among the grouping expressions. */
+  static final long[] ALL_TIME = {};
+
+  private static final Literal MOMENT = new Literal(0L, DataTypes.TimestampType);
+
   private static final int CHECKED_WINDOWS = 10_000; // a row of a long window with a short slide is in thousands
   private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
 
   private final List<SparkPlan> above = new ArrayList<>(); // projections and filters over the windows, from below up
   private final boolean inStage; // the lowest of them is part of generated code
   private final SparkPlan below; // what the windows are given to
+  private final NamedExpression moment; // the event time as the input is to be projected
   private final Attribute time;
   private final List<Expression> structs; // the windows of a row
   private final List<Attribute> windows = new ArrayList<>(); // every name of the window
@@ -59,6 +68,27 @@ final class WindowedInput {
   private final List<WindowedInput> branches = new ArrayList<>(); // of a union that windows were moved into
   private final boolean expands;
   private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
+
+  /** Of groups without a window; `inStage`: whether the operator above `input` is in the same generated code. */
+  static WindowedInput ofAllTime(SparkPlan input, boolean inStage) {
+    SparkPlan node = input;
+    boolean stage = inStage;
+    while (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
+      stage = node instanceof WholeStageCodegenExec;
+      node = node.children().head();
+    }
+    // A sort is the sort-based aggregation's own.
+    return node instanceof SortExec sort ? new WindowedInput(stage, sort.child()) : new WindowedInput(inStage, input);
+  }
+
+  private WindowedInput(boolean inStage, SparkPlan below) {
+    this.inStage = inStage;
+    this.below = below;
+    structs = List.of();
+    expands = false;
+    moment = alias(MOMENT, "moment");
+    time = moment.toAttribute();
+  }
 
   /** @param inStage whether the operator above `input` is in the same generated code */
   WindowedInput(SparkPlan input, boolean inStage) {
@@ -97,6 +127,7 @@ final class WindowedInput {
       windows.add(maker.window());
       time = timeOf(structs);
     }
+    moment = time;
     for (SparkPlan operator : above) {
       if (operator instanceof ProjectExec project) {
         readNames(project.projectList());
@@ -138,6 +169,21 @@ final class WindowedInput {
 
   Attribute time() {
     return time;
+  }
+
+  /** What the event time is a column of the input by. */
+  NamedExpression moment() {
+    return moment;
+  }
+
+  /** Whether it is the event time of rows without a window. */
+  static boolean isMoment(NamedExpression column) {
+    return column instanceof Alias alias && alias.child().equals(MOMENT);
+  }
+
+  /** Whether rows have windows. */
+  boolean isWindowed() {
+    return !windows.isEmpty();
   }
 
   /** Spark's own operators that collect event times, under the window. */
@@ -224,11 +270,15 @@ final class WindowedInput {
 
   /**
    * Size, slide and start offset in microseconds, read by evaluating Spark's own expressions and then held against them
-   * over many times: a release of Spark that assigns windows in another way is refused rather than misread.
+   * over many times: a release of Spark that assigns windows in another way is refused rather than misread. Without a
+   * window {@link #ALL_TIME}.
    *
    * @param thinned whether the plan has only some of a row's windows ({@link OverlappingWindows})
    */
   long[] parameters(boolean thinned) {
+    if (!isWindowed()) {
+      return ALL_TIME;
+    }
     if (!branches.isEmpty()) {
       long[] first = branches.get(0).parameters(thinned);
       if (!branches.stream().allMatch(branch -> Arrays.equals(branch.parameters(thinned), first))) {

@@ -1,12 +1,11 @@
-"""pyslash/streaming/windows.py: what closes and what is dead, against brute force."""
+"""pyslash/plan/window.py: what is emitted and what is dead, against brute force."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyslash.plan.window import TimeWindow
-from pyslash.streaming.windows import closed_windows, first_live_pane
+from pyslash.plan.window import TimeWindow, first_live_pane, windows_between
 from tests.plan.test_window import windows
 
 
@@ -27,7 +26,7 @@ def test_closed_windows_end_between_the_watermarks_and_hold_a_row(
         and time < start + window.size_us
         and emitted < start + window.size_us <= watermark
     }
-    assert closed_windows(window, _panes(window, times), emitted, watermark) == sorted(expected)
+    assert windows_between(window, _panes(window, times), emitted, watermark) == sorted(expected)
 
 
 def test_closing_takes_no_longer_where_a_pane_is_part_of_many_windows() -> None:
@@ -38,12 +37,12 @@ def test_closing_takes_no_longer_where_a_pane_is_part_of_many_windows() -> None:
     panes = range(first, last, day.pane_us)
     emitted = first + 3_600 * second
     expected = list(range(emitted - day.size_us + day.slide_us, emitted - day.size_us + 60 * second, day.slide_us))
-    assert closed_windows(day, panes, emitted, emitted + 60 * second - 1) == expected
+    assert windows_between(day, panes, emitted, emitted + 60 * second - 1) == expected
 
 
 def test_runs_of_windows_with_nothing_between_them_stay_apart() -> None:
     window = TimeWindow(20, 10, 0)
-    assert closed_windows(window, {500, 0, 40, 70}, -100, 1000) == [-10, 0, 30, 40, 60, 70, 490, 500]
+    assert windows_between(window, {500, 0, 40, 70}, -100, 1000) == [-10, 0, 30, 40, 60, 70, 490, 500]
 
 
 @given(windows(), st.lists(st.integers(-100, 100), max_size=8), st.integers(-60, 60))

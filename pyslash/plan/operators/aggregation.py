@@ -1,9 +1,9 @@
-"""Aggregation over fixed windows of event time: Spark's `StateStoreSaveExec` and the aggregates around it."""
+"""Aggregation, by fixed windows of event time or without: Spark's `StateStoreSaveExec` and the aggregates around it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -13,11 +13,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.catalyst import JavaObject, elements, items
+from pyslash.plan.emission import Emission
 from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
-from pyslash.plan.window import TimeWindow
+from pyslash.plan.window import NO_WATERMARK_US, TimeWindow
 
 _NO_WATERMARK_MS = -(1 << 63)
 
@@ -32,8 +34,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class WindowAggregate:
-    """A windowed aggregation in append mode.
+class Aggregation:
+    """An aggregation of a query that is covered.
 
     `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
     `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
@@ -44,8 +46,8 @@ class WindowAggregate:
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
-    output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
 
+    mode: OutputMode
     window: TimeWindow
     time: Column
     keys: list[Column]
@@ -65,24 +67,30 @@ class WindowAggregate:
         return PlanIdentity(self.text, tuple(column.sql for column in self.columns), self.time.sql)
 
     @cached_property
+    def emission(self) -> Emission:
+        """Which groups reach the sink."""
+        return Emission(self.mode, self.window, bool(self.keys))
+
+    @cached_property
     def _input_columns(self) -> str:
         return _input_columns(self.slots, self.columns)
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, thinned: bool) -> WindowAggregate:
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Aggregation:
         """Read it from the physical plan of a query that has not started.
 
         Args:
             bridge: the JVM's `io.pyslash.Bridge`.
             plan: the physical plan.
             node: the operator in it.
+            mode: of the query.
             thinned: the plan has only some of a row's windows.
 
         Raises:
             Uncovered: the message is the reason.
         """
-        found = _understood(lambda: bridge.aggregate(plan, node))
-        window = TimeWindow(*_understood(lambda: found.window(thinned)))
+        found = _understood(lambda: bridge.aggregate(plan, node, mode))
+        window = _window(_understood(lambda: found.window(thinned)))
         time = found.time()
         time_type = native_type(str(time.dataType().simpleString()), "the event time")
         columns: list[Column] = []
@@ -115,10 +123,11 @@ class WindowAggregate:
             inputs.append([column(next(slot), value, aggregates[-1].sql) for value in expressions])
         schema = _result_schema(found, time)
         if not aggregates:
-            # SELECT DISTINCT window, k: groups without aggregates. The row count that groups keep anyway serves as one.
+            # SELECT DISTINCT k: groups without aggregates. The row count that groups keep anyway serves as one.
             aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
             schema = schema.add("count", LongType(), False)
         return cls(
+            mode=mode,
             window=window,
             time=Column(time_type, True, str(found.describe(time))),
             keys=[columns[index - 1] for index in keys],
@@ -133,17 +142,17 @@ class WindowAggregate:
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
-    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> WindowAggregateCut:
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
         """The aggregation in the plan of a micro-batch.
 
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return WindowAggregateCut(_understood(lambda: bridge.aggregate(plan, node)), self._input_columns)
+        return AggregationCut(_understood(lambda: bridge.aggregate(plan, node, self.mode)), self._input_columns)
 
 
-class WindowAggregateCut:
-    """A windowed aggregation cut out of the physical plan of a micro-batch."""
+class AggregationCut:
+    """An aggregation cut out of the physical plan of a micro-batch."""
 
     def __init__(self, java: JavaObject, columns: str) -> None:
         """`java`: the `io.pyslash.StreamingAggregate`; `columns`: of the input, as it takes them."""
@@ -152,7 +161,7 @@ class WindowAggregateCut:
 
     @property
     def late_us(self) -> int:
-        """Rows of windows that end at or before this are late."""
+        """Rows of windows that end at or before this are late; of no group where there is no watermark."""
         return _microseconds(int(self._java.lateWatermark()))
 
     @property
@@ -202,8 +211,13 @@ def _input_columns(slots: list[int], columns: list[Column]) -> str:
     return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, columns, strict=True))
 
 
+def _window(parameters: Iterable[int]) -> TimeWindow:
+    found = list(parameters)
+    return TimeWindow(*found) if found else TimeWindow.all_time()
+
+
 def _microseconds(milliseconds: int) -> int:
-    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else 0
+    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
 
 
 def _result_schema(found: JavaObject, time: JavaObject) -> StructType:
@@ -212,7 +226,7 @@ def _result_schema(found: JavaObject, time: JavaObject) -> StructType:
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
     fields += [
         StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
-        for index, target in enumerate(elements(found.results())[1:])
+        for index, target in enumerate(elements(found.results()))
     ]
     return StructType(fields)
 

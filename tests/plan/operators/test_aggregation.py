@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
-from pyslash.plan.operators import WindowAggregate
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operator_of
 
@@ -23,7 +23,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(df: DataFrame, mode: str = "append") -> WindowAggregate:
+def operator(df: DataFrame, mode: str = "append") -> Aggregation:
     return operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
 
 

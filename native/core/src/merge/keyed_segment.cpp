@@ -1,0 +1,40 @@
+#include "keyed_segment.h"
+
+#include <string>
+
+#include "pyslash/error.h"
+#include "pyslash/hash.h"
+
+namespace pyslash {
+namespace {
+
+// What a partition holds is placed by its prefix: a key from elsewhere would land outside of it.
+void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes) {
+  if (entry.prefix_bits == 0) return;
+  uint32_t differing = 0;
+  for (const uint64_t hash : hashes) differing |= prefix_of(hash) ^ entry.prefix_lo;
+  if (differing >> (32 - entry.prefix_bits) == 0) return;
+  throw Error(Status::corrupt_block, "the segment of pane " + std::to_string(entry.pane) + " at " +
+                                         std::to_string(entry.offset) + " holds a key of other prefixes than its own");
+}
+
+}  // namespace
+
+void KeyedSegment::open(const SegmentBytes& segment, PrefixRange range) {
+  reader_.open(segment.entry, segment.bytes);
+  codec_.encode(reader_.keys(), size(), encoded_);
+  const auto hashes = std::span<const uint64_t>(encoded_.hashes).first(size());
+  check_prefixes(segment.entry, hashes);
+  whole_ = segment.within(range);
+  rows_.clear();
+  for (uint32_t row = 0; !whole_ && row < size(); ++row) {
+    const uint64_t prefix = prefix_of(hashes[row]);
+    if (range.lo <= prefix && prefix < range.hi) rows_.push_back(row);
+  }
+}
+
+void KeyedSegment::merge(const uint32_t* groups, StateSet& states) const {
+  for (size_t state = 0; state < states.size(); ++state) states[state].merge(reader_.state(state), groups, size());
+}
+
+}  // namespace pyslash

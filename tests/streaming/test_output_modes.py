@@ -1,0 +1,188 @@
+"""Update and complete mode, and groups without a window, against plain Spark over the same micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from pyslash.plan.output_mode import OutputMode
+from pyslash.streaming import hook
+from tests.streaming.stream import Stream, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+Query = Callable[[DataFrame], DataFrame]
+
+
+@dataclass
+class Ran:
+    """What a query gave: rows of each call of the job's function, sorted, and its figures."""
+
+    batches: list[list[Any]] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+    states: list[int] = field(default_factory=list)
+
+
+def ran(rows: DataFrame, folder: Path, query: Query, output: str, mode: str, **conf: str) -> Ran:
+    """Run a query to the end of its input, from the checkpoint that it has left there for this engine, if it has."""
+    spark, result = rows.sparkSession, Ran()
+    settings = {"spark.slash.mode": mode, **{f"spark.slash.{name}": value for name, value in conf.items()}}
+    pyslash.enable(spark)
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        running = (
+            query(rows)
+            .writeStream.outputMode(output)
+            .foreachBatch(lambda batch, _: result.batches.append(sorted(batch.collect(), key=repr)))
+            .option("checkpointLocation", str(folder / f"checkpoint-{mode}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        running.awaitTermination()
+        result.progress = pyslash.progress(running)
+        result.states = [state["numRowsTotal"] for one in running.recentProgress for state in one["stateOperators"]]
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+        pyslash.disable()
+    return result
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """Many groups at first, of which later micro-batches touch a few."""
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
+    add(made, range(20_000), at=1000)
+    for batch in range(1, 5):
+        add(made, range(100 * batch, 100 * batch + 10), at=1000 + 20 * batch)
+    return made
+
+
+def add(stream: Stream, keys: range, at: float) -> None:
+    times: list[datetime] = [seconds(at - (i % 7)) for i in range(len(keys))]
+    stream.add(pa.table({"ts": times, "k": list(keys), "v": [k * 3 - 7 for k in keys]}, SCHEMA))
+
+
+CALLS = {"n": "count(*)", "s": "sum(v)", "m": "max(v)", "a": "avg(v)"}
+
+
+def grouped(rows: GroupedData) -> DataFrame:
+    return rows.agg(*(F.expr(call).alias(name) for name, call in CALLS.items()))
+
+
+QUERIES: dict[str, Query] = {
+    "tumbling": lambda rows: grouped(rows.groupBy(F.window("ts", "20 seconds"), "k")),
+    "sliding": lambda rows: grouped(rows.groupBy(F.window("ts", "20 seconds", "10 seconds"), "k")),
+    "keys": lambda rows: grouped(rows.groupBy("k")),
+    "global": lambda rows: grouped(rows.groupBy()),
+    "rollup": lambda rows: grouped(rows.withColumn("r", F.col("k") % 3).rollup("r", "k")),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("output", ["update", "complete"])
+def test_micro_batches_are_sparks_with_groups_kept_in_executors(stream: Stream, query: Query, output: str) -> None:
+    expected = ran(stream.read(), stream.folder, query, output, "off")
+    found = ran(stream.read(), stream.folder, query, output, "require", **{"merge.driverBytes": "0"})
+    assert found.batches == expected.batches
+    assert {epoch["merged_by"] for epoch in found.progress if epoch["windows"]} == {"2 homes"}
+
+
+def test_only_what_has_changed_is_read(stream: Stream) -> None:
+    found = ran(stream.read(), stream.folder, QUERIES["keys"], "update", "require", **{"merge.driverBytes": "0"})
+    first, *later = [epoch["bytes_read"]["shm"] for epoch in found.progress if epoch["windows"]]
+    assert first > 20_000 * 24
+    assert max(later) < first / 100
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"merge.driverBytes": "1g"},
+        {"emit": "arrow", "merge.driverBytes": "0"},
+        {"transport": "tcp", "merge.driverBytes": "0"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("output", ["update", "complete"])
+def test_micro_batches_are_sparks_where_blocks_are_merged(stream: Stream, output: str, conf: dict[str, str]) -> None:
+    query = QUERIES["sliding"]
+    expected = ran(stream.read(), stream.folder, query, output, "off")
+    found = ran(stream.read(), stream.folder, query, output, "require", **conf)
+    assert found.batches == expected.batches
+    assert not {epoch["merged_by"] for epoch in found.progress} & {"2 homes"}
+
+
+@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+def test_a_query_that_starts_again_goes_on_with_its_groups(stream: Stream, durability: str) -> None:
+    conf = {"merge.driverBytes": "0", "durability": durability}
+    for _ in range(2):
+        expected = ran(stream.read(), stream.folder, QUERIES["keys"], "update", "off")
+        found = ran(stream.read(), stream.folder, QUERIES["keys"], "update", "require", **conf)
+        assert found.batches == expected.batches
+        assert found.batches[0]
+        hook._sweep()
+        add(stream, range(50, 20_050, 10), at=1200)
+
+
+def test_a_global_aggregate_has_a_row_before_any_input(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
+    add(stream, range(0), at=1000)
+    add(stream, range(5), at=1000)
+
+    def above(rows: DataFrame) -> DataFrame:
+        return QUERIES["global"](rows.where("v > -5")).select(F.col("n") + 1, "s", "a")
+
+    for output in ("update", "complete"):
+        folder = tmp_path / output
+        expected = ran(stream.read(), folder, above, output, "off")
+        assert len(expected.batches[0]) == 1
+        assert ran(stream.read(), folder, above, output, "require").batches == expected.batches
+
+
+def test_a_whole_result_is_ordered_and_cut_by_spark(stream: Stream) -> None:
+    def top(rows: DataFrame) -> DataFrame:
+        return QUERIES["keys"](rows).orderBy(F.desc("s"), "k").limit(7)
+
+    expected = ran(stream.read(), stream.folder, top, "complete", "off")
+    assert ran(stream.read(), stream.folder, top, "complete", "require").batches == expected.batches
+
+
+def test_windows_without_a_watermark_stay(stream: Stream) -> None:
+    rows = stream.read().drop("ts").withColumn("ts", F.timestamp_seconds(F.col("k") % 50))
+    expected = ran(rows, stream.folder, QUERIES["tumbling"], "update", "off")
+    assert ran(rows, stream.folder, QUERIES["tumbling"], "update", "require").batches == expected.batches
+
+
+def test_the_output_mode_may_change_with_a_restart(stream: Stream) -> None:
+    for output in ("append", "update", "complete", "update", "append"):
+        expected = ran(stream.read(), stream.folder, QUERIES["tumbling"], output, "off")
+        found = ran(stream.read(), stream.folder, QUERIES["tumbling"], output, "require")
+        assert found.batches == expected.batches, output
+        add(stream, range(30), at=1200 + 40 * len(stream.batches))
+
+
+def test_spark_refuses_a_mode_that_a_sink_has_not(stream: Stream) -> None:
+    frame = QUERIES["keys"](stream.read())
+    pyslash.enable(stream.spark)
+    try:
+        with pytest.raises(AnalysisException, match=r"does not support Update output mode|STREAMING_OUTPUT_MODE"):
+            frame.writeStream.outputMode("update").format("parquet").start(str(stream.folder / "out"))
+    finally:
+        pyslash.disable()
+
+
+def test_explain_tells_the_mode(stream: Stream) -> None:
+    text = pyslash.explain(QUERIES["keys"](stream.read()), OutputMode.COMPLETE)
+    assert "covered, in complete mode" in text
+    assert "no window" in text
