@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
-.PHONY: bench-rdma bench-recovery bench-durability eval eval-cluster model wheel clean
+.PHONY: bench-rdma bench-recovery bench-durability bench-modes eval eval-cluster model wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-rdma: setup ## our RDMA transport beside perftest, on this machine's devic
 
 bench-recovery: setup ## seconds from a killed executor or driver to the next result, with 1 M groups of state
 	@python -m eval.recovery $(ARGS)
+
+bench-modes: setup ## update and complete mode beside Spark's stores (15 minutes)
+	@python -m eval.modes $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

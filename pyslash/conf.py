@@ -196,8 +196,8 @@ _KEYS = (
         "false",
         _boolean,
         "`true`: a window is emitted in the micro-batch that moves the watermark past its end, one earlier than Spark, "
-        "and rows for it are late from then on: a row that Spark would still count is dropped. For queries with one "
-        "watermark.",
+        "and rows for it are late from then on: a row that Spark would still count is dropped. For queries in append "
+        "mode with one watermark.",
     ),
     Key(
         "progress.retained",

@@ -104,18 +104,18 @@ class SparkRunner:
             builder = builder.config(key, value)
         self._engine = engine
         self._emitted: Emitted | None = None
-        self._spark = builder.getOrCreate()
+        self.spark = builder.getOrCreate()
         if engine.slash:
             import pyslash
 
-            pyslash.enable(self._spark)
+            pyslash.enable(self.spark)
 
     def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
         """See `eval.stream.run`; what was emitted is kept until the next run."""
         from eval import stream
 
         self._forget()
-        figures, self._emitted = stream.run(self._spark, self._engine, workload, folder)
+        figures, self._emitted = stream.run(self.spark, self._engine, workload, folder)
         return figures
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
@@ -128,18 +128,18 @@ class SparkRunner:
         """See `eval.stream.differences`."""
         from eval import stream
 
-        return stream.differences(self._spark, self._engine, workload, folder)
+        return stream.differences(self.spark, self._engine, workload, folder)
 
     def oracle(self, workload: Workload, folder: Path) -> None:
         """See `eval.oracle.write`."""
         from eval import oracle
 
-        oracle.write(self._spark, workload, folder)
+        oracle.write(self.spark, workload, folder)
 
     def close(self) -> None:
         """Stop the session."""
         self._forget()
-        self._spark.stop()
+        self.spark.stop()
 
     def _forget(self) -> None:
         if self._emitted is not None:

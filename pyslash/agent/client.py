@@ -135,9 +135,10 @@ class AgentClient:
         run: int = 0,
         heads: list[int] | None = None,
         replicas: list[list[Any]] | None = None,
+        keeps_changes: bool = False,
     ) -> CommitReply:
         """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
-        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, heads or [], replicas or [])))
+        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, heads or [], replicas or [], keeps_changes)))
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
         """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""

@@ -90,7 +90,8 @@ class Folding:
                     if share.compacting or share.compacted is not None:
                         continue
                     for on_disk in (False, True):
-                        chosen = choose_inputs(self._candidates(share, on_disk), held.first_live_pane)
+                        newest = _newest_epoch(share) if held.keeps_changes else None
+                        chosen = choose_inputs(self._candidates(share, on_disk, newest), held.first_live_pane)
                         # All of it would be folded once more at each commit, to find no room once more.
                         live = live_bytes([share.live[offset] for offset in chosen], held.first_live_pane)
                         if chosen and (on_disk or share.no_room * live <= largest):
@@ -130,11 +131,9 @@ class Folding:
             elif outcome is not None:
                 state.holding.doom(outcome.offsets())
 
-    def _candidates(self, share: Share, on_disk: bool) -> list[LiveBlock]:
-        # What the newest epoch has changed may be asked for once more, and stays apart until another one follows.
-        newest = max((block.epoch for block in share.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
+    def _candidates(self, share: Share, on_disk: bool, newest: int | None) -> list[LiveBlock]:
         disk = self._state.holding.disk
-        blocks = [block for block in share.live.values() if block.epoch != newest and (block.offset in disk) == on_disk]
+        blocks = [block for block in share.live.values() if (block.offset in disk) == on_disk and block.epoch != newest]
         if not on_disk:
             return blocks
         most, chosen = _MOST_ON_DISK * self._state.arena.size, []
@@ -160,6 +159,10 @@ class Folding:
             body = arena.view(block.offset + len(head), block.length - len(head))
             data = spill.write(holding.disk.directory, [head, body])
         return Folded(LiveBlock.of(head), data)
+
+
+def _newest_epoch(share: Share) -> int:
+    return max((block.epoch for block in share.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
 
 
 def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:

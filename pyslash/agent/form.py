@@ -110,6 +110,7 @@ _FORMS: dict[type, dict[str, Check]] = {
         "run": _UNSIGNED,
         "heads": _HEADS,
         "replicas": _list_of(_replica, MAX_AGENTS),
+        "keeps_changes": _flag,
     },
     Checkpoint: {
         "epoch": _EPOCH,

@@ -43,6 +43,7 @@ class QueryState:
     stored: int = -1  # the last epoch whose checkpoint or replica was asked for: its update is over
     offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
     freed: int = 0  # by the last commit
+    keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
     own: Share = field(default_factory=Share)
     restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here

@@ -17,7 +17,7 @@ class Commit:
     `heads` are the CRCs of the blocks' heads, in the order of `offsets`, as their tasks have reported them: a place may
     have been freed and taken by another block since. Without them nothing is compared.
     `replicas`, [agent, its blocks of the epoch] each, are the ones that this agent keeps. A block is [offset in its own
-    arena, CRC of its head there].
+    arena, CRC of its head there]. `keeps_changes`: until another epoch is committed, its blocks stay apart from others.
     """
 
     epoch: int
@@ -26,6 +26,7 @@ class Commit:
     run: int = 0
     heads: list[int] = field_of(default_factory=list)
     replicas: list[list[Any]] = field_of(default_factory=list)
+    keeps_changes: bool = False
 
 
 @dataclass(frozen=True)

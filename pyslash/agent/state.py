@@ -363,7 +363,7 @@ class AgentState:
         # Before the new blocks join: a released input's offset may be one of theirs by now.
         state.own.swap(self.holding, query, state.first_live_pane)
         state.freed = self.arena.commit(query, epoch, sorted(offsets))
-        state.epoch, state.offsets = epoch, offsets
+        state.epoch, state.offsets, state.keeps_changes = epoch, offsets, request.keeps_changes
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 

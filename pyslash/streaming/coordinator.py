@@ -61,8 +61,12 @@ class Coordinator:
         run: int = 0,
         checkpoint_timeout_seconds: float = 120,
         spill: tuple[str, int] = ("", 0),
+        keeps_changes: bool = False,
     ) -> None:
-        """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
+        """`spill`: the directory, empty for the agent's choice, and the most bytes in it.
+
+        `keeps_changes`: agents keep the blocks of an epoch apart from others until the next one.
+        """
         self.query_id = query_id
         self.read_token = query_token(secret, query_id, Right.READ)
         self._secret, self._token = secret, query_token(secret, query_id)
@@ -72,6 +76,7 @@ class Coordinator:
         self._run = run
         self._checkpoint_timeout = checkpoint_timeout_seconds
         self._spill = spill
+        self._keeps_changes = keeps_changes
         self._full: set[str] = set()
         self._restored_epoch = -1
         self._clients: dict[str, AgentClient] = {}
@@ -285,7 +290,10 @@ class Coordinator:
                 for source, standby in self._standbys.items()
                 if standby == _name(client)
             ]
-            return client.commit(manifest.epoch, list(blocks), self._plan, self._run, list(blocks.values()), replicas)
+            heads = list(blocks.values())
+            return client.commit(
+                manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes
+            )
 
         replies = self._each(commit)
         for incarnation, reply in replies.items():

@@ -82,6 +82,7 @@ class Recovery:
             run,
             self._conf.checkpoint_timeout,
             (self._conf.spill_directory, self._conf.spill_bytes),
+            self._plan.emission.changes_only,
         )
         identity = self._plan.identity
         last = self._last_manifest(execution, manifests, epoch)

@@ -34,7 +34,7 @@ def compactions(client: AgentClient) -> int:
 
 
 def block(offset: int, length: int, *panes: int) -> LiveBlock:
-    return LiveBlock(offset, length, b"", tuple((pane, 1, length // len(panes)) for pane in panes))
+    return LiveBlock(offset, length, 0, b"", tuple((pane, 1, length // len(panes)) for pane in panes))
 
 
 def test_few_blocks_are_left_alone() -> None:

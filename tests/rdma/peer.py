@@ -75,7 +75,7 @@ def main(host: str, secret: str, arena_bytes: str, *sizes: str) -> None:
             (put(served.arena, served.descriptor.fd, seed, int(size)), int(size)) for seed, size in enumerate(sizes)
         ]
         # As if committed, so that tcp serves them too.
-        live = {offset: LiveBlock(offset, HEADER_BYTES + size, b"", ()) for offset, size in blocks}
+        live = {offset: LiveBlock(offset, HEADER_BYTES + size, 0, b"", ()) for offset, size in blocks}
         served.state.queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=Share(live))
         print(json.dumps({"descriptor": served.descriptor.to_record(), "blocks": blocks}), flush=True)
         signal.pause()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operator_of
 
@@ -23,7 +25,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(df: DataFrame, mode: str = "append") -> Aggregation:
+def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Aggregation:
     return operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
 
 
@@ -132,7 +134,7 @@ def test_fingerprint_follows_everything_that_decides_the_rows(events: DataFrame)
 
 UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "no aggregation": (lambda e: e.select("k"), "no stateful operator"),
-    "no window": (lambda e: e.groupBy("k").count(), "no time window"),
+    "no window": (lambda e: e.groupBy("k").count(), "in append mode"),
     "session window": (lambda e: e.groupBy(F.session_window("ts", "10 seconds"), "k").count(), "session windows"),
     "distinct": (
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
@@ -190,10 +192,20 @@ def test_batch_frame(spark: SparkSession) -> None:
         operator(spark.range(3).groupBy("id").count())
 
 
-def test_other_output_modes(events: DataFrame) -> None:
-    df = events.groupBy(F.window("ts", "10 seconds")).count()
-    with pytest.raises(Uncovered, match="output mode update"):
-        operator(df, "update")
+@pytest.mark.parametrize(
+    ("keys", "mode", "changes_only"),
+    [
+        ((F.window, "ts", "10 seconds"), OutputMode.UPDATE, True),
+        ((F.window, "ts", "10 seconds"), OutputMode.COMPLETE, False),
+        ((F.col, "k"), OutputMode.UPDATE, True),
+        (None, OutputMode.UPDATE, False),
+    ],
+)
+def test_output_modes(events: DataFrame, keys: Any, mode: OutputMode, changes_only: bool) -> None:
+    grouped = events.groupBy(*([] if keys is None else [keys[0](*keys[1:])])).count()
+    emission = operator(grouped, mode).emission
+    assert (emission.mode, emission.changes_only) == (mode, changes_only)
+    assert emission.window.is_all_time == (keys is None or keys[0] is F.col)
 
 
 @pytest.mark.parametrize(

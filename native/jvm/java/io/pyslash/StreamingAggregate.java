@@ -156,7 +156,10 @@ public final class StreamingAggregate {
     windowAt = found;
     isTimed = hasWatermark && !mode.equals("complete");
     if (!isTimed && mode.equals("append")) {
-      throw new OnlySpark("the window's time column carries no watermark: call withWatermark() on it");
+      throw new OnlySpark(
+          windowAt < 0
+              ? "in append mode it has to group by a time window()"
+              : "the window's time column carries no watermark: call withWatermark() on it");
     }
     for (AggregateExpression function : CollectionConverters.asJava(functions)) {
       List<Expression> values = inputsOf(function);
