@@ -1,19 +1,25 @@
 """One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
 
-python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*, and
-                                                        fault=retry or fault=straggle, which befalls a task a batch
+python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*, output=MODE
+                                                        and fault=retry or fault=straggle, which befalls a task a batch,
+                                                        or fault=kill, which ends an executor after the second one
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tests.streaming.stream import Stream, differences, run, seconds
@@ -44,6 +50,31 @@ def straggle(key: int) -> int:
 
 
 FAULTS = {"retry": fail, "straggle": straggle}
+KILLED_AFTER = 1
+
+
+def kill_executor(spark: SparkSession, epoch: int) -> None:
+    """After that micro-batch, with all that it keeps."""
+    if epoch != KILLED_AFTER:
+        return
+    application = str(spark.sparkContext.applicationId).encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and application in command:
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+    raise RuntimeError("there is no executor to kill")
+
+
+def differing(found: list[list[Any]], expected: list[list[Any]]) -> Iterator[str]:
+    """Lines for a reader: micro-batches that are not the same."""
+    if len(found) != len(expected):
+        yield f"{len(found)} micro-batches, not {len(expected)}"
+    for batch, (ours, sparks) in enumerate(zip(found, expected, strict=False)):
+        yield from (f"batch {batch}: {line}" for line in differences(ours, sparks, 1))
 
 
 def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
@@ -80,19 +111,26 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
         stream.add(pa.table(table, SCHEMA))
     window = F.window("ts", "10 seconds", "5 seconds")
     calls = [F.sum("v"), F.count("*"), F.max("s"), F.avg("v")]
-    expected = stream.expected(window, [F.col("k")], calls)
+
+    def query(rows: DataFrame) -> DataFrame:
+        return rows.groupBy(window, "k").agg(*calls)
+
+    expected: dict[str, list[list[Row]]] = {}
     findings = []
     for index, conf in enumerate(variants):
         rows = stream.read()
         print(f"variant {index}: {conf}", flush=True)
-        if fault := conf.pop("fault", None):
+        output, fault = conf.pop("output", "append"), conf.pop("fault", None)
+        if output not in expected:
+            expected[output] = stream.expected_batches(query, output)
+        if fault in FAULTS:
             rows = rows.withColumn("k", F.udf(FAULTS[fault], "bigint")("k"))
-        query = rows.groupBy(window, "k").agg(*calls)
-        outcome = run(query, folder / f"variant-{index}", **conf)
+        after = partial(kill_executor, spark) if fault == "kill" else lambda _: None
+        outcome = run(query(rows), folder / f"variant-{index}", output, after, **conf)
         findings.append(
             {
                 "rows": len(outcome.rows),
-                "differences": list(differences(outcome.rows, expected, 1))[:5],
+                "differences": list(differing(outcome.batches, expected[output]))[:5],
                 "agents": max(figures["agents"] for figures in outcome.progress),
                 "merged_by": sorted({figures["merged_by"] for figures in outcome.progress}),
                 "bytes_read": {

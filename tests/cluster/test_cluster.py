@@ -24,7 +24,10 @@ def run_job(master: str, folder: Path, *variants: dict[str, str]) -> list[dict[s
     for variant, found in zip(variants, findings, strict=True):
         assert found["differences"] == []
         assert found["rows"] > 1000
-        if variant.get("fault") != "straggle":  # the host of the straggler may hold nothing, whichever it is
+        if variant.get("fault") not in (
+            "straggle",
+            "kill",
+        ):  # the host of the straggler may hold nothing, whichever it is
             assert found["agents"] == 2
     return findings
 
@@ -40,6 +43,17 @@ def test_local_cluster(tmp_path: Path) -> None:
         used, unused = ("tcp", "shm") if transport == "tcp" else ("shm", "tcp")
         assert found["bytes_read"][used] > 0
         assert found["bytes_read"][unused] == 0
+
+
+@pytest.mark.timeout(420)
+def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(tmp_path: Path) -> None:
+    homes = {"ingest": "rows", "merge.driverBytes": "0", "output": "update"}
+    variants = [homes, {**homes, "output": "complete"}, {**homes, "transport": "tcp"}, {**homes, "fault": "kill"}]
+    kept, whole, read, killed = run_job("local-cluster[2,1,1024]", tmp_path, *variants)
+    assert "2 homes" in kept["merged_by"]
+    assert "2 homes" in whole["merged_by"]
+    assert read["bytes_read"]["tcp"] > kept["bytes_read"]["shm"]
+    assert "2 homes" in killed["merged_by"]
 
 
 @pytest.mark.timeout(600)

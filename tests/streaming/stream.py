@@ -47,23 +47,27 @@ class Stream:
 
     def expected(self, window: Column, keys: Sequence[Column], aggregates: Sequence[Column]) -> list[Row]:
         """The rows that plain Spark's own streaming gives by the end of the stream."""
-        rows: list[Row] = []
+        batches = self.expected_batches(lambda rows: rows.groupBy(window, *keys).agg(*aggregates))
+        return [row for batch in batches for row in batch]
+
+    def expected_batches(self, query: Callable[[DataFrame], DataFrame], output: str = "append") -> list[list[Row]]:
+        """What plain Spark's own streaming gives in each micro-batch."""
+        batches: list[list[Row]] = []
         conf = self.spark.conf
         mode = conf.get("spark.slash.mode", "auto")
         conf.set("spark.slash.mode", "off")
         try:
-            query = (
-                self.read()
-                .groupBy(window, *keys)
-                .agg(*aggregates)
-                .writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+            running = (
+                query(self.read())
+                .writeStream.outputMode(output)
+                .foreachBatch(lambda batch, _: batches.append(batch.collect()))
                 .trigger(availableNow=True)
                 .start()
             )
-            query.awaitTermination()
+            running.awaitTermination()
         finally:
             conf.set("spark.slash.mode", mode)
-        return rows
+        return batches
 
 
 @dataclass
@@ -76,18 +80,29 @@ class Outcome:
     spark_progress: list[Any]
 
 
-def run(df: DataFrame, folder: Path, **conf: str) -> Outcome:
-    """Run a streaming DataFrame on pyslash until its input ends; the conf holds for this query only."""
+def run(
+    df: DataFrame, folder: Path, output: str = "append", after: Callable[[int], object] = lambda _: None, **conf: str
+) -> Outcome:
+    """Run a streaming DataFrame on pyslash until its input ends; the conf holds for this query only.
+
+    `after` is told the number of each micro-batch, once the sink has its rows.
+    """
     spark = df.sparkSession
     pyslash.enable(spark)
     batches: list[list[Any]] = []
     settings = {"spark.slash.mode": "require", **{f"spark.slash.{name}": value for name, value in conf.items()}}
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+    def sink(rows: DataFrame, epoch: int) -> None:
+        batches.append(rows.collect())
+        after(epoch)
+
     try:
         query = (
             df.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-            .foreachBatch(lambda rows, epoch: batches.append(rows.collect()))
+            .outputMode(output)
+            .foreachBatch(sink)
             .trigger(availableNow=True)
             .start()
         )
