@@ -1,8 +1,8 @@
 // Update mode: what an epoch costs that emits the groups which its rows have touched, with their values so far.
 //
-//     fold      a home holds a table of all open groups; the epoch's block is merged into it
-//     probe     no table: the epoch's groups make one, and each open group of the live blocks is looked up in it
-//     rebuild   what a home does that has lost its table: all live blocks into a new one
+//     fold      a home holds all open groups; the epoch's block is folded into it
+//     merge     no home: the live blocks are merged, the groups of the epoch's block alone
+//     rebuild   a home that has nothing yet reads the live blocks
 //
 // One block holds the open groups, as a compaction leaves it, another one the epoch's. Everything runs on one core,
 // from the bytes of the blocks to the columns of the result.
@@ -11,31 +11,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
-#include <span>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "pyslash/accumulator.h"
-#include "pyslash/aggregate.h"
 #include "pyslash/arena.h"
 #include "pyslash/block.h"
-#include "pyslash/hash.h"
-#include "pyslash/key_codec.h"
-#include "pyslash/key_table.h"
+#include "pyslash/home.h"
+#include "pyslash/merge.h"
 #include "pyslash/plan.h"
 #include "pyslash/seal.h"
-#include "pyslash/segment.h"
 #include "rows.h"
 
 namespace pyslash {
 namespace {
 
-constexpr BlockIdentity identity{};
-constexpr size_t piece_rows = 8192;
-constexpr uint32_t ignored = 0;  // the group of what nobody asked for
+constexpr uint64_t every_prefix = uint64_t{1} << 32;
+constexpr size_t batch_rows = 8192;
 
 // One block of `count` groups: keys 0, step, 2 * step and so on, a row each.
-Head sealed(Arena& arena, const std::shared_ptr<const Plan>& plan, size_t count, size_t step) {
+Head sealed(Arena& arena, const std::shared_ptr<const Plan>& plan, int64_t epoch, size_t count, size_t step) {
   Accumulator accumulator(plan, INT64_MIN / 2);
   const std::vector<int64_t> times(kBatch, 0), values(kBatch, 1);
   std::vector<int64_t> keys(kBatch);
@@ -50,181 +46,93 @@ Head sealed(Arena& arena, const std::shared_ptr<const Plan>& plan, size_t count,
     }
     accumulator.add_columns(columns, rows);
   }
-  return read_head(seal(accumulator, arena, identity));
+  return read_head(seal(accumulator, arena, {{}, epoch, 0}));
 }
-
-// Groups of blocks, and their rows as results.
-class Groups {
- public:
-  explicit Groups(const std::shared_ptr<const Plan>& plan, uint32_t bits = 0)
-      : plan_(plan),
-        bits_(bits),
-        codec_(*plan),
-        keys_(codec_),
-        states_(*plan),
-        reader_(*plan),
-        tables_(size_t{1} << bits) {
-    keys_.append_unreachable();
-  }
-
-  // Merges a segment's groups, new ones too; their ids are in touched() then.
-  void fold(const SegmentEntry& entry, Bytes bytes) {
-    const size_t rows = open(entry, bytes);
-    if (bits_ <= entry.prefix_bits) {
-      table(encoded_.hashes[0]).find_or_insert(encoded_, rows, keys_, groups_.data());
-    } else {
-      by_table(rows);
-      for (size_t at = 0; at < rows;) {
-        size_t end = at;
-        KeyTable& first = table(encoded_.hashes[order_[at]]);
-        while (end < rows && &table(encoded_.hashes[order_[end]]) == &first) ++end;
-        first.find_or_insert(encoded_, std::span(order_).subspan(at, end - at), keys_, groups_.data());
-        at = end;
-      }
-    }
-    merge(rows);
-    touched_.insert(touched_.end(), groups_.begin(), groups_.end());
-  }
-
-  // Merges those of a segment's groups that are here already.
-  void probe(const SegmentEntry& entry, Bytes bytes) {
-    const size_t rows = open(entry, bytes);
-    tables_[0].find(encoded_, rows, keys_, groups_.data());
-    for (uint32_t& group : groups_) group = group == KeyTable::absent ? ignored : group;
-    merge(rows);
-  }
-
-  // Results of touched(), which is empty then; how many input rows they have counted.
-  int64_t emit() {
-    std::vector<ResultColumn> keys(codec_.keys().size());
-    ResultColumn result;
-    int64_t counted = 0;
-    for (size_t at = 0; at < touched_.size(); at += piece_rows) {
-      const std::span<const uint32_t> piece =
-          std::span(touched_).subspan(at, std::min(piece_rows, touched_.size() - at));
-      keys_.decode(piece, keys);
-      for (const auto& aggregate : plan_->aggregates()) aggregate->finish(states_, piece, result);
-      for (const uint32_t group : piece) counted += states_.rows()[group];
-    }
-    touched_.clear();
-    return counted;
-  }
-
-  void clear() {
-    for (KeyTable& table : tables_) table.clear();
-    keys_.clear();
-    keys_.append_unreachable();
-    states_.reset(0);
-  }
-
- private:
-  size_t open(const SegmentEntry& entry, Bytes bytes) {
-    reader_.open(entry, bytes);
-    codec_.encode(reader_.keys(), reader_.rows(), encoded_);
-    groups_.resize(reader_.rows());
-    return reader_.rows();
-  }
-  void merge(size_t rows) {
-    states_.resize(keys_.size());
-    for (size_t i = 0; i < states_.size(); ++i) states_[i].merge(reader_.state(i), groups_.data(), rows);
-  }
-  KeyTable& table(uint64_t hash) { return tables_[bits_ == 0 ? 0 : prefix_of(hash) >> (32 - bits_)]; }
-  void by_table(size_t rows) {
-    order_.resize(rows);
-    std::iota(order_.begin(), order_.end(), 0U);
-    std::ranges::sort(order_, {}, [this](uint32_t row) { return prefix_of(encoded_.hashes[row]); });
-  }
-
-  std::shared_ptr<const Plan> plan_;
-  uint32_t bits_;
-  KeyCodec codec_;
-  GroupKeys keys_;
-  StateSet states_;
-  SegmentReader reader_;
-  std::vector<KeyTable> tables_;
-  EncodedKeys encoded_;
-  std::vector<uint32_t> groups_, order_, touched_;
-};
 
 class Blocks {
  public:
   // `touched` of `open` groups.
-  Blocks(size_t touched, size_t open)
+  explicit Blocks(const benchmark::State& state)
       : plan(sums_plan()),
         arena_(new_arena()),
-        base(sealed(arena_, plan, open, 1)),
-        delta(sealed(arena_, plan, touched, open / touched)) {}
+        touched(static_cast<size_t>(state.range(0))),
+        open(static_cast<size_t>(state.range(1))),
+        base_(sealed(arena_, plan, 0, open, 1)),
+        delta_(sealed(arena_, plan, 1, touched, open / touched)) {}
 
-  Bytes bytes(const Head& head, const SegmentEntry& entry) const {
-    return arena_.view(head.header.arena_offset + entry.offset, entry.length);
-  }
-  template <typename Use>
-  void each(const Head& head, Use&& use) const {
-    for (const SegmentEntry& entry : head.segments) use(entry, bytes(head, entry));
-  }
+  std::vector<MappedBlock> all() const { return {mapped(base_), mapped(delta_)}; }
+  std::vector<MappedBlock> base() const { return {mapped(base_)}; }
 
   std::shared_ptr<const Plan> plan;
 
  private:
+  MappedBlock mapped(const Head& head) const {
+    return {&head, arena_.view(head.header.arena_offset, head.header.length)};
+  }
+
   Arena arena_;
 
  public:
-  Head base, delta;
+  size_t touched, open;
+
+ private:
+  Head base_, delta_;
 };
 
-void report(benchmark::State& state, double began, int64_t counted) {
-  const auto epochs = static_cast<double>(state.iterations());
-  state.counters["ms/epoch"] = (cpu_seconds() - began) / epochs * 1e3;
-  benchmark::DoNotOptimize(counted);
+// Reads all rows; how many there are.
+template <typename Next>
+size_t emitted(Next&& next) {
+  size_t rows = 0;
+  while (const std::optional<RecordBatch> batch = next()) rows += batch->rows;
+  return rows;
+}
+
+void report(benchmark::State& state, double began, size_t rows, size_t expected) {
+  state.counters["ms/epoch"] = (cpu_seconds() - began) / static_cast<double>(state.iterations()) * 1e3;
+  if (rows != expected) state.SkipWithError("the wrong number of rows");
 }
 
 // Arguments of each: groups touched, groups open.
 void fold(benchmark::State& state) {
-  const Blocks blocks(static_cast<size_t>(state.range(0)), static_cast<size_t>(state.range(1)));
-  Groups home(blocks.plan, blocks.base.segments[0].prefix_bits);
-  blocks.each(blocks.base, [&](const SegmentEntry& entry, Bytes bytes) { home.fold(entry, bytes); });
-  home.emit();
-  int64_t counted = 0;
+  const Blocks blocks(state);
+  Home home(blocks.plan, 0, every_prefix);
+  home.advance({"", "0", 0, INT64_MIN / 2}, blocks.base());
+  const std::vector<MappedBlock> live = blocks.all();
+  size_t rows = 0;
+  int64_t version = 0;
   const double began = cpu_seconds();
   for (auto _ : state) {
-    blocks.each(blocks.delta, [&](const SegmentEntry& entry, Bytes bytes) { home.fold(entry, bytes); });
-    counted = home.emit();
+    const std::string before = std::to_string(version);
+    home.advance({before, std::to_string(++version), 1, INT64_MIN / 2}, live);
+    Home::Cursor cursor;
+    rows = emitted([&] { return home.next(cursor, batch_rows); });
   }
-  report(state, began, counted);
-  if (counted != state.range(0) * (state.iterations() + 1)) state.SkipWithError("the home has not counted every row");
+  report(state, began, rows, blocks.touched);
 }
 
-void probe(benchmark::State& state) {
-  const Blocks blocks(static_cast<size_t>(state.range(0)), static_cast<size_t>(state.range(1)));
-  Groups groups(blocks.plan);
-  int64_t counted = 0;
+void merge(benchmark::State& state) {
+  const Blocks blocks(state);
+  const std::vector<int64_t> windows{0};
+  size_t rows = 0;
   const double began = cpu_seconds();
   for (auto _ : state) {
-    counted = 0;
-    size_t next = 0;  // base segments are by prefix, as those of the epoch are
-    for (const SegmentEntry& entry : blocks.delta.segments) {
-      groups.clear();
-      groups.fold(entry, blocks.bytes(blocks.delta, entry));
-      while (next < blocks.base.segments.size() && blocks.base.segments[next].prefix_lo < entry.prefix_hi()) {
-        groups.probe(blocks.base.segments[next], blocks.bytes(blocks.base, blocks.base.segments[next]));
-        ++next;
-      }
-      counted += groups.emit();
-    }
+    Merger merger(blocks.plan, windows, 0, every_prefix, 1);
+    for (const MappedBlock& block : blocks.all()) merger.add(*block.head, 0, block.bytes);
+    rows = emitted([&] { return merger.next(batch_rows); });
   }
-  report(state, began, counted);
-  if (counted != 2 * state.range(0)) state.SkipWithError("a group has not met its row of the base");
+  report(state, began, rows, blocks.touched);
 }
 
 void rebuild(benchmark::State& state) {
-  const Blocks blocks(static_cast<size_t>(state.range(0)), static_cast<size_t>(state.range(1)));
+  const Blocks blocks(state);
+  uint64_t groups = 0;
   const double began = cpu_seconds();
   for (auto _ : state) {
-    Groups home(blocks.plan, blocks.base.segments[0].prefix_bits);
-    blocks.each(blocks.base, [&](const SegmentEntry& entry, Bytes bytes) { home.fold(entry, bytes); });
-    benchmark::DoNotOptimize(home);
+    Home home(blocks.plan, 0, every_prefix);
+    home.advance({"", "0", 0, INT64_MIN / 2}, blocks.base());
+    groups = home.groups();
   }
-  report(state, began, 0);
+  report(state, began, groups, blocks.open);
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
@@ -235,7 +143,7 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK(fold)->Apply(sizes);
-BENCHMARK(probe)->Apply(sizes);
+BENCHMARK(merge)->Apply(sizes);
 BENCHMARK(rebuild)
     ->Unit(benchmark::kMillisecond)
     ->Args({1000, 100'000})

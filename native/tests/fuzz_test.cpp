@@ -18,6 +18,7 @@
 #include "pyslash/compact.h"
 #include "pyslash/crc32c.h"
 #include "pyslash/hash.h"
+#include "pyslash/home.h"
 #include "pyslash/merge.h"
 #include "pyslash/row_partitioner.h"
 #include "pyslash/seal.h"
@@ -39,6 +40,8 @@ const std::vector<std::string> plans{
     "aggregate sum 3 0\naggregate avg 3 0\naggregate avg 4 0\naggregate min 3 0\n",
     "column float64 1\naggregate sum 1 0\naggregate max 1 0\naggregate count 1 0\n",
     "column int64 0\ncolumn string 1\ncolumn float32 0\nkey 1\nkey 2\nkey 3\naggregate count 2 0\n",
+    "column float64 1\ncolumn int64 1\ncolumn string 1\nkey 2\naggregate skewness 1 0\naggregate bit_xor 2 0\n"
+    "aggregate covar_pop 1,1 0\naggregate max_by 3,2 0\naggregate min_by 1,3 0\naggregate first 3 0\n",
 };
 
 Plan plan_of(const std::string& lines, const std::string& slide) {
@@ -145,6 +148,16 @@ TEST_F(Fuzz, MutantsOfBlocksAreMergedOrRefused) {
           Merger merger(plan, std::vector<int64_t>{0, window_us, 2 * window_us});
           merger.add(head, 0, mutant);
           while (merger.next(1000)) {
+          }
+          // What an epoch has changed, merged from blocks and folded into a home.
+          Merger changes(plan, std::vector<int64_t>{0, window_us}, 0, uint64_t{1} << 31, identity.epoch);
+          changes.add(head, 0, mutant);
+          while (changes.next(1000)) {
+          }
+          Home home(plan, 0, uint64_t{1} << 31);
+          home.advance({"", "state", identity.epoch, INT64_MIN}, std::vector<MappedBlock>{{&head, mutant}});
+          Home::Cursor cursor;
+          while (home.next(cursor, 1000)) {
           }
         });
       }

@@ -189,8 +189,8 @@ TEST(Home, HomesOfPrefixRangesShareTheGroups) {
   std::vector<Home> homes;
   for (uint64_t i = 0; i < 3; ++i) homes.emplace_back(stream.plan, every_prefix * i / 3, every_prefix * (i + 1) / 3);
   // So many groups that tables are cut, and segments narrower than a home.
-  for (const size_t rows : {400'000UL, 3000UL, 200'000UL}) {
-    stream.add(random_rows(random, rows, 0, 1000, 300'000), INT64_MIN / 2);
+  for (const size_t rows : {120'000UL, 3000UL, 60'000UL}) {
+    stream.add(random_rows(random, rows, 0, 1000, 100'000), INT64_MIN / 2);
     Result changed, all;
     uint64_t groups = 0;
     for (Home& home : homes) {

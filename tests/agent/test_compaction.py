@@ -17,6 +17,7 @@ from pyslash.agent.folding import MAX_BLOCKS, choose_inputs
 from pyslash.agent.request import Commit
 from pyslash.agent.room import free_bytes
 from pyslash.agent.share import LiveBlock
+from pyslash.agent.standby import BEYOND_EPOCHS
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.transport.in_process import serving
 
@@ -74,6 +75,18 @@ def test_a_fold_is_swapped_in_by_the_next_commit_and_not_before(agent: AgentDesc
     assert merged(agent, after.blocks, [0]) == expected
     assert len(attach(agent).blocks()) == 1
     assert after.used_bytes < before.used_bytes / MAX_BLOCKS * 2
+
+
+def test_what_the_newest_epoch_has_changed_stays_apart(agent: AgentDescriptor, client: AgentClient) -> None:
+    for epoch in range(MAX_BLOCKS + 2):
+        newest = write(agent, epoch, [0])
+        client.commit(epoch, [newest.arena_offset], PLAN, keeps_changes=True)
+    assert eventually(lambda: compactions(client) == 1)
+    folded = write(agent, MAX_BLOCKS + 2, [0])
+    after = client.commit(MAX_BLOCKS + 2, [folded.arena_offset], PLAN, keeps_changes=True)
+    epochs = sorted(_native.Head(head).epoch for head in after.blocks)
+    assert epochs == [MAX_BLOCKS + 1, MAX_BLOCKS + 2, BEYOND_EPOCHS]
+    assert merged(agent, after.blocks, [0]) == [(0, key, (MAX_BLOCKS + 3) * key) for key in range(100)]
 
 
 def test_dead_panes_go_with_a_fold(agent: AgentDescriptor, client: AgentClient) -> None:

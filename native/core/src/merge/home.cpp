@@ -1,6 +1,7 @@
 #include "pyslash/home.h"
 
 #include <map>
+#include <string>
 #include <utility>
 
 #include "home_groups.h"
@@ -62,6 +63,11 @@ uint64_t Home::Impl::advance(const HomeUpdate& update, std::span<const MappedBlo
 
 uint64_t Home::Impl::fold(const MappedBlock& block, int64_t evicted_us, bool is_change) {
   check_plan(*block.head, *plan_);
+  if (block.bytes.size() != block.head->header.length) {
+    throw Error(Status::corrupt_block, "the block of epoch " + std::to_string(block.head->header.epoch) + " has " +
+                                           std::to_string(block.bytes.size()) + " bytes, its head says " +
+                                           std::to_string(block.head->header.length));
+  }
   uint64_t bytes = 0;
   for (const SegmentEntry& entry : block.head->segments) {
     const SegmentBytes segment{entry, block.bytes.subspan(entry.offset, entry.length)};

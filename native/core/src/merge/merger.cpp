@@ -48,6 +48,7 @@ class Merger::Impl {
   bool next_window();
   bool next_partition();
   bool next_run();
+  void take_changes(std::span<const int64_t> windows);
 
   std::shared_ptr<const Plan> plan_;
   PrefixRange range_;
@@ -156,11 +157,20 @@ bool Merger::Impl::next_partition() {
   }
   for (;;) {
     loader_.begin(walk_->current());
+    if (changed_in_) take_changes(runs_[run_ - 1]);
     if (sliding_.begin(runs_[run_ - 1], walk_->limit())) break;
     walk_->shrink();
   }
   in_partition_ = true;
   return true;
+}
+
+// The groups of these windows that are to be emitted, before anything of them is loaded.
+void Merger::Impl::take_changes(std::span<const int64_t> windows) {
+  const int64_t end = windows.back() + plan_->window().size_us();
+  for (auto pane = index_.lower_bound(windows.front()); pane != index_.end() && pane->first < end; ++pane) {
+    loader_.take_changes(pane->second);
+  }
 }
 
 // The next run that holds a segment.

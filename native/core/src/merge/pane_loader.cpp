@@ -12,6 +12,7 @@ void PaneLoader::begin(PrefixRange range) {
   keys_.clear();
   keys_.append_unreachable();
   fresh_.clear();
+  changes_only_ = false;
 }
 
 bool PaneLoader::concerns(const std::vector<SegmentBytes>& pane) const {
@@ -25,21 +26,42 @@ void PaneLoader::load(const std::vector<SegmentBytes>& pane, StateSet& states) {
   states.resize(groups());
 }
 
+void PaneLoader::take_changes(const std::vector<SegmentBytes>& pane) {
+  changes_only_ = true;
+  for (const SegmentBytes& segment : pane) {
+    if (!segment.fresh || !segment.overlaps(range_)) continue;
+    segment_.open(segment, range_);
+    find_or_insert();
+  }
+}
+
 void PaneLoader::load(const SegmentBytes& segment, StateSet& states) {
   segment_.open(segment, range_);
-  if (segment_.whole()) {
-    groups_.resize(segment_.size());
-    table_.find_or_insert(segment_.keys(), segment_.size(), keys_, groups_.data());
+  if (changes_only_) {
+    find();
   } else {
-    if (segment_.rows().empty()) return;
-    groups_.assign(segment_.size(), ignored);
-    table_.find_or_insert(segment_.keys(), segment_.rows(), keys_, groups_.data());
+    find_or_insert();
   }
   states.resize(groups());
   segment_.merge(groups_.data(), states);
   if (segment.fresh) {
     std::vector<uint32_t>& fresh = fresh_[segment.entry.pane];
     fresh.insert(fresh.end(), groups_.begin(), groups_.end());
+  }
+}
+
+void PaneLoader::find() {
+  groups_.resize(segment_.size());
+  table_.find(segment_.keys(), segment_.size(), keys_, groups_.data());
+  for (uint32_t& group : groups_) group = group == KeyTable::absent ? ignored : group;
+}
+
+void PaneLoader::find_or_insert() {
+  groups_.assign(segment_.size(), ignored);
+  if (segment_.whole()) {
+    table_.find_or_insert(segment_.keys(), segment_.size(), keys_, groups_.data());
+  } else {
+    table_.find_or_insert(segment_.keys(), segment_.rows(), keys_, groups_.data());
   }
 }
 

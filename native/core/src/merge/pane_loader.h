@@ -22,6 +22,8 @@ class PaneLoader {
 
   // Forgets all keys; from now on keys of `range` only are taken.
   void begin(PrefixRange range);
+  // Takes the keys of the pane's fresh segments, and until begin() no others but those that are taken so.
+  void take_changes(const std::vector<SegmentBytes>& pane);
   // Whether the pane has a segment that may hold keys of the range.
   bool concerns(const std::vector<SegmentBytes>& pane) const;
   // Adds the pane's groups to `states`, which grow to groups().
@@ -39,11 +41,15 @@ class PaneLoader {
 
  private:
   void load(const SegmentBytes& segment, StateSet& states);
+  // Ids of the open segment's rows into groups_: of keys that are taken, or of all that are wanted.
+  void find();
+  void find_or_insert();
 
   KeyedSegment segment_;
   GroupKeys keys_;
   KeyTable table_;
   PrefixRange range_{0, all_prefixes};
+  bool changes_only_ = false;
   std::map<int64_t, std::vector<uint32_t>> fresh_;  // by pane; a group may be there more than once
   std::vector<bool> listed_;
   std::vector<uint32_t> groups_;  // of a segment's rows
