@@ -144,7 +144,7 @@ def query_of(spark: SparkSession, feed: Feed, setting: Setting) -> Any:
 
 def kill_an_executor(spark: SparkSession) -> None:
     """SIGKILL to the oldest child of the driver's JVM that is a JVM too: an executor."""
-    from pyslash.agent import process
+    from pyslash.protocol import process
 
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     jvm = jvm_of(spark)

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.bars import Bar
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from pyslash.rdma.device import Device
 from pyslash.rdma.port import choose_port
 from pyslash.rdma.transfer import Piece

@@ -103,10 +103,13 @@ python_packages() {
 # Editable: Python sources are read from the tree, the native parts from $venv. Without build isolation the native build
 # directory stays valid, so a rebuild compiles only what changed.
 pyslash_itself() {
-  local stamp=$venv/.installed
-  if [ ! -e $stamp ] || [ -n "$(find pyproject.toml native -newer $stamp -print -quit)" ]; then
+  local stamp=$venv/.installed modules
+  # An editable installation knows each module's file: one that moves has to be installed anew.
+  modules=$(find pyslash -name '*.py' | sort | cksum)
+  if [ "$modules" != "$(cat $stamp 2>/dev/null)" ] ||
+    [ -n "$(find pyproject.toml native -newer $stamp -print -quit)" ]; then
     say "building and installing pyslash"
-    touch $stamp.next
+    echo "$modules" >$stamp.next
     PATH="$PWD/$venv/bin:$PATH" $venv/bin/pip install --quiet --no-build-isolation --editable .
     mv $stamp.next $stamp
   fi

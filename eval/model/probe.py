@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from eval.model.inputs import Rates
 from pyslash import _native
-from pyslash.agent import process
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.shm import ShmTransport
 
 _KEYS = 100_000

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 def _ensure() -> int:
-    from pyslash.agent.launch import AgentRequest, ensure
+    from pyslash.agent.process.launch import AgentRequest, ensure
 
     try:
         print(ensure(AgentRequest.from_json(sys.stdin.read())).to_json())
@@ -19,7 +19,7 @@ def _ensure() -> int:
 
 
 def _serve(ready_fd: int) -> NoReturn:
-    from pyslash.agent.serve import serve
+    from pyslash.agent.process.serve import serve
 
     serve(ready_fd)
 

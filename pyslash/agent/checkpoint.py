@@ -6,17 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyslash import _native
-from pyslash.agent.adopt import adopt
-from pyslash.agent.query_state import QueryState
-from pyslash.agent.request import Checkpoint, Restore
-from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock
-from pyslash.agent.standby import BEYOND_EPOCHS
+from pyslash.agent.replication.standby import BEYOND_EPOCHS
+from pyslash.agent.store.adopt import adopt
+from pyslash.agent.store.query_state import QueryState
+from pyslash.agent.store.share import BEFORE_ALL_PANES, LiveBlock
 from pyslash.checkpoint.block_file import StoredBlock, decode, write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError
+from pyslash.protocol.messages import Checkpoint, Restore
 
 if TYPE_CHECKING:
-    from pyslash.agent.state import AgentState
+    from pyslash.agent.store.state import AgentState
 
 
 class Checkpointer:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyslash.agent import wire
-from pyslash.agent.wire import Caller, Channel
 from pyslash.errors import SlashError
+from pyslash.protocol import wire
+from pyslash.protocol.wire import Caller, Channel
 
 GREETING_SECONDS = 5.0
 IDLE_SECONDS = 300.0

@@ -18,13 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.agent import wire
 from pyslash.agent.checkpoint import Checkpointer
-from pyslash.agent.compaction import Compactor
-from pyslash.agent.form import parse
+from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.listener import Listener, connection_limit
-from pyslash.agent.replicate import Replicator
-from pyslash.agent.request import (
+from pyslash.agent.replication.replicate import Replicator
+from pyslash.agent.store.room import RoomMaker
+from pyslash.agent.store.state import AgentState
+from pyslash.agent.verbs import VerbsEndpoint
+from pyslash.errors import ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
+from pyslash.protocol import wire
+from pyslash.protocol.codec import parse
+from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
     Conceal,
@@ -47,12 +51,8 @@ from pyslash.agent.request import (
     Seal,
     Write,
 )
-from pyslash.agent.room import RoomMaker
-from pyslash.agent.state import AgentState
-from pyslash.agent.token import Right, directory_grant, query_token
-from pyslash.agent.verbs import VerbsEndpoint
-from pyslash.agent.wire import CHUNK_BYTES, Caller, Channel, Kind
-from pyslash.errors import ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
+from pyslash.protocol.token import Right, directory_grant, query_token
+from pyslash.protocol.wire import CHUNK_BYTES, Caller, Channel, Kind
 
 _log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
-from pyslash.agent.reserved import reserved_block
 from pyslash.errors import InvalidRequestError, TransportUnavailableError
+from pyslash.protocol.messages import Conceal, Connect, Disconnect, Expose, Renew
 from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.port import Port
 from pyslash.rdma.queue_pair import QueuePair
+from pyslash.transport.reserved import reserved_block
 
 LEASE_SECONDS = 600.0
 MOST_PAIRS = 4096

@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyslash._native import Head
-from pyslash.agent.client import AgentClient, CommitReply, Described
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
-from pyslash.agent.token import Right, query_token
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.errors import (
@@ -25,6 +21,10 @@ from pyslash.errors import (
     StaleIncarnationError,
     StateLostError,
 )
+from pyslash.protocol.client import AgentClient, CommitReply, Described
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Checkpoint, Promote, Replicate, Restore, Resume, Room
+from pyslash.protocol.token import Right, query_token
 from pyslash.streaming.durable import DurableState, shares
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair

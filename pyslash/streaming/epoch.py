@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from pyslash.agent.share import EVERY_PANE
+from pyslash.agent.store.share import EVERY_PANE
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.conf import Conf

@@ -20,12 +20,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from pyslash.agent.token import SECRET_BYTES
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered
+from pyslash.protocol.token import SECRET_BYTES
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution

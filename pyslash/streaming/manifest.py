@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from uuid import uuid4
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.checkpoint.replan import check
 from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
 FORMAT = 4

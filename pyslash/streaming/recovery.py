@@ -8,13 +8,13 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
 from pyslash.errors import AgentStartError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.identity import differences
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState

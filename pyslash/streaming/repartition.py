@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.ingest import Ingest
 from pyslash.tasks.job import run_numbered

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyslash.agent.client import Described
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.client import Described
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.manifest import Manifest
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyslash import _native, errors
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.receipt import receipt_bytes
 from pyslash.tasks.worker import spare_collections
 
@@ -64,7 +64,7 @@ class ArrowUpdate:
         """What `fill` adds into one published block of the executor's arena; its receipt."""
         from pyspark import TaskContext
 
-        from pyslash.agent.launch import ensure_from_worker
+        from pyslash.agent.process.launch import ensure_from_worker
 
         agent = ensure_from_worker(
             self.secret,
@@ -92,9 +92,9 @@ class ArrowUpdate:
         return receipt_bytes(agent, head)
 
     def _make_room(self, agent: AgentDescriptor, size: int) -> None:
-        from pyslash.agent.client import AgentClient
-        from pyslash.agent.request import Room
-        from pyslash.agent.token import query_token
+        from pyslash.protocol.client import AgentClient
+        from pyslash.protocol.messages import Room
+        from pyslash.protocol.token import query_token
 
         room = Room(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
         token = query_token(self.secret, self.query)

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.merge import Kept, MergeRequest
 from pyslash.tasks.row_bridge import RowBridge
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from pyslash._native import Head
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.look_ahead import look_ahead
 from pyslash.transport import Transport, choose_transport
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import RowBridgeUnavailableError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.arrow_update import executor_host
 from pyslash.tasks.job import run_numbered
 from pyslash.tasks.row_bridge import RowBridge
@@ -29,7 +29,7 @@ class FindAgent:
         Raises:
             AgentStartError: the executor's agent could not be started.
         """
-        from pyslash.agent.launch import ensure_from_worker
+        from pyslash.agent.process.launch import ensure_from_worker
 
         host = executor_host(self.driver_host)
         return ensure_from_worker(

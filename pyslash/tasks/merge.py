@@ -12,7 +12,7 @@ from itertools import chain
 import pyarrow as pa
 
 from pyslash._native import Merger, Plan
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.fetch import Fetch, Part, equal_cuts
 
 PREFIXES = 1 << 32

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pyslash._native import Accumulator, Head
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import Right, query_token
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import Right, query_token
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.fetch import Fetch
 

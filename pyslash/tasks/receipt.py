@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 
 from pyslash import _native
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import InvalidInputError
+from pyslash.protocol.descriptor import AgentDescriptor
 
 _LENGTH = struct.Struct("<i")
 

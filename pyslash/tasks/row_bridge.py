@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.parquet_scan import ScanFigures
 from pyslash.tasks.receipt import Receipt
 

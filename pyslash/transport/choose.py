@@ -8,8 +8,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import TransportUnavailableError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.base import Transport, TransportCounters
 from pyslash.transport.shm import ShmTransport
 from pyslash.transport.tcp import TcpTransport

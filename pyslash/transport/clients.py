@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from pyslash.agent.client import AgentClient, Via
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.client import AgentClient, Via
+from pyslash.protocol.descriptor import AgentDescriptor
 
 
 class Clients:

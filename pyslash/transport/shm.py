@@ -7,12 +7,12 @@ import threading
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent import process
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.reserved import write_all
 from pyslash.errors import StaleIncarnationError
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.base import Range, TransportCounters
 from pyslash.transport.clients import Clients
+from pyslash.transport.reserved import write_all
 
 
 class ShmTransport:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.base import Range, TransportCounters
 from pyslash.transport.clients import Clients
 

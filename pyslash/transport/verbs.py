@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Conceal, Connect, Disconnect, Expose, Renew
 from pyslash.block_head import HEADER_BYTES
 from pyslash.errors import InvalidRequestError, SlashError, StaleIncarnationError, UnauthenticatedError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Conceal, Connect, Disconnect, Expose, Renew
 from pyslash.rdma.device import Device
 from pyslash.rdma.endpoint import Endpoint
 from pyslash.rdma.landing import LandingPool

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyslash import _native
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.descriptor import AgentDescriptor
 
 QUERY = bytes(range(16))
 OTHER_QUERY = bytes(range(1, 17))

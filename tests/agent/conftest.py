@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, ensure
-from pyslash.agent.token import query_token
+from pyslash.agent.process.launch import AgentRequest, ensure
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from tests.agent.blocks import QUERY
 
 MIB = 1 << 20

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyslash.agent import wire
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.wire import Channel
+from pyslash.protocol import wire
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.wire import Channel
 from tests.agent.blocks import QUERY
 
 

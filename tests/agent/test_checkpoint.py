@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from pyslash._native import crc32c
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, ensure
-from pyslash.agent.request import Checkpoint, Restore
-from pyslash.agent.token import query_token
+from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.protocol.token import query_token
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 
 

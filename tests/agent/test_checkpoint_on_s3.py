@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.launch import AgentRequest, ensure
-from pyslash.agent.request import Checkpoint, Restore
-from pyslash.agent.token import query_token
+from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import CheckpointError, CorruptBlockError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.protocol.token import query_token
 from tests.agent.blocks import PLAN, QUERY, merged, write
 from tests.s3_server import s3_server
 

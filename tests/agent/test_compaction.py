@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.compaction import SWEEP_SECONDS, Compactor
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.folding import MAX_BLOCKS, choose_inputs
-from pyslash.agent.request import Commit
-from pyslash.agent.room import free_bytes
-from pyslash.agent.share import LiveBlock
-from pyslash.agent.standby import BEYOND_EPOCHS
+from pyslash.agent.compaction.compactor import SWEEP_SECONDS, Compactor
+from pyslash.agent.compaction.folding import MAX_BLOCKS, choose_inputs
+from pyslash.agent.replication.standby import BEYOND_EPOCHS
+from pyslash.agent.store.room import free_bytes
+from pyslash.agent.store.share import LiveBlock
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Commit
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.transport.in_process import serving
 

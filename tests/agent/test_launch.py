@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from pyslash.agent import process
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, answers, ensure
 from pyslash.agent.listener import GREETING_SECONDS
-from pyslash.agent.runtime import open_runtime, sweep
-from pyslash.agent.token import query_token
+from pyslash.agent.process.launch import AgentRequest, answers, ensure
+from pyslash.agent.process.runtime import open_runtime, sweep
 from pyslash.errors import AgentStartError
+from pyslash.protocol import process
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from tests.agent.blocks import QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 from tests.agent.raw import connected

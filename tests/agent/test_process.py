@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pyslash.agent import process
+from pyslash.protocol import process
 
 
 def test_a_process_is_known_by_pid_and_start_time() -> None:

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.folding import MAX_BLOCKS
-from pyslash.agent.request import Checkpoint, Promote, Replicate, Restore, Resume, Room
-from pyslash.agent.room import free_bytes
-from pyslash.agent.share import BEFORE_ALL_PANES
-from pyslash.agent.spill import FIRST_PLACE, default_directory, scratch_arena
-from pyslash.agent.spill import write as write_to_disk
+from pyslash.agent.compaction.folding import MAX_BLOCKS
+from pyslash.agent.store.room import free_bytes
+from pyslash.agent.store.share import BEFORE_ALL_PANES
+from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_arena
+from pyslash.agent.store.spill import write as write_to_disk
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Checkpoint, Promote, Replicate, Restore, Resume, Room
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.receipt import Receipt
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, SECOND, attach, rows, write
@@ -123,7 +123,7 @@ def test_a_task_that_finds_the_arena_full_asks_for_room(
     while free_bytes(attach(agent))[1] > MIB:
         heads = client.commit(epoch, [write(agent, epoch, [10 * epoch], KEYS).arena_offset], PLAN).blocks
         epoch += 1
-    monkeypatch.setattr("pyslash.agent.launch.ensure_from_worker", lambda *_: agent)
+    monkeypatch.setattr("pyslash.agent.process.launch.ensure_from_worker", lambda *_: agent)
     update = ArrowUpdate(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB, spill_directory=str(tmp_path))
     large = [rows([0], range(100_000))]
     with pytest.raises(SpillError, match=r"spark\.slash\.spill\.maxBytes=0"):

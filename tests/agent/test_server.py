@@ -10,12 +10,6 @@ import threading
 import pytest
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.form import MAX_OFFSETS
-from pyslash.agent.request import Empty
-from pyslash.agent.token import query_token
-from pyslash.agent.wire import Kind
 from pyslash.errors import (
     AgentTimeoutError,
     AgentUnavailableError,
@@ -23,6 +17,12 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnauthenticatedError,
 )
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.bounds import MAX_OFFSETS
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Empty
+from pyslash.protocol.token import query_token
+from pyslash.protocol.wire import Kind
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.agent.raw import opened, soon
 

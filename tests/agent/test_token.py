@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from pyslash.agent.token import Right, directory_grant, query_token, secret_name
+from pyslash.protocol.token import Right, directory_grant, query_token, secret_name
 
 SECRET, QUERY = bytes(range(32)), bytes(range(16))
 

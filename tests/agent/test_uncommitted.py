@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
 from pyslash.errors import InvalidRequestError
 from pyslash.plan.row_plan import plan_of_rows
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, rows, write
 
 

@@ -13,13 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.agent import server, wire
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.form import body
-from pyslash.agent.request import Checkpoint, Discard, Empty, Read, Reserve, Restore, Room
-from pyslash.agent.token import Right, query_token
-from pyslash.agent.wire import Kind
+from pyslash.agent import server
 from pyslash.errors import (
     AgentError,
     AgentUnavailableError,
@@ -28,6 +22,13 @@ from pyslash.errors import (
     SlashError,
     UnauthenticatedError,
 )
+from pyslash.protocol import wire
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.codec import body
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Checkpoint, Discard, Empty, Read, Reserve, Restore, Room
+from pyslash.protocol.token import Right, query_token
+from pyslash.protocol.wire import Kind
 from tests.agent.blocks import PLAN, QUERY, attach, write
 from tests.agent.conftest import Pair
 from tests.agent.raw import connected, opened, soon

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming import ingest, merging, repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.agent import process
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
 from tests.faults.application import session

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslash.agent import process
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.runtime import default_roots
+from pyslash.agent.process.runtime import default_roots
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 
 # What may befall a process, with what each is meant to show.
 FAULTS = {

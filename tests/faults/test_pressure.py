@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.agent.runtime import default_roots
+from pyslash.agent.process.runtime import default_roots
 from tests.agent.conftest import wait_until_gone
 from tests.streaming.stream import Stream, differences, seconds
 

@@ -11,8 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 import pyslash
 from pyslash import cli
-from pyslash.agent.client import AgentClient
 from pyslash.errors import AgentTimeoutError
+from pyslash.protocol.client import AgentClient
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog

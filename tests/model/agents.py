@@ -11,17 +11,17 @@ from uuid import UUID
 import pyarrow as pa
 
 from pyslash import _native
-from pyslash.agent.adopt import rehomed
 from pyslash.agent.checkpoint import Checkpointer
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.folding import Fold, Folded, Folding
-from pyslash.agent.form import body, parse
-from pyslash.agent.replicate import Replicator
-from pyslash.agent.request import Empty, Request
-from pyslash.agent.reserved import reserved_block
-from pyslash.agent.state import AgentState
+from pyslash.agent.compaction.folding import Fold, Folded, Folding
+from pyslash.agent.replication.replicate import Replicator
+from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.codec import body, parse
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Empty, Request
+from pyslash.transport.reserved import reserved_block
 from tests.model.schedule import CALL, Kind
 from tests.model.world import AgentDied, Violation, World, flipped
 

@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from pyslash.agent import folding, replicate
+from pyslash.agent.compaction import folding
+from pyslash.agent.replication import replicate
 from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError

@@ -15,11 +15,11 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from pyslash import _native
-from pyslash.agent.request import Commit
-from pyslash.agent.state import AgentState
+from pyslash.agent.store.state import AgentState
 from pyslash.checkpoint import block_file
 from pyslash.checkpoint.block_file import Segment, StoredBlock
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.protocol.messages import Commit
 from pyslash.streaming import epoch
 from pyslash.streaming.execution import LoggedOffsets
 from pyslash.streaming.manifest import Manifest, ManifestLog

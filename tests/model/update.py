@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.plan.row_plan import plan_of_rows
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.own import OwnRows
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.model.agents import Fill

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.token import query_token
 from pyslash.errors import TransportUnavailableError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.token import query_token
 from pyslash.rdma.library import library
 from pyslash.rdma.port import Port, choose_port
 from pyslash.transport.verbs import VerbsTransport

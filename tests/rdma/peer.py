@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslash import _native
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.query_state import QueryState
-from pyslash.agent.share import LiveBlock, Share
+from pyslash.agent.store.query_state import QueryState
+from pyslash.agent.store.share import LiveBlock, Share
+from pyslash.protocol.descriptor import AgentDescriptor
 from tests.agent.blocks import PLAN, QUERY
 from tests.rdma.raw_block import HEADER_BYTES, put
 from tests.transport.in_process import serving

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from pyslash.agent.token import query_token
 from pyslash.errors import SlashError
+from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import QUERY

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pyslash import _native
-from pyslash.agent.token import query_token
+from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
 from tests.agent.blocks import QUERY, SECOND
 from tests.rdma.independent import decode, fetch

@@ -10,10 +10,10 @@ import pytest
 
 from pyslash import _native
 from pyslash.agent import verbs
-from pyslash.agent.client import AgentClient
-from pyslash.agent.request import Connect, Disconnect, Renew
-from pyslash.agent.token import query_token
 from pyslash.errors import InvalidRequestError, SlashError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.messages import Connect, Disconnect, Renew
+from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import QUERY

@@ -8,9 +8,6 @@ import time
 
 import pytest
 
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
 from pyslash.errors import (
     InvalidRequestError,
     RemoteAccessError,
@@ -18,6 +15,9 @@ from pyslash.errors import (
     TransportUnavailableError,
     UnauthenticatedError,
 )
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from pyslash.rdma.transfer import Operation, Piece
 from pyslash.transport import Transports
 from pyslash.transport.verbs import VerbsTransport

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyslash import _native
-from pyslash.agent.adopt import rehomed
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, ensure
-from pyslash.agent.request import Promote, Replicate, Reserve, Resume, Seal
-from pyslash.agent.share import BEFORE_ALL_PANES
-from pyslash.agent.token import query_token
+from pyslash.agent.process.launch import AgentRequest, ensure
+from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.share import BEFORE_ALL_PANES
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError, SlashError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
+from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import PLAN, QUERY, attach, merged, merged_from, write

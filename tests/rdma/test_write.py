@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pyslash.agent.request import Conceal, Expose
 from pyslash.errors import InvalidRequestError, RemoteAccessError
+from pyslash.protocol.messages import Conceal, Expose
 from pyslash.rdma.transfer import Piece
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import OTHER_QUERY, QUERY

@@ -150,6 +150,16 @@ def test_a_global_aggregate_has_a_row_before_any_input(spark: SparkSession, tmp_
         assert ran(stream.read(), folder, above, output, "require").batches == expected.batches
 
 
+def test_names_of_sparks_own_making_are_no_change_of_the_query(stream: Stream) -> None:
+    def counted(rows: DataFrame) -> DataFrame:
+        return rows.groupBy().agg(F.expr("count_if(v > 5)"), F.expr("count_if(k > 7)"))
+
+    for _ in range(3):
+        expected = ran(stream.read(), stream.folder, counted, "update", "off")
+        assert ran(stream.read(), stream.folder, counted, "update", "require").batches == expected.batches
+        add(stream, range(30), at=1200)
+
+
 def test_a_whole_result_is_ordered_and_cut_by_spark(stream: Stream) -> None:
     def top(rows: DataFrame) -> DataFrame:
         return QUERIES["keys"](rows).orderBy(F.desc("s"), "k").limit(7)

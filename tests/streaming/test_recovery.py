@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.launch import AgentRequest, ensure
+from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.conf import Conf
 from pyslash.errors import AgentStartError, CorruptBlockError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming import coordinator, recovery
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.recovery import Recovery

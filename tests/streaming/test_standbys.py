@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyslash.agent.client import Described
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.plan.identity import PlanIdentity
+from pyslash.protocol.client import Described
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
 from tests.streaming.manifests import manifest

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from pyslash import _native
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import AgentTimeoutError, CorruptBlockError, SlashError, StaleIncarnationError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks import fetch
 from pyslash.tasks.merge import PREFIXES, MergeRequest, merge
 from pyslash.transport import Range

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.token import query_token
 from pyslash.errors import CorruptBlockError
 from pyslash.plan.row_plan import plan_of_rows
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.token import query_token
 from pyslash.tasks import fetch
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import run_numbered

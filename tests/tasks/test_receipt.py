@@ -7,8 +7,8 @@ import os
 import pytest
 
 from pyslash import _native
-from pyslash.agent.descriptor import AgentDescriptor
 from pyslash.errors import CorruptBlockError, InvalidInputError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.agent.blocks import PLAN, QUERY, rows
 

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
 from pyslash.errors import AgentStartError, ArenaFullError, InvalidInputError, InvalidPlanError, SlashError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from pyslash.tasks import row_bridge
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.receipt import Receipt

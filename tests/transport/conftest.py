@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyslash.agent.token import query_token
+from pyslash.protocol.token import query_token
 from pyslash.transport import Transports
 from tests.agent.blocks import QUERY
 from tests.agent.conftest import agent, client, jvm, request_agent, runtime_root, secret

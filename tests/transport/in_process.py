@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslash import _native
-from pyslash.agent import process
-from pyslash.agent.compaction import Compactor
-from pyslash.agent.descriptor import AgentDescriptor
+from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.server import AgentServer
-from pyslash.agent.state import AgentState
+from pyslash.agent.store.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint
 from pyslash.errors import TransportUnavailableError
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.rdma.port import choose_port
 
 

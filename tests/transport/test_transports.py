@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from pyslash import _native
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.token import query_token
 from pyslash.errors import SlashError, StaleIncarnationError, TransportUnavailableError, UnauthenticatedError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import query_token
 from pyslash.transport import Transports, choose_transport
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone

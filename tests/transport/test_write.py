@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from pyslash.agent import reserved
-from pyslash.agent import state as state_module
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.form import body
-from pyslash.agent.request import Reserve, Write
-from pyslash.agent.token import query_token
-from pyslash.agent.wire import CHUNK_BYTES, Kind
+from pyslash.agent.store import state as state_module
 from pyslash.errors import ArenaFullError, InvalidRequestError, StaleIncarnationError
-from pyslash.transport import Transports
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.codec import body
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Reserve, Write
+from pyslash.protocol.token import query_token
+from pyslash.protocol.wire import CHUNK_BYTES, Kind
+from pyslash.transport import Transports, reserved
 from pyslash.transport import shm as shm_module
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY
 from tests.agent.raw import opened, soon

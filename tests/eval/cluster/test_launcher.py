@@ -14,7 +14,7 @@ import pytest
 
 from eval.cluster.hosts import Host
 from eval.cluster.launcher import ClusterError, Daemon, Launcher, Local, Ssh, run
-from pyslash.agent import process
+from pyslash.protocol import process
 
 HOST = Host("node1", 2)
 ODD = ["a b", "c'd", "$HOME", "e\nf", "*"]

@@ -88,6 +88,23 @@ final class WindowedInput {
     expands = false;
     moment = alias(MOMENT, "moment");
     time = moment.toAttribute();
+    // Names of Spark's own making, as of what several functions share, differ from one start of a query to the next.
+    for (SparkPlan node = below; isNaming(node); node = node.children().head()) {
+      if (node instanceof ProjectExec project) {
+        for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
+          if (item instanceof Alias alias) {
+            computed.put(alias.exprId().id(), alias.child());
+          }
+        }
+      }
+    }
+  }
+
+  private static boolean isNaming(SparkPlan node) {
+    return node instanceof ProjectExec
+        || node instanceof FilterExec
+        || node instanceof WholeStageCodegenExec
+        || node instanceof InputAdapter;
   }
 
   /** @param inStage whether the operator above `input` is in the same generated code */

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pyslash.agent import form
-from pyslash.agent.form import body, parse
-from pyslash.agent.request import (
+from pyslash.errors import InvalidRequestError
+from pyslash.protocol.codec import body, checks_of, parse
+from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
     Connect,
@@ -27,7 +27,6 @@ from pyslash.agent.request import (
     Room,
     Write,
 )
-from pyslash.errors import InvalidRequestError
 from tests.agent.blocks import PLAN
 
 A = "ab" * 16
@@ -94,5 +93,5 @@ def test_a_changed_request_is_read_or_refused(sample: Request) -> None:
             continue
         # What passes keeps every bound: it is the same again after another journey.
         assert parse(kind, body(found)) == found
-        for name, check in form._FORMS[kind].items():
+        for name, check in checks_of(kind.__name__).items():
             assert check(getattr(found, name))

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyslash import _native
-from pyslash.agent import spill
-from pyslash.agent.adopt import rehomed
-from pyslash.agent.reserved import write_all
-from pyslash.agent.room import free_bytes
-from pyslash.agent.share import Holding, LiveBlock, Outcome, Share
-from pyslash.agent.standby import BEYOND_EPOCHS
+from pyslash.agent.replication.standby import BEYOND_EPOCHS
+from pyslash.agent.store import spill
+from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.room import free_bytes
+from pyslash.agent.store.share import Holding, LiveBlock, Outcome, Share
+from pyslash.transport.reserved import write_all
 
 if TYPE_CHECKING:
-    from pyslash.agent.state import AgentState
+    from pyslash.agent.store.state import AgentState
 
 MAX_BLOCKS = 8
 # A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.agent import process, wire
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.runtime import RuntimeDirectory, open_runtime
-from pyslash.agent.token import QUERY_BYTES, SECRET_BYTES, Right, query_token, secret_name
+from pyslash.agent.process.runtime import RuntimeDirectory, open_runtime
 from pyslash.errors import AgentError, AgentStartError
+from pyslash.protocol import process, wire
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.token import QUERY_BYTES, SECRET_BYTES, Right, query_token, secret_name
 
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05

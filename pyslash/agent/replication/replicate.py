@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from pyslash.agent.adopt import rehomed
-from pyslash.agent.client import AgentClient
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.request import Replicate, Reserve, Seal
-from pyslash.agent.state import AgentState
-from pyslash.agent.token import Right, query_token
+from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.state import AgentState
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Replicate, Reserve, Seal
+from pyslash.protocol.token import Right, query_token
 from pyslash.transport import choose_transport
 
 TIMEOUT_SECONDS = 30.0

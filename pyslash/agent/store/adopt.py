@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pyslash._native import Head
-from pyslash.agent.reserved import write_all
 from pyslash.block_head import IDENTITY, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
 from pyslash.errors import CorruptBlockError
+from pyslash.transport.reserved import write_all
 
 
 def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.query_state import QueryState
-from pyslash.agent.request import Checkpoint, Commit, Replicate
-from pyslash.agent.share import LiveBlock
+from pyslash.agent.store.query_state import QueryState
+from pyslash.agent.store.share import LiveBlock
 from pyslash.block_head import copied_head, head_crc
 from pyslash.errors import InvalidRequestError
+from pyslash.protocol.messages import Checkpoint, Commit, Replicate
 
 PUBLISHED = 2  # a block's state in the arena
 

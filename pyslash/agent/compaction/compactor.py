@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyslash.agent.folding import Folding
+from pyslash.agent.compaction.folding import Folding
 from pyslash.errors import ArenaFullError, SlashError
 
 if TYPE_CHECKING:
-    from pyslash.agent.state import AgentState
+    from pyslash.agent.store.state import AgentState
 
 SWEEP_SECONDS = 5.0
 

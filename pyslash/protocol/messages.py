@@ -1,11 +1,34 @@
-"""The control plane's messages: what an agent is asked for. `form` has how each is written and checked."""
+"""The control plane's messages: what an agent is asked for, each field with its bounds. `codec` writes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import field as field_of
-from typing import Any
+from typing import Annotated
 
+from pyslash.protocol.bounds import (
+    Blocks,
+    Epoch,
+    FileName,
+    Files,
+    Flag,
+    Gid,
+    Heads,
+    Incarnation,
+    Offsets,
+    OptionalPath,
+    Path,
+    PlanText,
+    QueuePair,
+    Ranges,
+    Replicas,
+    Rooms,
+    Signed,
+    Size,
+    Unsigned,
+    Word,
+    integer,
+)
 from pyslash.rdma.endpoint import Endpoint
 
 
@@ -20,13 +43,13 @@ class Commit:
     arena, CRC of its head there]. `keeps_changes`: until another epoch is committed, its blocks stay apart from others.
     """
 
-    epoch: int
-    offsets: list[int]
-    plan: str
-    run: int = 0
-    heads: list[int] = field_of(default_factory=list)
-    replicas: list[list[Any]] = field_of(default_factory=list)
-    keeps_changes: bool = False
+    epoch: Epoch
+    offsets: Offsets
+    plan: PlanText
+    run: Unsigned = 0
+    heads: Heads = field_of(default_factory=list)
+    replicas: Replicas = field_of(default_factory=list)
+    keeps_changes: Flag = False
 
 
 @dataclass(frozen=True)
@@ -36,24 +59,24 @@ class Checkpoint:
     `heads` as of a `Commit`.
     """
 
-    epoch: int
-    offsets: list[int]
-    plan: str
-    run: int
-    directory: str
-    name: str
-    snapshot: bool
-    heads: list[int] = field_of(default_factory=list)
+    epoch: Epoch
+    offsets: Offsets
+    plan: PlanText
+    run: Unsigned
+    directory: Path
+    name: FileName
+    snapshot: Flag
+    heads: Heads = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Restore:
     """Take over the blocks of these files: [name, bytes, CRC32C] each."""
 
-    plan: str
-    run: int
-    directory: str
-    files: list[list[Any]]
+    plan: PlanText
+    run: Unsigned
+    directory: Path
+    files: Files
 
 
 @dataclass(frozen=True)
@@ -63,47 +86,47 @@ class Replicate:
     `whole`: and all committed ones, for a standby that has none of them. `heads`: as in a commit.
     """
 
-    epoch: int
-    offsets: list[int]
-    plan: str
-    run: int
-    standby: str
-    transport: str
-    whole: bool
-    heads: list[int] = field_of(default_factory=list)
+    epoch: Epoch
+    offsets: Offsets
+    plan: PlanText
+    run: Unsigned
+    standby: Path
+    transport: Word
+    whole: Flag
+    heads: Heads = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Reserve:
     """Make room for blocks, [offset in its own arena, bytes, CRC of its head there] each, of the agent `source`."""
 
-    epoch: int
-    source: str
-    blocks: list[list[int]]
-    plan: str
-    run: int
-    whole: bool
+    epoch: Epoch
+    source: Incarnation
+    blocks: Rooms
+    plan: PlanText
+    run: Unsigned
+    whole: Flag
 
 
 @dataclass(frozen=True)
 class Seal:
     """The blocks of this agent that room was reserved for have been written."""
 
-    epoch: int
-    source: str
-    plan: str
-    run: int
+    epoch: Epoch
+    source: Incarnation
+    plan: PlanText
+    run: Unsigned
 
 
 @dataclass(frozen=True)
 class Promote:
     """The agent `source` is lost: its replica as of this epoch, in which it wrote these blocks, is yours now."""
 
-    epoch: int
-    source: str
-    blocks: list[list[int]]
-    plan: str
-    run: int
+    epoch: Epoch
+    source: Incarnation
+    blocks: Blocks
+    plan: PlanText
+    run: Unsigned
 
 
 @dataclass(frozen=True)
@@ -113,44 +136,44 @@ class Room:
     At most `max_bytes` of all queries may then be on disk.
     """
 
-    epoch: int
-    run: int
-    bytes: int
-    directory: str
-    max_bytes: int
+    epoch: Epoch
+    run: Unsigned
+    bytes: Unsigned
+    directory: OptionalPath
+    max_bytes: Unsigned
 
 
 @dataclass(frozen=True)
 class Resume:
     """What you hold as of this epoch goes on as a part of this run, which needs the panes from `first_pane` on."""
 
-    epoch: int
-    plan: str
-    run: int
-    first_pane: int
+    epoch: Epoch
+    plan: PlanText
+    run: Unsigned
+    first_pane: Signed
 
 
 @dataclass(frozen=True)
 class Discard:
     """What tasks of a failed update of this epoch, not committed yet, have written is not wanted."""
 
-    epoch: int
-    run: int = 0
+    epoch: Epoch
+    run: Unsigned = 0
 
 
 @dataclass(frozen=True)
 class Release:
     """Panes that start before `before_pane` (microseconds) are needed no more, by this run or an earlier one."""
 
-    before_pane: int
-    run: int = 0
+    before_pane: Signed
+    run: Unsigned = 0
 
 
 @dataclass(frozen=True)
 class Logs:
     """The end of the agent's log."""
 
-    last_bytes: int
+    last_bytes: Annotated[int, integer(1, 1 << 20)]
 
 
 @dataclass(frozen=True)
@@ -162,52 +185,60 @@ class Empty:
 class Read:
     """The ticket of a DoGet: ranges [offset in the block, length] of the block at `offset` in the arena."""
 
-    offset: int
-    ranges: list[list[int]]
-    incarnation: str
+    offset: Unsigned
+    ranges: Ranges
+    incarnation: Word
 
 
 @dataclass(frozen=True)
 class Write:
     """The descriptor of a DoPut: `length` bytes follow, for [offset, offset + length) of the arena."""
 
-    offset: int
-    length: int
-    incarnation: str
+    offset: Unsigned
+    length: Size
+    incarnation: Word
 
 
 @dataclass(frozen=True)
 class Connect(Endpoint):
     """A queue pair of a peer, for one of the agent's."""
 
+    qpn: QueuePair
+    psn: QueuePair
+    gid: Gid
+    lid: Annotated[int, integer(0, 1 << 16)]
+    mtu: Annotated[int, integer(1, 6)]
+    initiator_depth: Annotated[int, integer(1, 1 << 16)]
+    responder_depth: Annotated[int, integer(1, 1 << 16)]
+
 
 @dataclass(frozen=True)
 class Renew:
     """The peer of the agent's queue pair `qpn` still lives."""
 
-    qpn: int
+    qpn: QueuePair
 
 
 @dataclass(frozen=True)
 class Disconnect:
     """The agent's queue pair `qpn` is needed no more."""
 
-    qpn: int
+    qpn: QueuePair
 
 
 @dataclass(frozen=True)
 class Expose:
     """A reserved range of the arena that is to be written by RDMA."""
 
-    offset: int
-    length: int
+    offset: Unsigned
+    length: Size
 
 
 @dataclass(frozen=True)
 class Conceal:
     """What was exposed at `offset` has been written."""
 
-    offset: int
+    offset: Unsigned
 
 
 Request = (

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.query_state import Incoming, QueryState, Replica
-from pyslash.agent.request import Promote, Reserve
-from pyslash.agent.share import Holding, LiveBlock
+from pyslash.agent.store.query_state import Incoming, QueryState, Replica
+from pyslash.agent.store.share import Holding, LiveBlock
 from pyslash.block_head import copied_head
 from pyslash.checkpoint.block_file import segments_of
 from pyslash.errors import CorruptBlockError, InvalidRequestError
+from pyslash.protocol.messages import Promote, Reserve
 
 # No epoch of a stream: Spark counts from zero by ones. What carries it in the arena's table is dropped by no commit:
 # the result of a compaction that waits to be swapped in, a replica, a restored block.

@@ -14,9 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.published import reported
-from pyslash.agent.query_state import QueryState
-from pyslash.agent.request import (
+from pyslash.agent.replication.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
+from pyslash.agent.store.published import reported
+from pyslash.agent.store.query_state import QueryState
+from pyslash.agent.store.share import BEFORE_ALL_PANES, Holding, LiveBlock
+from pyslash.agent.store.uncommitted import rows_on_their_way
+from pyslash.errors import InvalidRequestError, StaleIncarnationError
+from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
     Discard,
@@ -29,11 +33,7 @@ from pyslash.agent.request import (
     Seal,
     Write,
 )
-from pyslash.agent.reserved import reserved_block, write_all
-from pyslash.agent.share import BEFORE_ALL_PANES, Holding, LiveBlock
-from pyslash.agent.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.agent.uncommitted import rows_on_their_way
-from pyslash.errors import InvalidRequestError, StaleIncarnationError
+from pyslash.transport.reserved import reserved_block, write_all
 
 _LAST_EPOCH = BEYOND_EPOCHS - 1
 

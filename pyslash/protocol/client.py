@@ -16,10 +16,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pyslash import errors
-from pyslash.agent import process, wire
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.form import body
-from pyslash.agent.request import (
+from pyslash.protocol import process, wire
+from pyslash.protocol.codec import body
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
     Discard,
@@ -35,8 +35,8 @@ from pyslash.agent.request import (
     Room,
     Write,
 )
-from pyslash.agent.token import directory_grant
-from pyslash.agent.wire import CHUNK_BYTES, Channel, Kind
+from pyslash.protocol.token import directory_grant
+from pyslash.protocol.wire import CHUNK_BYTES, Channel, Kind
 
 Via = Literal["unix", "tcp"]
 # The agent ends a connection that is idle for five minutes; long before that it is not used again.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyslash import _native
-from pyslash.agent.spill import Disk
+from pyslash.agent.store.spill import Disk
 
 BEFORE_ALL_PANES = -(1 << 63)
 EVERY_PANE = (1 << 63) - 1  # panes before this are all that there can be: the query has ended

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyslash.agent import spill
-from pyslash.agent.adopt import rehomed
-from pyslash.agent.query_state import QueryState
-from pyslash.agent.request import Room
-from pyslash.agent.share import LiveBlock, Share
+from pyslash.agent.store import spill
+from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.query_state import QueryState
+from pyslash.agent.store.share import LiveBlock, Share
 from pyslash.errors import InvalidRequestError, SpillError
+from pyslash.protocol.messages import Room
 
 if TYPE_CHECKING:
-    from pyslash.agent.state import AgentState
+    from pyslash.agent.store.state import AgentState
 
 _ALIGNMENT = 64
 # Once at it, this part of the arena is made free: a task asks once, and not each for itself.

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslash.agent import process
 from pyslash.errors import AgentStartError
+from pyslash.protocol import process
 
 _LOCK = "lock"
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from pyslash.agent import process
-from pyslash.agent.descriptor import AgentDescriptor
-from pyslash.agent.runtime import RuntimeDirectory, sweep
+from pyslash.agent.process.runtime import RuntimeDirectory, sweep
 from pyslash.errors import TransportUnavailableError
+from pyslash.protocol import process
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.rdma.port import Port, choose_port
 
 _log = logging.getLogger("pyslash.agent")
@@ -93,12 +93,12 @@ class _Watch:
 def _open(order: _Order) -> None:
     # Late imports: they cost a quarter of a second, and the checks above come first.
     from pyslash import _native
-    from pyslash.agent.compaction import Compactor
+    from pyslash.agent.compaction.compactor import Compactor
     from pyslash.agent.listener import raise_descriptor_limit
-    from pyslash.agent.request import Conceal
     from pyslash.agent.server import AgentServer
-    from pyslash.agent.state import AgentState
+    from pyslash.agent.store.state import AgentState
     from pyslash.agent.verbs import VerbsEndpoint
+    from pyslash.protocol.messages import Conceal
 
     runtime = order.runtime
     sweep(runtime.path.parent)

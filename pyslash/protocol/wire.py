@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.agent.token import Right
 from pyslash.errors import AgentError, UnauthenticatedError
+from pyslash.protocol.token import Right
 
 HELLO = struct.Struct("<8sB7x16s32s")
 ANSWER = struct.Struct("<16s32s")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash.agent.share import BEFORE_ALL_PANES, LiveBlock, Share
+from pyslash.agent.store.share import BEFORE_ALL_PANES, LiveBlock, Share
 from pyslash.errors import FencedError
 
 

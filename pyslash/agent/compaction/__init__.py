@@ -1,0 +1,1 @@
+"""Many small blocks become few, in the background."""
