@@ -17,8 +17,8 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnauthenticatedError,
 )
-from pyslash.protocol.client import AgentClient
 from pyslash.protocol.bounds import MAX_OFFSETS
+from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Empty
 from pyslash.protocol.token import query_token
