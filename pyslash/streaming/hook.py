@@ -216,7 +216,7 @@ def _take_over(
     batch_of = partial(BatchExecution, owner=spark, operator=operator, bridge=bridge.java)
     runner = EpochRunner(operator, sink, conf, _secret, batch_of)
     frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
-    ours = frame.writeStream.outputMode(settings.output_mode)
+    ours = frame.writeStream.outputMode(settings.output_mode.value)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(ours, runner, bridge.java)
