@@ -150,9 +150,11 @@ def test_a_global_aggregate_has_a_row_before_any_input(spark: SparkSession, tmp_
         assert ran(stream.read(), folder, above, output, "require").batches == expected.batches
 
 
-def test_names_of_sparks_own_making_are_no_change_of_the_query(stream: Stream) -> None:
+@pytest.mark.parametrize("united", [False, True])
+def test_names_of_sparks_own_making_are_no_change_of_the_query(stream: Stream, united: bool) -> None:
     def counted(rows: DataFrame) -> DataFrame:
-        return rows.groupBy().agg(F.expr("count_if(v > 5)"), F.expr("count_if(k > 7)"))
+        both = rows.union(rows) if united else rows
+        return both.groupBy().agg(F.expr("count_if(v > 5)"), F.expr("count_if(k > 7)"))
 
     for _ in range(3):
         expected = ran(stream.read(), stream.folder, counted, "update", "off")

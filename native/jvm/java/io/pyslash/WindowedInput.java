@@ -100,9 +100,11 @@ final class WindowedInput {
     }
   }
 
+  /** Of a union the first branch gives the names. */
   private static boolean isNaming(SparkPlan node) {
     return node instanceof ProjectExec
         || node instanceof FilterExec
+        || node instanceof UnionExec
         || node instanceof WholeStageCodegenExec
         || node instanceof InputAdapter;
   }
