@@ -103,6 +103,7 @@ def test_an_agent_that_is_gone_is_named(spark: SparkSession) -> None:
     agent = {"pid": 2**22 + 1, "fd": 3, "start_time": 1, "incarnation": "00" * 16}
     plan = "pyslash-plan 1\nwindow 10 10 0\naggregate count - 0\n"
     order = {"plan": plan, "windows": [0], "agents": [json.dumps(agent)], "blocks": [[0, ""]]}
+    order |= {"changed_in": None, "home": None}
     columns = StructType([StructField(name, LongType()) for name in ("window_start", "window_end", "result0")])
     session: Any = spark._jsparkSession
     read = session.sparkContext().longAccumulator("read")

@@ -14,7 +14,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.errors import UnsupportedQueryError
 from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.streaming.stream import EPOCH, Make
 
@@ -340,11 +339,3 @@ def test_another_event_time_is_refused_by_its_name(spark: SparkSession, tmp_path
     assert "PlanMismatchError" in str(refused.error)
     assert "the event time: ts -> other" in str(refused.error)
     assert refused.batches == []
-
-
-def test_another_output_mode_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    stream = make_stream(spark, tmp_path, BATCHES[:2])
-    attempt(sums(stream.read()), tmp_path / "c")
-    writer = sums(stream.read()).writeStream.option("checkpointLocation", str(tmp_path / "c")).outputMode("update")
-    with settings(spark, {"spark.slash.mode": "auto"}), pytest.raises(UnsupportedQueryError, match=r"pyslash.*update"):
-        writer.foreachBatch(lambda rows, epoch: None).start()
