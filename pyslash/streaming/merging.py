@@ -62,7 +62,9 @@ class Merging:
                 self._nothing = _local(session, self._schema.empty_table(), self._plan)
             return self._nothing
         panes = (windows[0], windows[-1] + self._plan.window.size_us)
-        holding = [block for block in blocks if block.head.ranges(*panes, 0, PREFIXES)]
+        keeps_groups = self._plan.emission.mode is not OutputMode.APPEND
+        # Whoever keeps groups may have to read all that there are, whichever are emitted now.
+        holding = blocks if keeps_groups else [one for one in blocks if one.head.ranges(*panes, 0, PREFIXES)]
         request = MergeRequest(
             plan=self._plan.text,
             windows=windows,
@@ -85,7 +87,7 @@ class Merging:
             return _local(session, rows, self._plan)
         columns = self._column_merge(session, request)
         progress.emit = "arrow" if columns is None else "columns"
-        if columns is not None and self._plan.emission.mode is not OutputMode.APPEND:
+        if columns is not None and keeps_groups:
             self._homes = self._homes or session.sparkContext.defaultParallelism
             progress.merged_by = f"{self._homes} homes"
             return columns.rows(session, request, self._plan.result_schema, self._homes, kept)

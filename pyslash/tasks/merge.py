@@ -36,8 +36,8 @@ class MergeRequest:
     """What to merge.
 
     `windows` are the starts (microseconds) of the windows to emit, of which only groups count that blocks of the epoch
-    `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that
-    holds one of their panes, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
+    `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that holds one of their
+    panes, and maybe of others, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
     that Spark expects; `timeout_seconds` bounds each read.
     """
 

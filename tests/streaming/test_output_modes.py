@@ -135,6 +135,20 @@ def test_a_query_that_starts_again_goes_on_with_its_groups(stream: Stream, durab
         add(stream, range(50, 20_050, 10), at=1200)
 
 
+def test_what_is_read_again_after_a_restart_is_all_there_is(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=600)
+    for at in (1000, 1200):
+        add(stream, range(50), at=at)
+    for _ in range(2):
+        expected = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "off")
+        found = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "require", **{"merge.driverBytes": "0"})
+        assert found.batches == expected.batches
+        hook._sweep()
+        # First windows of the second block alone, then those of the first one again.
+        for at in (1200, 1000):
+            add(stream, range(40, 60), at=at)
+
+
 def test_a_global_aggregate_has_a_row_before_any_input(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
     add(stream, range(0), at=1000)

@@ -172,12 +172,11 @@ public final class Bridge {
         .toArray(BlockManagerId[]::new);
   }
 
-  /** Has executors forget the groups that they keep of a query, by a task a core. */
+  /**
+   * Has executors forget the groups that they keep of a query, by a task a core. Where the driver is the executor too, its
+   * tasks have classes, and native code, of their own.
+   */
   public void closeHomes(SparkContext spark, byte[] query) {
-    if (spark.isLocal()) {
-      Native.closeHomes(query);
-      return;
-    }
     JavaSparkContext context = JavaSparkContext.fromSparkContext(spark);
     int tasks = context.defaultParallelism();
     context.parallelize(Collections.nCopies(tasks, 0), tasks).foreach(new CloseHomes(query));
