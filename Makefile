@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
-.PHONY: bench-rdma bench-recovery bench-durability bench-modes eval eval-cluster model wheel clean
+.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka eval eval-cluster model wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
 nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
-	@pytest -m nightly
+	@pytest -m nightly --ignore=tests/pipelines
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
 	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=
@@ -72,8 +72,12 @@ bench-rdma: setup ## our RDMA transport beside perftest, on this machine's devic
 bench-recovery: setup ## seconds from a killed executor or driver to the next result, with 1 M groups of state
 	@python -m eval.recovery $(ARGS)
 
-bench-modes: setup ## update and complete mode beside Spark's stores (15 minutes)
-	@python -m eval.modes $(ARGS)
+bench-modes: setup ## update mode, complete mode and deduplication beside Spark's stores (15 minutes)
+	@python -m eval suite modes deduplication $(ARGS)
+
+bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="--rows 4000000"
+	@scripts/pipelines.sh
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.kafka $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

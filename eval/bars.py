@@ -92,6 +92,7 @@ def verdicts(records: Iterable[Record], kernels: Path | None = None) -> list[Bar
         *_cycles(kernels),
         *_throughput(measured),
         *_latency(measured),
+        *_modes(measured),
         *_memory(measured),
         *_skew(measured),
         *_uppar(measured),
@@ -157,6 +158,24 @@ def _latency(measured: Measured) -> list[Bar]:
             bars.append(_at_most(f"{title}{what}: slash, under {suites.BASELINE}", ours or None, base or None, " ms"))
             ratio = ours / floor if ours and floor else None
             bars.append(_at_most(f"{title}{what}: slash / no aggregation", ratio, MOST_OF_STATELESS, "x"))
+    return bars
+
+
+def _modes(measured: Measured) -> list[Bar]:
+    base = suites.BASELINE
+    least = {suites.UPDATE: 3.0, suites.UPDATE_KEYS: 3.0, suites.COMPLETE: 2.0}
+    least |= {suites.UNIQUE: 5.0, suites.UNIQUE_TIMED: 5.0}
+    bars = [
+        _ratio(f"{title}: slash / {base}", measured.rate(title, "slash"), measured.rate(title, base), ratio)
+        for title, ratio in least.items()
+    ]
+    small = suites.UPDATE_SMALL
+    ours, floor = (batch_ms(measured.runs(small, engine)) for engine in ("slash", "stateless"))
+    bars.append(_at_most(f"{small}: slash / no aggregation", ours / floor if floor else None, MOST_OF_STATELESS, "x"))
+    for title in (*least, small):
+        sizes = (measured.most(title, engine, "peak_bytes") for engine in ("slash", base))
+        ours_gb, theirs_gb = (size / 1e9 if size else None for size in sizes)
+        bars.append(_at_most(f"{title}: peak memory of slash, under {base}", ours_gb, theirs_gb, " GB"))
     return bars
 
 

@@ -157,7 +157,7 @@ class Session:
             say(f"  {outcome.engine:20} emitted no rows, nor does the oracle")
             return
         outcome.correct = correct
-        oracle = "plain Spark's stream" if workload.late else "Spark batch"
+        oracle = "plain Spark's stream" if workload.is_judged_by_stream else "Spark batch"
         kept = "" if engine.engine.checks_runs else " (of another run)"
         verdict = "agrees with" if correct else "DIFFERS from"
         say(f"  {outcome.engine:20} {verdict} the {outcome.compared:,} rows of {oracle}{kept}")

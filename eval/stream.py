@@ -78,6 +78,8 @@ def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, w
     if engine.slash:
         # A query without state is nobody's but Spark's, which `require` would refuse.
         spark.conf.set("spark.slash.mode", "require" if workload.statement.windowed else "auto")
+    if engine.aggregates:
+        writer = writer.outputMode(workload.output_mode)
     if not engine.real_time:
         return writer.trigger(availableNow=True).start()
     try:

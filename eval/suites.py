@@ -11,7 +11,19 @@ from dataclasses import replace
 
 from eval.machine import memory_bytes
 from eval.session import Comparison
-from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
+from eval.workloads import (
+    Aggregate,
+    Arcon,
+    BidderSessions,
+    CategoryLoad,
+    Deduplicated,
+    Grouped,
+    HighestBid,
+    JobLoad,
+    ReadOnly,
+    Workload,
+    Ysb,
+)
 
 BASELINE = "spark-rocksdb"
 DEFAULT = "spark-hdfs"  # Spark's default store
@@ -32,11 +44,14 @@ CLOSING = "1,000 rows a batch, windows closing"
 STAYING = "1,000 rows a batch, none closing"
 READ_ONLY = "read only"
 LATE, LATE_SLIDING = (f"{title}, a part of the rows late" for title in (TUMBLING, SLIDING))
+UPDATE, UPDATE_KEYS, COMPLETE = "update, by window", "update, 1 M keys, no window", "complete, no window"
+UPDATE_SMALL = "update, 1,000 rows a batch, 1 M groups open"
+UNIQUE, UNIQUE_TIMED = "deduplication, 1 M keys", "deduplication by key and time"
 SKEWS = (0.0, 0.5, 1.0, 1.5)
 EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
 # What `eval.bars` has bars for.
 JUDGED = {TUMBLING, SLIDING, LARGE, FLOORS, YSB, YSB_TWO, MANY_KEYS, *PINNED, CLOSING, STAYING, EVEN, SKEWED}
-JUDGED |= {LATE, LATE_SLIDING}
+JUDGED |= {LATE, LATE_SLIDING, UPDATE, UPDATE_KEYS, COMPLETE, UPDATE_SMALL, UNIQUE, UNIQUE_TIMED}
 WINDOW_S = 10
 
 
@@ -175,6 +190,33 @@ def late(rows: int) -> list[Comparison]:
     return [Comparison(LATE, workload, engines, repeats=1), Comparison(LATE_SLIDING, few, engines, repeats=1)]
 
 
+def modes(rows: int) -> list[Comparison]:
+    """Update and complete mode; and small micro-batches that touch few of many open groups."""
+    by_window = Grouped(rows=rows, span_s=rows / PACE, by_window=True)
+    keys = replace(by_window, by_window=False, keys=1_000_000)
+    complete = replace(by_window, by_window=False, mode="complete")
+    groups = min(rows // 20, 1_000_000)
+    small = replace(keys, rows=groups + 50_000, batches=51, keys=groups, opens=True)
+    engines = ("slash", *STORES)
+    return [
+        Comparison(UPDATE, by_window, engines, _first(by_window, 4), repeats=1),
+        Comparison(UPDATE_KEYS, keys, engines, _first(keys, 4), repeats=1),
+        Comparison(COMPLETE, complete, engines, _first(complete, 4), repeats=1),
+        Comparison(UPDATE_SMALL, small, (*engines, "stateless"), repeats=1),
+    ]
+
+
+def deduplication(rows: int) -> list[Comparison]:
+    """Keys that are kept for all time, and keys with the event time, which are dropped."""
+    unique = Deduplicated(rows=rows, span_s=rows / PACE, keys=1_000_000)
+    timed = replace(unique, keys=100_000, by_time=True)
+    engines = ("slash", *STORES)
+    return [
+        Comparison(UNIQUE, unique, engines, _first(unique, 4), repeats=1),
+        Comparison(UNIQUE_TIMED, timed, engines, _first(timed, 4), repeats=1),
+    ]
+
+
 def memory(rows: int) -> list[Comparison]:
     """Pinned bytes, which follow the groups, not the rows."""
     # Few keys, so that the fewer rows already meet every key in every window.
@@ -186,6 +228,13 @@ def memory(rows: int) -> list[Comparison]:
     ]
 
 
+def sessions(rows: int) -> list[Comparison]:
+    """Sessions of 100,000 bidders: Spark shuffles and sorts every row of them."""
+    workload = BidderSessions(rows=rows, span_s=rows / PACE)
+    engines = ("slash", "slash-rows", BASELINE, DEFAULT)
+    return [Comparison("NB11", workload, engines, _first(workload, 2))]
+
+
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
@@ -195,6 +244,8 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "large": large,
     "latency": latency,
     "late": late,
+    "modes": modes,
+    "deduplication": deduplication,
     "ysb": ysb,
     "memory": memory,
     "peers": peers,
@@ -204,6 +255,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "readonly": readonly,
     "batches": batches,
     "monitoring": monitoring,
+    "sessions": sessions,
     "arcon": arcon,
 }
 

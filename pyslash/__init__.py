@@ -1,10 +1,10 @@
-"""pyslash: PySpark's windowed streaming aggregations without a shuffle and without a state store.
+"""pyslash: PySpark's stateful streaming queries without a shuffle and without a state store.
 
     import pyslash
     pyslash.enable(spark)            # or spark.pyspark.driver.python=slash-python, and no line of code
 
-Queries that are covered then keep partial window state where their rows are, and merge it when a window closes; all
-others run on plain Spark, and `explain` says why.
+Queries that are covered then keep partial state where their rows are, and merge it when it is emitted; all others run
+on plain Spark, and `explain` says why.
 """
 
 from __future__ import annotations

@@ -214,6 +214,34 @@ class Merger:
     def rewind(self) -> None:
         """Back to the first row."""
 
+class SessionMerger:
+    """Parts of sessions out of many blocks, put together: those of a pane that ended after `evicted_us`, and by
+    `closing_us`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pane: int,
+        evicted_us: int,
+        closing_us: int,
+        prefix_lo: int = 0,
+        prefix_hi: int = 4294967296,
+    ) -> None:
+        """InvalidPlanError if the plan is none of sessions."""
+
+    def add(self, head: bytes | Head, offset: int, buffer: Buffer) -> None:
+        """Take the segments of a block that `buffer`, which starts `offset` bytes into the block, holds whole.
+
+        CorruptBlockError if one fails its checks, InvalidPlanError if the block was made by another plan.
+        """
+
+    def next(self, max_rows: int = 65536) -> RecordBatch | None:
+        """The next rows, or None at the end. ArithmeticOverflowError under ANSI rules."""
+
+    def seal(self, arena: Arena, query: bytes, epoch: int, attempt: int) -> bytes:
+        """Write the sessions into the plan's place, as a published block, and return its head. ArenaFullError."""
+
 class KeyIndex:
     """Rows of a table by their keys, which differ: what a join looks its rows up in. A null equals a null."""
 

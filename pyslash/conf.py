@@ -92,6 +92,13 @@ _KEYS = (
         "Micro-batches of fewer bytes of Parquet are read by Spark: a Python job costs more than it saves.",
     ),
     Key(
+        "ingest.json",
+        "auto",
+        _choice("auto", "spark"),
+        "`auto` has native code read the records of a `from_json` below the aggregation that it is certain to read as "
+        "Spark does, and Spark's own parser all others; `spark` leaves all of them to Spark.",
+    ),
+    Key(
         "transport",
         "auto",
         _choice("auto", "verbs", "shm", "tcp"),
@@ -113,6 +120,13 @@ _KEYS = (
         parse_bytes,
         "Upper bound of the arena of each executor, in which its partial state lives. "
         "Pages are taken as they are used.",
+    ),
+    Key(
+        "session.rewriteBytes",
+        "32m",
+        parse_bytes,
+        "Sessions that are still open are written anew, an entry each, once blocks hold more bytes of sessions than "
+        "this, and four times what they held after the last time.",
     ),
     Key(
         "spill.dir",
@@ -151,6 +165,14 @@ _KEYS = (
         parse_bytes,
         "Partial state that one merge task should read; a merge has as many tasks as its measured bytes ask for, "
         "between the number of cores and 32 times that.",
+    ),
+    Key(
+        "home.size",
+        "1g",
+        parse_bytes,
+        "Memory of each executor for the groups of a query in update or complete mode, or the keys of a deduplication, "
+        "so that an epoch reads its changes alone. A query whose groups take more merges what it emits from all "
+        "blocks. 0: none are kept.",
     ),
     Key(
         "emit",
@@ -217,15 +239,18 @@ class Conf:
     mode: str
     ingest: str
     ingest_files_min_bytes: int
+    ingest_json: str
     transport: str
     strategy: str
     arena_bytes: int
+    session_rewrite_bytes: int
     spill_directory: str
     spill_bytes: int
     agent_start_timeout: int
     agent_call_timeout: int
     merge_driver_bytes: int
     merge_task_bytes: int
+    home_bytes: int
     emit: str
     durability: str
     replication: int

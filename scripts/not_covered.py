@@ -1,6 +1,7 @@
-"""Print what a test run did and did not cover: `python scripts/not_covered.py REPORT [RDMA_REPORT]`, JUnit's XML.
+"""Print what a test run did and did not cover: `python scripts/not_covered.py REPORT [RDMA_REPORT] [OTHER_REPORT]`.
 
-The RDMA tests run where a device is: on this machine (then they are in REPORT), or in the lab (RDMA_REPORT).
+Reports are JUnit's XML. The RDMA tests run where a device is: on this machine (then they are in REPORT), or in the lab
+(RDMA_REPORT).
 """
 
 from __future__ import annotations

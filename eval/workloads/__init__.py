@@ -5,12 +5,38 @@ from __future__ import annotations
 from eval.workloads.aggregate import Aggregate
 from eval.workloads.arcon import Arcon
 from eval.workloads.base import Workload
+from eval.workloads.deduplicated import Deduplicated
+from eval.workloads.grouped import Grouped
 from eval.workloads.monitoring import CategoryLoad, JobLoad
-from eval.workloads.nexmark import HighestBid
+from eval.workloads.nexmark import BidderSessions, HighestBid
 from eval.workloads.readonly import ReadOnly
 from eval.workloads.ysb import Ysb
 
-_KINDS: tuple[type[Workload], ...] = (Aggregate, Ysb, CategoryLoad, JobLoad, HighestBid, ReadOnly, Arcon)
+_KINDS: tuple[type[Workload], ...] = (
+    Aggregate,
+    Ysb,
+    CategoryLoad,
+    JobLoad,
+    HighestBid,
+    BidderSessions,
+    ReadOnly,
+    Arcon,
+    Grouped,
+    Deduplicated,
+)
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
-__all__ = ["WORKLOADS", "Aggregate", "Arcon", "CategoryLoad", "HighestBid", "JobLoad", "ReadOnly", "Workload", "Ysb"]
+__all__ = [
+    "WORKLOADS",
+    "Aggregate",
+    "Arcon",
+    "BidderSessions",
+    "CategoryLoad",
+    "Deduplicated",
+    "Grouped",
+    "HighestBid",
+    "JobLoad",
+    "ReadOnly",
+    "Workload",
+    "Ysb",
+]

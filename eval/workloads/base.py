@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,17 @@ class Workload(ABC):
     seed: int = 1
     late: float = 0.0
 
+    @property
+    def output_mode(self) -> str:
+        """Of the query, as Spark calls it."""
+        return "append"
+
+    @property
+    def is_judged_by_stream(self) -> bool:
+        """Whether what is emitted depends on the micro-batches, or a batch query cannot be asked for it."""
+        query = self.statement
+        return query.windowed and (self.late > 0 or self.output_mode != "append" or query.gap_s > 0)
+
     @abstractmethod
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
         """Rows for these event times (int64, microseconds)."""
@@ -85,7 +96,12 @@ class Workload(ABC):
         """Files in a micro-batch: a few, so that its scan is parallel; one for tiny batches."""
         return max(1, min(4, self.rows // self.batches // 10_000))
 
-    def sample(self) -> Workload:
+    def bounds(self, number: int, files: int) -> tuple[int, int]:
+        """The rows of a file: the first one and the one behind the last."""
+        begin, end = (self.rows * n // files for n in (number, number + 1))
+        return begin, end
+
+    def sample(self) -> Self:
         """The same workload, shorter, in fewer micro-batches; still long enough for windows to close in it."""
         batches = max(4, self.batches // 5)
         query = self.statement
@@ -94,12 +110,12 @@ class Workload(ABC):
         span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * query.window_s)
         return replace(self, rows=rows, batches=batches, span_s=span_s)
 
-    def warm_up(self) -> Workload:
+    def warm_up(self) -> Self:
         """The sample in many micro-batches: it is their number that has a JVM compile what plans them."""
         sample = self.sample()
         return replace(sample, batches=max(sample.batches, WARM_BATCHES))
 
-    def first(self, batches: int) -> Workload:
+    def first(self, batches: int) -> Self:
         """The first micro-batches alone: for an engine whose rate is steady and low. The same rows, if they divide."""
         if batches >= self.batches:
             return self
@@ -128,7 +144,7 @@ class Workload(ABC):
         return folder
 
     def _write_file(self, folder: Path, number: int, files: int) -> None:
-        begin, end = (self.rows * n // files for n in (number, number + 1))
+        begin, end = self.bounds(number, files)
         generator = np.random.default_rng([self.seed, number])
         place = np.arange(begin, end, dtype=np.float64) * (self.span_s * 1e6 / self.rows)
         # The disorder is bounded by the spacing of long streams only, so short ones keep their order of batches.

@@ -57,6 +57,10 @@ class Join:
 class Query:
     """Filter, join, compute a column, then aggregate by window and keys; without aggregations: `select` as it is.
 
+    `by_window`: else by keys alone. With a `gap_s` windows are sessions, which only Spark's engines are asked for;
+    `window_s` is then a length that most of them do not reach. `unique`: instead of aggregating, one row of
+    `select` for each value of these columns.
+
     `where` and `select` are SQL that Spark, DuckDB, Flink and Polars read alike.
     """
 
@@ -69,6 +73,9 @@ class Query:
     aggregations: tuple[Aggregation, ...] = ()
     window_s: int = 10
     slide_s: int = 10
+    by_window: bool = True
+    unique: tuple[str, ...] = ()
+    gap_s: int = 0
 
     def __post_init__(self) -> None:
         """Windows are whole numbers of slides, so that a slide is a pane."""
@@ -78,7 +85,7 @@ class Query:
     @property
     def windowed(self) -> bool:
         """Whether there is any state."""
-        return bool(self.aggregations)
+        return bool(self.aggregations or self.unique)
 
     @property
     def tumbling(self) -> bool:
@@ -88,14 +95,16 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """The result's columns in order."""
-        if not self.windowed:
+        if not self.aggregations:
             return tuple(item.split(" AS ")[-1] for item in self.select)
-        return (*WINDOW_COLUMNS, *self.keys, *(each.name for each in self.aggregations))
+        return (*self.identity, *(each.name for each in self.aggregations))
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns of the result that tell its rows apart."""
-        return (*WINDOW_COLUMNS, *self.keys) if self.windowed else self.columns
+        if not self.aggregations:
+            return self.unique or self.columns
+        return (*WINDOW_COLUMNS, *self.keys) if self.by_window else self.keys
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -108,11 +117,14 @@ class Query:
         from pyspark.sql import functions as F
 
         rows = self.below_on_spark(spark, rows, folder, watermark)
-        if not self.windowed:
-            return rows.selectExpr(*self.select)
-        window = F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")
+        if not self.aggregations:
+            selected = rows.selectExpr(*self.select)
+            return selected.dropDuplicates(list(self.unique)) if self.unique else selected
+        window = [F.window(self.time, f"{self.window_s} seconds", f"{self.slide_s} seconds")] if self.by_window else []
+        if self.gap_s:
+            window = [F.session_window(self.time, f"{self.gap_s} seconds").alias("window")]
         named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
-        return rows.groupBy(window, *self.keys).agg(*named)
+        return rows.groupBy(*window, *self.keys).agg(*named)
 
     def below_on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
         """What is below the aggregation, or below the projection where there is none.

@@ -1,93 +1,38 @@
 #include "pyslash/home.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "expect_error.h"
-#include "pyslash/accumulator.h"
-#include "pyslash/arena.h"
-#include "pyslash/block.h"
-#include "pyslash/bytes.h"
+#include "pyslash/compact.h"
 #include "pyslash/merge.h"
-#include "pyslash/seal.h"
+#include "sums.h"
 
 namespace pyslash {
 namespace {
 
-constexpr Id128 query{1};
-constexpr uint64_t every_prefix = uint64_t{1} << 32;
-
-struct Row {
-  int64_t time;
-  int64_t key;
-  int64_t value;
-};
-
-// {window start, key} -> {rows, sum}
-using Result = std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>>;
-
-template <typename Next>
-Result collected(Next&& next) {
-  Result result;
-  while (const std::optional<RecordBatch> batch = next()) {
-    const auto value = [&](size_t column, size_t row) {
-      return load<int64_t>(batch->columns[column].values.data(), row);
-    };
-    for (size_t row = 0; row < batch->rows; ++row) {
-      const bool first =
-          result.emplace(std::pair{value(0, row), value(2, row)}, std::pair{value(3, row), value(4, row)}).second;
-      EXPECT_TRUE(first);
-    }
-  }
-  return result;
-}
+using namespace sums;
 
 // A stream of epochs, and what each is to give by adding up its rows.
 class Stream {
  public:
-  Stream(int64_t size, int64_t slide)
-      : plan(std::make_shared<const Plan>(
-            Plan::parse("pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(slide) +
-                        " 0\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate sum 2 1\n"))) {
-    const int fd = ::memfd_create("home-test", MFD_CLOEXEC);
-    arena.emplace(Arena::create(fd, Arena::data_offset + (64 << 20), Id128{9}));
-    ::close(fd);
-  }
+  Stream(int64_t size, int64_t slide) : plan(plan_of(size, slide)) {}
 
   // Rows that are late by `evicted_us` count for no window that was over by then.
   void add(const std::vector<Row>& rows, int64_t evicted_us) {
     ++epoch;
-    std::vector<int64_t> times, keys, values;
-    for (const Row& row : rows) {
-      times.push_back(row.time);
-      keys.push_back(row.key);
-      values.push_back(row.value);
-    }
-    std::vector<ColumnView> columns(3);
-    const std::vector<int64_t>* data[] = {&times, &keys, &values};
-    for (size_t i = 0; i < 3; ++i) {
-      columns[i].type = plan->columns()[i].type;
-      columns[i].values = reinterpret_cast<const uint8_t*>(data[i]->data());
-    }
-    Accumulator accumulator(plan, evicted_us);
-    accumulator.add_columns(columns, rows.size());
-    if (accumulator.groups() != 0) heads.push_back(read_head(seal(accumulator, *arena, {query, epoch, 0})));
+    if (std::optional<Head> head = sealed(plan, arena, rows, epoch, evicted_us)) heads.push_back(std::move(*head));
     evicted = evicted_us;
     changed.clear();
     std::erase_if(all, [&](const auto& group) { return group.first.first + plan->window().size_us() <= evicted; });
     for (const Row& row : rows) {
-      const Window& window = plan->window();
-      const int64_t pane = window.pane_of(row.time);
-      for (int64_t start = window.first_window_of(pane); start <= window.last_window_of(pane);
-           start += window.slide_us()) {
-        if (start + window.size_us() <= evicted) continue;
+      for (const int64_t start : windows_of(plan->window(), row.time)) {
+        if (start + plan->window().size_us() <= evicted) continue;
         auto& [count, sum] = all[{start, row.key}];
         ++count;
         sum += row.value;
@@ -108,7 +53,7 @@ class Stream {
 
   std::vector<MappedBlock> blocks() const {
     std::vector<MappedBlock> blocks;
-    for (const Head& head : heads) blocks.push_back({&head, arena->view(head.header.arena_offset, head.header.length)});
+    for (const Head& head : heads) blocks.push_back({&head, arena.view(head.header.arena_offset, head.header.length)});
     return blocks;
   }
 
@@ -120,11 +65,11 @@ class Stream {
     const std::vector<int64_t> windows(starts.begin(), starts.end());
     Merger merger(plan, windows, 0, every_prefix, changed_only ? std::optional(epoch) : std::nullopt);
     for (const MappedBlock& block : blocks()) merger.add(*block.head, 0, block.bytes);
-    return collected([&] { return merger.next(1000); });
+    return collected(*plan, 1000, [&](size_t rows) { return merger.next(rows); });
   }
 
   std::shared_ptr<const Plan> plan;
-  std::optional<Arena> arena;
+  Arena arena = new_arena();
   std::vector<Head> heads;
   Result all;
   std::set<std::pair<int64_t, int64_t>> changed;
@@ -134,16 +79,7 @@ class Stream {
 
 Result rows_of(Home& home, bool changed_only, size_t max_rows = 700) {
   Home::Cursor cursor{.changed_only = changed_only};
-  return collected([&] { return home.next(cursor, max_rows); });
-}
-
-std::vector<Row> random_rows(std::mt19937_64& random, size_t rows, int64_t from, int64_t times, int64_t keys) {
-  std::vector<Row> out(rows);
-  for (Row& row : out) {
-    row = {from + static_cast<int64_t>(random() % static_cast<uint64_t>(times)),
-           static_cast<int64_t>(random() % static_cast<uint64_t>(keys)), static_cast<int64_t>(random() % 1000) - 500};
-  }
-  return out;
+  return collected(home.plan(), max_rows, [&](size_t rows) { return home.next(cursor, rows); });
 }
 
 TEST(Home, GivesWhatEachEpochHasChangedAndAllThatThereIs) {
@@ -222,6 +158,123 @@ TEST(Home, ABadBlockLeavesItEmpty) {
   home.advance(stream.update(), stream.blocks());
   EXPECT_EQ(rows_of(home, true), stream.expected(true));
   EXPECT_EQ(rows_of(home, false), stream.expected(false));
+}
+
+// A stream that is deduplicated by key within panes: of each new key the rows of its first epoch, and the first one's
+// value.
+class Duplicates {
+ public:
+  explicit Duplicates(int64_t size)
+      : plan(std::make_shared<const Plan>(Plan::parse(
+            "pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(size) +
+            " 0\ndeduplicate\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate first 2 0\n"))) {}
+
+  // An epoch in two tasks. Rows at or before `watermark` are late.
+  void add(const std::vector<Row>& first, const std::vector<Row>& second, int64_t watermark) {
+    ++epoch;
+    evicted = watermark;
+    expected.clear();
+    std::erase_if(seen, [&](const auto& group) { return group.first + plan->window().size_us() <= evicted; });
+    int64_t task = 0;
+    for (const std::vector<Row>& rows : {first, second}) {
+      const Position position{epoch, task++ << 40};
+      std::optional<Head> head = sealed(plan, arena, rows, epoch, watermark, position);
+      // The order in which blocks are read must not matter.
+      if (head) heads.insert(epoch % 2 == 0 ? heads.begin() : heads.end(), std::move(*head));
+      for (const Row& row : rows) {
+        const std::pair group{plan->window().pane_of(row.time), row.key};
+        if (row.time <= watermark || seen.contains(group)) continue;
+        auto& [count, value] = expected.try_emplace(group, 0, row.value).first->second;
+        ++count;
+      }
+    }
+    for (const auto& [group, value] : expected) seen.insert(group);
+  }
+
+  // All blocks but those of the newest epoch into one.
+  void compact_earlier() {
+    std::vector<uint64_t> offsets;
+    std::vector<Head> kept;
+    for (Head& head : heads) {
+      if (head.header.epoch == epoch) {
+        kept.push_back(std::move(head));
+      } else {
+        offsets.push_back(head.header.arena_offset);
+      }
+    }
+    heads = std::move(kept);
+    const auto raw = compact(plan, arena, offsets, evicted - plan->window().size_us() + 1, {query, INT64_MAX, 0});
+    if (!raw.empty()) heads.push_back(read_head(raw));
+  }
+
+  HomeUpdate update() const { return {Stream::version(epoch - 1), Stream::version(epoch), epoch, evicted}; }
+  std::vector<MappedBlock> blocks() const {
+    std::vector<MappedBlock> blocks;
+    for (const Head& head : heads) blocks.push_back({&head, arena.view(head.header.arena_offset, head.header.length)});
+    return blocks;
+  }
+
+  Result merged() const {
+    std::set<int64_t> starts;
+    for (const Head& head : heads) {
+      for (const SegmentEntry& entry : head.segments) {
+        if (head.header.epoch == epoch) starts.insert(entry.pane);
+      }
+    }
+    const std::vector<int64_t> windows(starts.begin(), starts.end());
+    if (windows.empty()) return {};
+    Merger merger(plan, windows, 0, every_prefix, epoch);
+    for (const MappedBlock& block : blocks()) merger.add(*block.head, 0, block.bytes);
+    return collected(*plan, 1000, [&](size_t rows) { return merger.next(rows); });
+  }
+
+  std::shared_ptr<const Plan> plan;
+  Arena arena = new_arena();
+  std::vector<Head> heads;
+  std::set<std::pair<int64_t, int64_t>> seen;
+  Result expected;
+  int64_t epoch = 0;
+  int64_t evicted = INT64_MIN / 2;
+};
+
+TEST(Home, OfADeduplicationGivesTheFirstRowsOfKeysThatAreNew) {
+  std::mt19937_64 random(11);
+  for (const int64_t size : {10, 1000}) {
+    Duplicates stream(size);
+    Home home(stream.plan, 0, every_prefix);
+    uint64_t given = 0;
+    for (int64_t epoch = 0; epoch < 14; ++epoch) {
+      const auto rows = [&] { return random_rows(random, epoch % 5 == 4 ? 0 : 70, 5 * epoch - 15, 30, 60); };
+      stream.add(rows(), rows(), 5 * epoch - 20);
+      if (epoch % 3 == 2) stream.compact_earlier();
+      home.advance(stream.update(), stream.blocks());
+      ASSERT_EQ(rows_of(home, true), stream.expected) << size << " in epoch " << epoch;
+      ASSERT_EQ(rows_of(home, true, 7), stream.expected) << "a second reader, other batches";
+      ASSERT_EQ(stream.merged(), stream.expected) << "merged from blocks";
+      Home other(stream.plan, 0, every_prefix);
+      other.advance(stream.update(), stream.blocks());
+      ASSERT_EQ(rows_of(other, true), stream.expected) << "from all blocks";
+      ASSERT_EQ(other.groups(), home.groups());
+      given += stream.expected.size();
+    }
+    EXPECT_GT(given, 60U);
+  }
+}
+
+TEST(Home, OfADeduplicationSplitsItsTables) {
+  std::mt19937_64 random(13);
+  Duplicates stream(1000);
+  Home low(stream.plan, 0, every_prefix / 2), high(stream.plan, every_prefix / 2, every_prefix);
+  for (const size_t rows : {90'000UL, 2000UL, 90'000UL}) {
+    stream.add(random_rows(random, rows, 0, 1000, 150'000), random_rows(random, rows, 0, 1000, 150'000), -1);
+    low.advance(stream.update(), stream.blocks());
+    high.advance(stream.update(), stream.blocks());
+    Result result = rows_of(low, true, 8192);
+    result.merge(rows_of(high, true, 8192));
+    EXPECT_EQ(result, stream.expected);
+    EXPECT_EQ(stream.merged(), stream.expected);
+    EXPECT_EQ(low.groups() + high.groups(), stream.seen.size());
+  }
 }
 
 }  // namespace

@@ -1,78 +1,34 @@
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <map>
 #include <random>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "expect_error.h"
-#include "pyslash/accumulator.h"
-#include "pyslash/arena.h"
-#include "pyslash/block.h"
 #include "pyslash/compact.h"
 #include "pyslash/merge.h"
-#include "pyslash/seal.h"
+#include "sums.h"
 
 namespace pyslash {
 namespace {
 
-constexpr Id128 query{1};
-
-struct Row {
-  int64_t time;
-  int64_t key;
-  int64_t value;
-};
-
-// {window start, key} -> {rows, sum}
-using Result = std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>>;
-
-Arena new_arena() {
-  const int fd = ::memfd_create("merger-test", MFD_CLOEXEC);
-  Arena arena = Arena::create(fd, Arena::data_offset + (16 << 20), Id128{9});
-  ::close(fd);
-  return arena;
-}
+using namespace sums;
 
 class Case {
  public:
-  Case(int64_t size, int64_t slide)
-      : plan(std::make_shared<const Plan>(
-            Plan::parse("pyslash-plan 1\nwindow " + std::to_string(size) + " " + std::to_string(slide) +
-                        " 0\ncolumn int64 0\ncolumn int64 0\nkey 1\naggregate count - 0\naggregate sum 2 1\n"))) {}
+  Case(int64_t size, int64_t slide) : plan(plan_of(size, slide)) {}
 
   void add_block(const std::vector<Row>& rows, int64_t epoch) {
-    std::vector<int64_t> times, keys, values;
-    for (const Row& row : rows) {
-      times.push_back(row.time);
-      keys.push_back(row.key);
-      values.push_back(row.value);
-    }
-    std::vector<ColumnView> columns(3);
-    const std::vector<int64_t>* data[] = {&times, &keys, &values};
-    for (size_t i = 0; i < 3; ++i) {
-      columns[i].type = plan->columns()[i].type;
-      columns[i].values = reinterpret_cast<const uint8_t*>(data[i]->data());
-    }
-    Accumulator accumulator(plan, INT64_MIN / 2);
-    accumulator.add_columns(columns, rows.size());
-    heads.push_back(read_head(seal(accumulator, arena, {query, epoch, 0})));
+    heads.push_back(*sealed(plan, arena, rows, epoch));
     all.insert(all.end(), rows.begin(), rows.end());
   }
 
   std::vector<int64_t> windows() const {
     std::vector<int64_t> starts;
     for (const Row& row : all) {
-      const Window& window = plan->window();
-      const int64_t pane = window.pane_of(row.time);
-      for (int64_t start = window.first_window_of(pane); start <= window.last_window_of(pane);
-           start += window.slide_us()) {
-        starts.push_back(start);
-      }
+      const std::vector<int64_t> of_row = windows_of(plan->window(), row.time);
+      starts.insert(starts.end(), of_row.begin(), of_row.end());
     }
     return starts;
   }
@@ -95,20 +51,7 @@ class Case {
     for (const Head& head : heads) {
       merger.add(head, 0, arena.view(head.header.arena_offset, head.header.length));
     }
-    Result result;
-    while (const auto batch = merger.next(max_rows)) {
-      EXPECT_LE(batch->rows, max_rows);
-      const auto value = [&](size_t column, size_t row) {
-        return load<int64_t>(batch->columns[column].values.data(), row);
-      };
-      for (size_t row = 0; row < batch->rows; ++row) {
-        EXPECT_EQ(value(1, row), value(0, row) + plan->window().size_us());
-        const bool fresh =
-            result.emplace(std::pair{value(0, row), value(2, row)}, std::pair{value(3, row), value(4, row)}).second;
-        EXPECT_TRUE(fresh);
-      }
-    }
-    return result;
+    return collected(*plan, max_rows, [&](size_t rows) { return merger.next(rows); });
   }
 
   std::shared_ptr<const Plan> plan;
@@ -117,21 +60,14 @@ class Case {
   std::vector<Row> all;
 };
 
-std::vector<Row> random_rows(std::mt19937_64& random, size_t rows, int64_t times, int64_t keys) {
-  std::vector<Row> out(rows);
-  for (Row& row : out) {
-    row = {static_cast<int64_t>(random() % static_cast<uint64_t>(times)) - times / 3,
-           static_cast<int64_t>(random() % static_cast<uint64_t>(keys)), static_cast<int64_t>(random() % 1000) - 500};
-  }
-  return out;
-}
-
 TEST(Merger, WindowsOfAnyShapeHoldTheirRows) {
   std::mt19937_64 random(11);
   for (const auto& [size, slide] : {std::pair{10, 10}, {10, 1}, {10, 4}, {12, 8}, {9, 3}, {7, 5}, {1000, 1}}) {
     for (const int64_t times : {30, 400}) {
       Case test(size, slide);
-      for (int64_t block = 0; block < 3; ++block) test.add_block(random_rows(random, 120, times, 20), block);
+      for (int64_t block = 0; block < 3; ++block) {
+        test.add_block(random_rows(random, 120, -times / 3, times, 20), block);
+      }
       std::vector<int64_t> starts = test.windows();
       ASSERT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 1000), test.expected(starts)) << size << "/" << slide;
       // Half of them, so that panes of windows that are not wanted lie between.
@@ -144,7 +80,7 @@ TEST(Merger, WindowsOfAnyShapeHoldTheirRows) {
 TEST(Merger, PrefixRangesCutTheKeysAndNothingElse) {
   std::mt19937_64 random(12);
   Case test(10, 5);
-  for (int64_t block = 0; block < 2; ++block) test.add_block(random_rows(random, 20'000, 20, 30'000), block);
+  for (int64_t block = 0; block < 2; ++block) test.add_block(random_rows(random, 20'000, -6, 20, 30'000), block);
   const std::vector<int64_t> starts = test.windows();
   Result united;
   uint64_t lo = 0;
@@ -158,7 +94,7 @@ TEST(Merger, PrefixRangesCutTheKeysAndNothingElse) {
 TEST(Merger, ManyMergersReadTheSameBlocksAtOnce) {
   std::mt19937_64 random(13);
   Case test(10, 2);
-  for (int64_t block = 0; block < 3; ++block) test.add_block(random_rows(random, 4'000, 60, 3'000), block);
+  for (int64_t block = 0; block < 3; ++block) test.add_block(random_rows(random, 4'000, -20, 60, 3'000), block);
   const std::vector<int64_t> starts = test.windows();
   const Result expected = test.expected(starts);
   std::vector<Result> results(4);
@@ -179,7 +115,7 @@ TEST(Merger, ManyMergersReadTheSameBlocksAtOnce) {
 TEST(Merger, ABatchMayEndAnywhere) {
   std::mt19937_64 random(14);
   Case test(10, 5);
-  test.add_block(random_rows(random, 300, 40, 50), 0);
+  test.add_block(random_rows(random, 300, -13, 40, 50), 0);
   const std::vector<int64_t> starts = test.windows();
   for (size_t max_rows = 1; max_rows < 70; max_rows += 6) {
     ASSERT_EQ(test.merged(starts, 0, uint64_t{1} << 32, max_rows), test.expected(starts)) << max_rows;

@@ -26,9 +26,10 @@ struct Query {
   std::vector<int> keys;
   std::vector<AggregateLine> lines;
   std::string window = "20 10 3";
+  bool deduplicates = false;
 
   std::shared_ptr<const Plan> plan() const {
-    std::string text = "pyslash-plan 1\nwindow " + window + "\n";
+    std::string text = "pyslash-plan 1\nwindow " + window + "\n" + (deduplicates ? "deduplicate\n" : "");
     for (size_t i = 0; i < types.size(); ++i) text += "column " + types[i] + " " + (nullable[i] ? "1" : "0") + "\n";
     for (const int key : keys) text += "key " + std::to_string(key) + "\n";
     for (const AggregateLine& line : lines) text += line.text() + "\n";
@@ -59,6 +60,10 @@ inline Query random_query(RandomCells& random) {
     if (random.one_in(3)) query.lines.push_back({"first", static_cast<int>(i + 1), false, -1, "ignore_nulls"});
   }
   if (query.lines.empty()) query.lines.push_back({"count", -1, false});
+  if (random.one_in(4)) {
+    query.deduplicates = true;
+    query.window = random.one_in(2) ? "20 20 0" : "576460752303423488 576460752303423488 0";
+  }
   return query;
 }
 

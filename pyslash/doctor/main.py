@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+from pathlib import Path
 
-from pyslash.conf import KEYS, parse_bytes
+from pyslash.conf import Conf, parse_bytes
 from pyslash.doctor import fabric, memory, software
 from pyslash.doctor.finding import Finding, Status
+from pyslash.errors import ConfigError
 
+_ARENA = "spark.slash.arena.size"
 _MARKS = {Status.OK: "ok", Status.ABSENT: "--", Status.WARNING: "WARN", Status.FAILURE: "FAIL"}
 
 
@@ -18,17 +22,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--rdma", action="store_true", help="a machine without working RDMA has failed")
     parser.add_argument(
+        "--properties-file",
+        type=_properties,
+        default={},
+        metavar="FILE",
+        help="as spark-submit takes it: what executors may take is held against what their containers have",
+    )
+    parser.add_argument(
         "--arena-size",
-        type=parse_bytes,
-        default=parse_bytes(KEYS["spark.slash.arena.size"].default),
+        type=_size,
         metavar="SIZE",
-        help="spark.slash.arena.size as the cluster has it (default: pyslash's)",
+        help="spark.slash.arena.size as the cluster has it (default: the file's, or pyslash's)",
     )
 
 
 def main(args: argparse.Namespace) -> int:
     """0 if nothing failed; warnings and what is merely absent do not count."""
-    findings = diagnose(args.arena_size, args.rdma)
+    properties = dict(args.properties_file)
+    if args.arena_size is not None:
+        properties[_ARENA] = args.arena_size
+    findings = diagnose(properties, args.rdma)
     failed = [finding for finding in findings if finding.status is Status.FAILURE]
     if args.json:
         print(json.dumps({"ok": not failed, "findings": [finding.to_record() for finding in findings]}, indent=2))
@@ -40,10 +53,11 @@ def main(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def diagnose(arena_bytes: int, rdma_required: bool = False) -> list[Finding]:
-    """Every check, in order."""
+def diagnose(properties: dict[str, str], rdma_required: bool = False) -> list[Finding]:
+    """Every check, in order. `properties`: Spark's settings, as far as they are known, each of which parses."""
     findings = [check() for check in software.CHECKS]
-    findings.append(memory.arena(arena_bytes))
+    arena_bytes = Conf.read(properties.get).arena_bytes
+    findings += [memory.arena(arena_bytes), memory.container(properties.get)]
     rdma = list(fabric.rdma(rdma_required))
     has_device = any(finding.check == "rdma device" and finding.status is Status.OK for finding in rdma)
     findings += [memory.locked_memory(arena_bytes, has_device), *rdma, fabric.verdict(rdma)]
@@ -51,3 +65,23 @@ def diagnose(arena_bytes: int, rdma_required: bool = False) -> list[Finding]:
     if wanted:
         findings.append(Finding("environment", Status.OK, f"PYSLASH_RDMA_DEVICE={wanted}"))
     return findings
+
+
+def _size(text: str) -> str:
+    parse_bytes(text)
+    return text
+
+
+def _properties(path: str) -> dict[str, str]:
+    """The settings of a properties file of Spark's: a name, blanks or `=`, a value."""
+    found = {}
+    try:
+        lines = Path(path).read_text().splitlines()
+        for line in lines:
+            if (text := line.strip()) and not text.startswith("#"):
+                name, _, value = re.sub(r"[\s=]+", " ", text, count=1).partition(" ")
+                found[name] = value
+        Conf.read(found.get)
+    except (OSError, ConfigError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
+from pyslash.conf import Conf
 from pyslash.doctor.finding import Finding, Status
+from pyslash.memory import Container, Get
 
 _GIB = 1 << 30
 
@@ -27,6 +29,16 @@ def arena(arena_bytes: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path 
         fix = "leave room for the JVM and the Python workers: times the executors of a host, it has to fit beside them"
         return Finding("arena", Status.WARNING, found, fix)
     return Finding("arena", Status.OK, found)
+
+
+def container(get: Get) -> Finding:
+    """What an executor may take against what its container has, by Spark's settings (`get(full key, default)`)."""
+    found = Container.of(get, Conf.read(get))
+    if found is None:
+        return Finding("container", Status.ABSENT, "executors run in none, or --properties-file names no such file")
+    if found.shortage is not None:
+        return Finding("container", Status.FAILURE, *found.shortage.split(": ", 1))
+    return Finding("container", Status.OK, f"{found.overhead >> 20}m beside the heap; needed: {found.account}")
 
 
 def locked_memory(arena_bytes: int, has_device: bool) -> Finding:

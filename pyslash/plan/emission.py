@@ -3,37 +3,95 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyslash.plan.output_mode import OutputMode
-from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, first_live_pane, windows_between
+from pyslash.plan.window import TimeWindow, first_live_pane, windows_between
+
+EVERY_END_US: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class Emission:
-    """What Spark's output modes mean for windows of event time. Times are microseconds."""
+    """What Spark's output modes mean for windows of event time. Times are microseconds.
+
+    `new_only`: in any mode an epoch emits the groups that it is the first one to have rows of, and no others.
+    """
 
     mode: OutputMode
     window: TimeWindow
     has_keys: bool
+    new_only: bool = False
+
+    @property
+    def as_windows_close(self) -> bool:
+        """Whether a group is emitted when its window closes; else while it is open: groups are worth keeping then."""
+        return self.mode is OutputMode.APPEND and not self.new_only
 
     @property
     def changes_only(self) -> bool:
         """Whether only groups that an epoch has rows of are emitted. A global group always is: Spark has it so."""
-        return self.mode is OutputMode.UPDATE and (self.has_keys or not self.window.is_all_time)
+        is_global = not self.has_keys and self.window.is_all_time
+        return self.new_only or (self.mode is OutputMode.UPDATE and not is_global)
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int) -> list[int]:
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether groups are merged before they are complete, and so are kept where that is done."""
+        return not self.as_windows_close
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Whether an epoch's blocks are to be told from others until the next one."""
+        return self.changes_only
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """Starts of the windows of which an epoch emits groups, ascending.
 
         Args:
             held: panes that there are.
             changed: those that the epoch has rows of.
             emitted_us: windows that end by then are over, and none of them is emitted.
-            watermark_us: in append mode windows that end by then are emitted, and no others.
+            watermark_us: where groups are emitted as windows close, those that end by then are, and no others.
+            pane: of sessions, that which holds them.
         """
-        if self.mode is OutputMode.APPEND:
+        if self.as_windows_close:
             return windows_between(self.window, held, emitted_us, watermark_us)
         return windows_between(self.window, changed if self.changes_only else held, emitted_us)
 
-    def first_live_pane(self, evicted_us: int) -> int:
-        """Panes before this one are needed no more, once windows that end by this time are evicted."""
-        return first_live_pane(self.window, evicted_us) if evicted_us != NO_WATERMARK_US else NO_WATERMARK_US
+    def first_live_pane(self, evicted_us: int, pane: int) -> int:
+        """Panes before this one are needed no more, once windows that end by this time are evicted.
+
+        `pane` is, of sessions, that which holds them.
+        """
+        return first_live_pane(self.window, evicted_us)
+
+
+@dataclass(frozen=True)
+class SessionEmission(Emission):
+    """The same for sessions.
+
+    One pane holds all of them, whatever their times: which parts make a session is known only where all are merged.
+    From time to time open sessions are written anew, into a pane of a greater number (docs/design/028).
+    """
+
+    @property
+    def keeps_groups(self) -> bool:
+        """Yes: in append mode too, a session is complete only once nothing can extend it any more."""
+        return True
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Yes: whoever keeps sessions reads an epoch's blocks alone."""
+        return True
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+        """The pane that holds the sessions, if there are any: they are kept up to date in every epoch."""
+        return [pane] if pane in held else []
+
+    def first_live_pane(self, evicted_us: int, pane: int) -> int:
+        """The pane that holds the sessions."""
+        return pane
+
+    def closing_us(self, watermark_us: int) -> int:
+        """Sessions that end by this time are emitted."""
+        return EVERY_END_US if self.mode is OutputMode.COMPLETE else watermark_us

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
@@ -19,13 +18,6 @@ def explain(match: Callable[[], Aggregation], outlook: Callable[[Aggregation], l
 
 
 def _covered(operator: Aggregation) -> str:
-    window = operator.window
-    panes = "" if window.is_all_time else f", panes of {timedelta(microseconds=window.pane_us)}, of {operator.time.sql}"
-    lines = [
-        f"pyslash: covered, in {operator.mode} mode, with any sink",
-        f"  window      {window}{panes}",
-        *(f"  key         {key.sql}: {key.type}" for key in operator.keys),
-        *(f"  aggregate   {aggregate.sql}" for aggregate in operator.aggregates),
-        f"  input       {len(operator.columns) + 1} columns a row cross into native code",
-    ]
-    return "\n".join(lines)
+    head = f"pyslash: covered, in {operator.mode} mode, with any sink"
+    told = [*operator.told, ("input", f"{len(operator.columns) + 1} columns a row cross into native code")]
+    return "\n".join([head, *(f"  {name:<12}{text}" for name, text in told)])

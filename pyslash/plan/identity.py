@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
 from pyslash.plan.window import TimeWindow
@@ -53,6 +54,23 @@ class PlanIdentity:
         return TimeWindow(int(size), int(slide), int(offset))
 
     @cached_property
+    def operator(self) -> str:
+        """What is done, in words."""
+        return "deduplication" if self._lines("deduplicate") else "aggregation"
+
+    @cached_property
+    def session(self) -> str:
+        """The gap of the sessions that rows make, as users read it; empty if they make none."""
+        for gap_us, _ in self._lines("session"):
+            return str(timedelta(microseconds=int(gap_us))) if int(gap_us) else "each row's own"
+        return ""
+
+    @property
+    def is_late_by_task(self) -> bool:
+        """Of sessions: whether rows are late by what their task's rows make of a session, not each by itself."""
+        return any(late_by_task == "1" for _, late_by_task in self._lines("session"))
+
+    @cached_property
     def inputs(self) -> list[Input]:
         """The input columns, in order."""
         lines = self._lines("column")
@@ -81,8 +99,12 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     if before == now:
         return []
     found = []
+    if before.operator != now.operator:
+        found.append(f"the operator: {before.operator} -> {now.operator}")
     if before.window != now.window:
         found.append(f"the window: {before.window} -> {now.window}")
+    if before.session != now.session:
+        found.append(f"sessions: {before.session or 'none'} -> {now.session or 'none'}")
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now)

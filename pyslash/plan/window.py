@@ -25,6 +25,16 @@ class TimeWindow:
         """Width of a pane: the longest slice of event time that no window boundary cuts."""
         return gcd(self.size_us, self.slide_us)
 
+    @property
+    def line(self) -> str:
+        """As a plan's text has it."""
+        return f"window {self.size_us} {self.slide_us} {self.start_offset_us}"
+
+    @property
+    def overlap(self) -> int:
+        """Windows that a moment is part of, at most."""
+        return -(-self.size_us // self.slide_us)
+
     @classmethod
     def all_time(cls) -> TimeWindow:
         """The one window of groups that have none: their rows are all of the moment 0."""
@@ -85,6 +95,10 @@ def first_live_pane(window: TimeWindow, emitted_us: int) -> int:
 
     >>> first_live_pane(TimeWindow(10, 5, 0), emitted_us=14)
     5
+
+    Without a watermark every pane there can be is alive.
     """
+    if emitted_us == NO_WATERMARK_US:
+        return NO_WATERMARK_US
     last_closed = (emitted_us - window.size_us - window.start_offset_us) // window.slide_us
     return window.start_offset_us + (last_closed + 1) * window.slide_us

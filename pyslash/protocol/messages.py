@@ -28,6 +28,7 @@ from pyslash.protocol.bounds import (
     Unsigned,
     Word,
     integer,
+    text,
 )
 from pyslash.rdma.endpoint import Endpoint
 
@@ -91,7 +92,7 @@ class Replicate:
     plan: PlanText
     run: Unsigned
     standby: Path
-    transport: Word
+    transport: Annotated[str, text(16)]
     whole: Flag
     heads: Heads = field_of(default_factory=list)
 

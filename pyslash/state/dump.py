@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyslash._native import Head, Merger, Plan
+from pyslash._native import Head, Merger, Plan, SessionMerger
 from pyslash.checkpoint.block_file import StoredBlock, segments_of
 from pyslash.errors import InvalidInputError
+from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.window import TimeWindow, windows_between
 from pyslash.state.stored import StoredState
@@ -36,14 +37,23 @@ def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequenc
     """
     manifest = state.manifest(epoch)
     blocks = [block for _, stored in state.read(manifest) for block in stored]
+    names = columns(manifest.identity)
+    if manifest.identity.session:
+        if window is not None:
+            raise InvalidInputError("sessions start at any time: only a fixed window can be asked for by its start")
+        sessions = SessionMerger(Plan(manifest.plan), manifest.pane, manifest.watermark_us, EVERY_END_US)
+        for batch in _merged(sessions, (manifest.pane, manifest.pane + 1), blocks):
+            yield _of_key(batch.rename_columns(names), key, manifest.identity)
+        return
     grid = manifest.identity.window
     panes = {segment.pane for block in blocks for segment, _ in block.segments}
     if window is None:
         wanted = windows_between(grid, panes, manifest.watermark_us)
     else:
         wanted = [_checked(grid, microseconds(window), manifest)]
-    names = columns(manifest.identity)
-    for batch in _merged(Plan(manifest.plan), wanted, blocks, grid) if wanted else ():
+    if not wanted:
+        return
+    for batch in _merged(Merger(Plan(manifest.plan), wanted), (wanted[0], wanted[-1] + grid.size_us), blocks):
         yield _of_key(batch.rename_columns(names), key, manifest.identity)
 
 
@@ -87,9 +97,10 @@ def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:
     return start
 
 
-def _merged(plan: Plan, windows: list[int], blocks: list[StoredBlock], grid: TimeWindow) -> Iterator[pa.RecordBatch]:
-    merger = Merger(plan, windows)
-    first, end = windows[0], windows[-1] + grid.size_us
+def _merged(
+    merger: Merger | SessionMerger, panes: tuple[int, int], blocks: list[StoredBlock]
+) -> Iterator[pa.RecordBatch]:
+    first, end = panes
     for block in blocks:
         head = Head(block.head)
         for segment, data in zip(segments_of(block.head), (data for _, data in block.segments), strict=True):

@@ -40,8 +40,14 @@ def operator_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[Aggregatio
         operator = match(bridge.java, df, mode)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
+    if operator.identity.is_late_by_task and conf.strategy == "repartition":
+        raise Uncovered(
+            "spark.slash.strategy=repartition brings rows of several tasks together, and with "
+            "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
+            "of its own task; set one of them otherwise"
+        )
     check_encryption(df.sparkSession, conf)
-    if conf.early and mode is OutputMode.APPEND and operator.watermarks != 1:
+    if conf.early and operator.emission.as_windows_close and operator.watermarks != 1:
         raise Uncovered(
             f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
             "alone tells which of them holds. Set spark.slash.early=false"

@@ -33,9 +33,10 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnsupportedQueryError,
 )
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
@@ -45,6 +46,7 @@ from pyslash.streaming.phase import Event, Phase, advance
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.recovery import Recovery, RunState
 from pyslash.streaming.repartition import ingest_of
+from pyslash.streaming.sessions import SessionPanes
 from pyslash.streaming.sinks import Sink
 from pyslash.tasks.merge import Kept
 from pyslash.tasks.receipt import Receipt
@@ -78,6 +80,7 @@ class EpochRunner:
         self._ingest: Ingest | None = None
         self._merging: Merging | None = None
         self._recovery = Recovery(operator, conf, secret)
+        self._sessions = SessionPanes(operator, conf) if isinstance(operator, SessionAggregation) else None
         self._state: RunState | None = None
         self.phase = Phase.EMITTED
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
@@ -183,7 +186,7 @@ class EpochRunner:
         state = self._state or self._begin(execution, epoch, progress)
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
-            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us))
+            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
@@ -244,29 +247,42 @@ class EpochRunner:
         assert self._ingest is not None
         cut, operator = execution.cut, self.operator
         late_us, closing_us = cut.late_us, cut.eviction_us
-        emitted_us = state.last.watermark_us if state.last is not None else late_us
         mode = operator.emission.mode
-        is_early = self._conf.early and mode is OutputMode.APPEND
+        emitted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
+        held_in = 0
+        if state.last is not None:
+            emitted_us, held_in = state.last.watermark_us, state.last.pane
+        is_early = self._conf.early and operator.emission.as_windows_close
         if is_early:
             late_us = max(late_us, emitted_us)
         if mode is OutputMode.UPDATE:
             emitted_us = max(late_us, emitted_us)
         logged = execution.offsets(epoch)
-        coordinator, ingest = state.coordinator, self._ingest
+        coordinator, ingest, sessions = state.coordinator, self._ingest, self._sessions
+        pane, place = held_in, ""
+        if sessions is not None:
+            pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
+            place = sessions.place(pane, emitted_us)
 
-        def update() -> list[Receipt]:
+        def update() -> tuple[list[Receipt], list[Receipt]]:
+            """Of what is written anew, and of the epoch's rows."""
             with coordinator.discard_on_failure(epoch):
-                return ingest.update(execution, epoch, late_us)
+                rewritten: list[Receipt] = []
+                if sessions is not None and pane != held_in:
+                    blocks = coordinator.live_blocks()
+                    rewritten = sessions.rewrite(execution, ingest, blocks, (held_in, pane), epoch, emitted_us)
+                return rewritten, ingest.update(execution, epoch, late_us, place)
 
         with progress.timed("update"):
             coordinator.make_room_ahead(epoch)
-            receipts = coordinator.with_room(epoch, update)
+            rewritten, receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         if is_early:
             closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
-        written = [receipt for receipt in receipts if receipt.head.length > 0]
-        progress.groups = sum(receipt.head.groups for receipt in written)
+        progress.json_by_spark = ingest.json_by_spark
+        progress.groups = sum(receipt.head.groups for receipt in receipts)
+        written = [receipt for receipt in [*rewritten, *receipts] if receipt.head.length > 0]
         agents = {agent.incarnation: agent for agent in coordinator.agents}
         agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
         files: list[BlockFile] = []
@@ -274,7 +290,7 @@ class EpochRunner:
             with progress.timed("checkpoint"):
                 added = coordinator.store(epoch, written, state.durable)
             progress.checkpoint_bytes = sum(file.bytes for file in added)
-            files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us))
+            files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us, pane))
         standbys: dict[str, str] = {}
         if self._conf.replicates:
             with progress.timed("replica"):
@@ -306,6 +322,7 @@ class EpochRunner:
             in_checkpoint=state.durable is not None,
             standbys=standbys,
             before=state.last.state if state.last is not None else "",
+            pane=pane,
         )
         with progress.timed("commit"):
             state.manifests.create(manifest)
@@ -332,7 +349,9 @@ class EpochRunner:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
         changed = _panes([block for block in blocks if block.head.epoch == manifest.epoch])
-        windows = self.operator.emission.windows(_panes(blocks), changed, manifest.emitted_us, manifest.watermark_us)
+        windows = self.operator.emission.windows(
+            _panes(blocks), changed, manifest.emitted_us, manifest.watermark_us, manifest.pane
+        )
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
         progress.agents = len(state.coordinator.agents)
@@ -340,7 +359,10 @@ class EpochRunner:
         progress.spilled_bytes = state.coordinator.spilled_bytes
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
-            kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
+            if self._sessions is not None:
+                kept = self._sessions.kept(manifest)
+            else:
+                kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
             return execution.result(self._merging.merge(execution.session, blocks, windows, kept, progress))
 
     def _emitted(self, execution: SparkBatch, manifest: Manifest, progress: EpochProgress) -> None:
@@ -352,15 +374,22 @@ class EpochRunner:
         self._merging.collect_counts(progress)
         # Blocks may keep panes that were dead before.
         emission = self.operator.emission
-        dead_from, dead_before = map(emission.first_live_pane, (manifest.emitted_us, manifest.watermark_us))
+        dead_from, dead_before = (
+            emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
+        )
         held, dead = 0, 0
         for block in self._state.coordinator.live_blocks():
             for pane, groups, _ in block.head.panes:
                 held += groups if pane >= dead_before else 0
                 dead += groups if dead_from <= pane < dead_before else 0
+        updated = {"numUpdatedStateRows": progress.groups}
+        if emission.new_only:
+            taken = manifest.rows - manifest.late_rows
+            new = min(progress.merged_rows, taken)  # the sink may have run its result twice
+            updated = {"numUpdatedStateRows": new, "numDroppedDuplicateRows": taken - new}
         execution.cut.count(
             numTotalStateRows=held,
-            numUpdatedStateRows=progress.groups,
+            **updated,
             numRemovedStateRows=dead,
             numRowsDroppedByWatermark=manifest.late_rows,
             stateMemory=progress.pinned_bytes,

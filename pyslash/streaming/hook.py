@@ -22,6 +22,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.conf import Conf, mode_of
 from pyslash.errors import UnsupportedQueryError
+from pyslash.memory import Container
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered
@@ -213,6 +214,9 @@ def _take_over(
     assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
+    container = Container.of(spark.sparkContext.getConf().get, conf)
+    if container is not None and container.shortage is not None:
+        logger.warning(container.shortage)
     batch_of = partial(BatchExecution, owner=spark, operator=operator, bridge=bridge.java)
     runner = EpochRunner(operator, sink, conf, _secret, batch_of)
     frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
@@ -227,7 +231,7 @@ def _take_over(
     logger.info(
         "query %s runs on pyslash: %s; %d keys, %d aggregates, sink %s",
         query.name or query.id,
-        operator.window,
+        operator.grouping,
         len(operator.keys),
         len(operator.aggregates),
         settings.source,

@@ -45,47 +45,50 @@ class Ingest:
         self._reads_files = self._bridge is not None and conf.ingest in ("auto", "files")
         self._static_tables = StaticTables()
         self._obstacle = ""
+        self._json_obstacles: tuple[str, ...] = ()
         self.path = ""
+        self.json_by_spark = 0  # records of the last update that native code left to Spark
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
         Args:
             execution: the micro-batch's execution.
             epoch: the batch id.
             watermark_us: rows whose last window ends at or before this are late.
+            place: a line that the plan has for this epoch alone, or nothing.
         """
+        self.json_by_spark = 0
         if execution.cut.is_without_rows:
             self.path = "none"
             return []
         execution.cut.reset_counts()
         if self._reads_files:
-            receipts = self._from_files(execution, epoch, watermark_us)
+            receipts = self._from_files(execution, epoch, watermark_us, place)
             if receipts is not None:
                 return receipts
         if self._bridge is not None:
-            return self._from_rows(self._bridge, execution, epoch, watermark_us)
-        return self._from_arrow(execution, epoch, watermark_us)
+            return self._from_rows(self._bridge, execution, epoch, watermark_us, place)
+        return self._from_arrow(execution, epoch, watermark_us, place)
 
     def close(self) -> None:
         """The query has ended, or begins again with another one of these: take back what executors were sent."""
         self._static_tables.close()
 
-    def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt] | None:
+    def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt] | None:
         """None if Spark is to read the files, or they are too small to be worth a Python job."""
         assert self._bridge is not None
         files = self._bridge.scan(execution.cut.input())
+        least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
         try:
-            scan = ParquetScan.parse(files.describe())
+            scan = ParquetScan.parse(files.describe(least_bytes))
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)  # this time: another micro-batch may be planned otherwise
             return None
-        if self._conf.ingest != "files" and scan.bytes < self._conf.ingest_files_min_bytes:
-            return None
         try:
             scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
-            return self._from_scan(scan, files, execution, epoch, watermark_us)
+            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, place))
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)
             self._reads_files = False
@@ -93,10 +96,10 @@ class Ingest:
             return None
 
     def _from_scan(
-        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, epoch: int, watermark_us: int
+        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, task: ArrowUpdate
     ) -> list[Receipt]:
         self.path = "files"
-        update = ParquetUpdate(self.arrow_update(execution, epoch, watermark_us), scan)
+        update = ParquetUpdate(task, scan)
         figures, receipts = ScanFigures(), []
         for found in run_numbered(execution.session, len(scan.partitions), update):
             if isinstance(found, str):
@@ -112,11 +115,13 @@ class Ingest:
             self._obstacle = str(reason)
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
-    def _from_rows(self, bridge: RowBridge, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_rows(
+        self, bridge: RowBridge, execution: SparkBatch, epoch: int, watermark_us: int, place: str
+    ) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = bridge.update(
             execution.cut.input(),
-            self._plan.text,
+            self._plan.text + place,
             watermark_us,
             self._query_id,
             epoch,
@@ -124,20 +129,26 @@ class Ingest:
             self._conf.arena_bytes,
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
+            reads_json=self._conf.ingest_json == "auto",
         )
         count_times(execution.cut, figures)
+        self.json_by_spark = bridge.json.left_to_spark
+        if bridge.json.obstacles != self._json_obstacles:
+            self._json_obstacles = bridge.json.obstacles
+            for reason in self._json_obstacles:
+                logger.info("query %s: Spark reads the JSON: %s", execution.query_id, reason)
         return receipts
 
-    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
+    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:
         self.path = "arrow"
-        task = self.arrow_update(execution, epoch, watermark_us)
+        task = self.arrow_update(execution, epoch, watermark_us, place)
         rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
-    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> ArrowUpdate:
-        """What a task in Python needs for an update of this epoch."""
+    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> ArrowUpdate:
+        """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
         return ArrowUpdate(
-            plan=self._plan.text,
+            plan=self._plan.text + place,
             watermark_us=watermark_us,
             query=self._query_id,
             epoch=epoch,

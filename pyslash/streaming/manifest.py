@@ -41,7 +41,7 @@ class Manifest:
     its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
     restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
-    `before` is the `state` before this epoch.
+    `before` is the `state` before this epoch. `pane` is, of sessions, the one that holds all that are open.
     """
 
     epoch: int
@@ -63,6 +63,7 @@ class Manifest:
     in_checkpoint: bool = True
     standbys: dict[str, str] = field(default_factory=dict)
     before: str = ""
+    pane: int = 0
 
     @property
     def state(self) -> str:

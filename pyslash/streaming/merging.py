@@ -14,14 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pyslash import memory
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
-from pyslash.plan.operators import Aggregation
-from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge
-from pyslash.tasks.merge import PREFIXES, Kept, MergeRequest, merge, run_merge_tasks
+from pyslash.tasks.find_agents import executors
+from pyslash.tasks.merge import MERGED_ROWS, PREFIXES, Kept, MergeRequest, merge, run_merge_tasks
+from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
 _MOST_TASKS_A_CORE = 32
@@ -36,13 +38,15 @@ class Merging:
         self._coordinator = coordinator
         self._schema: pa.Schema = _arrow_schema(plan.result_schema)
         self._nothing: DataFrame | None = None
+        self._bridge: RowBridge | None = None
         self._columns: ColumnMerge | None = None
         self._has_columns = conf.emit != "arrow"
-        self._columns_counted = 0
+        self._columns_counted = (0, 0)  # bytes, rows
         self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
         self._homes = 0  # ranges of keys that executors keep the groups of, from the first epoch on that they do
+        self._has_told_room = False  # that groups take more than there is
 
     def merge(
         self,
@@ -59,10 +63,10 @@ class Merging:
         if not windows:
             progress.merged_by = "none"
             if self._nothing is None:
-                self._nothing = _local(session, self._schema.empty_table(), self._plan)
+                self._nothing = self._local(session, self._schema.empty_table())
             return self._nothing
         panes = (windows[0], windows[-1] + self._plan.window.size_us)
-        keeps_groups = self._plan.emission.mode is not OutputMode.APPEND
+        keeps_groups = self._plan.emission.keeps_groups
         # Whoever keeps groups may have to read all that there are, whichever are emitted now.
         holding = blocks if keeps_groups else [one for one in blocks if one.head.ranges(*panes, 0, PREFIXES)]
         request = MergeRequest(
@@ -77,20 +81,26 @@ class Merging:
             schema=self._schema,
             spilled=any(block.head.arena_offset >= block.agent.arena_bytes for block in holding),
             timeout_seconds=self._conf.agent_call_timeout,
+            sessions=(kept.pane, kept.evicted_us, kept.closing_us)
+            if isinstance(self._plan, SessionAggregation)
+            else None,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each of these windows that it is part of.
-        produced = held * min(-(-self._plan.window.size_us // self._plan.window.slide_us), len(windows))
+        produced = held * min(self._plan.window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes:
             progress.merged_by = "driver"
             rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
-            return _local(session, rows, self._plan)
+            progress.merged_rows = rows.num_rows
+            return self._local(session, rows)
         columns = self._column_merge(session, request)
         progress.emit = "arrow" if columns is None else "columns"
-        if columns is not None and keeps_groups:
+        if columns is not None and keeps_groups and self._has_room(session, blocks):
             self._homes = self._homes or session.sparkContext.defaultParallelism
             progress.merged_by = f"{self._homes} homes"
             return columns.rows(session, request, self._plan.result_schema, self._homes, kept)
+        if request.sessions is not None:
+            columns, progress.emit = None, "arrow"  # executors' JVMs put sessions together only where they keep them
         cores = session.sparkContext.defaultParallelism
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
@@ -102,6 +112,24 @@ class Merging:
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
+    def _has_room(self, session: SparkSession, blocks: list[LiveBlock]) -> bool:
+        """Whether executors have memory for all groups; those that keep too many by now let go of them."""
+        panes = [pane for block in blocks for pane in block.head.panes]
+        needed = self._plan.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
+        if self._plan.emission.new_only:
+            needed //= 2  # of groups that have been emitted only the keys are kept
+        if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
+            return True
+        if not self._has_told_room:
+            logger.warning(
+                "executors keep no groups, which would take %d MiB: each epoch reads all blocks. A larger "
+                "spark.slash.home.size lets them",
+                needed >> 20,
+            )
+        self._has_told_room = True
+        self.forget()
+        return False
+
     def forget(self) -> None:
         """Have executors let go of the groups that they keep."""
         if self._columns is None or not self._homes:
@@ -109,7 +137,8 @@ class Merging:
         try:
             self._columns.forget(self._coordinator.query_id)
         except Py4JJavaError as error:
-            logger.warning("executors keep groups of a query that has ended: %s", error.java_exception)
+            logger.warning("executors keep groups that nobody needs: %s", error.java_exception)
+        self._homes = 0
 
     def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
         """What merges this without Python; None if that cannot be done, or is not wanted."""
@@ -130,17 +159,34 @@ class Merging:
         self._obstacle = obstacle
         return None if obstacle else self._columns
 
+    def _local(self, session: SparkSession, rows: pa.Table) -> DataFrame:
+        """Rows that the driver has at hand."""
+        if self._bridge is None:
+            self._bridge = RowBridge(session)
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, rows.schema) as writer:
+            writer.write_table(rows)
+        data = stream.getvalue().to_pybytes()
+        schema = self._plan.result_schema.json()
+        return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)
+
     def collect_counts(self, progress: EpochProgress) -> None:
-        """Add what merge tasks have read since the last call."""
-        if self._columns is not None and (read := self._columns.bytes_read) > self._columns_counted:
-            progress.count("shm", read - self._columns_counted)
-            self._columns_counted = read
+        """Add what merge tasks have read, and given, since the last call."""
+        if self._columns is not None:
+            (read, given), before = (self._columns.bytes_read, self._columns.rows_given), self._columns_counted
+            if read > before[0]:
+                progress.count("shm", read - before[0])
+            progress.merged_rows += given - before[1]
+            self._columns_counted = (read, given)
         if self._counts is None:
             return
         now = dict(self._counts.value)
         for transport, size in now.items():
-            if size > self._counted.get(transport, 0):
-                progress.count(transport, size - self._counted.get(transport, 0))
+            more = size - self._counted.get(transport, 0)
+            if transport == MERGED_ROWS:
+                progress.merged_rows += more
+            elif more:
+                progress.count(transport, more)
         self._counted = now
 
 
@@ -162,7 +208,3 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     """Timestamps in UTC, as Spark 4.0 has them and later releases are to be told."""
     options = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **options)
-
-
-def _local(session: SparkSession, rows: pa.Table, plan: Aggregation) -> DataFrame:
-    return session.createDataFrame(rows, plan.result_schema)

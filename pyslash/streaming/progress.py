@@ -23,6 +23,8 @@ class EpochProgress:
     `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
     rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
     owners through it, where rows are repartitioned.
+    `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
+    `json_by_spark`: records of JSON that native code has left to Spark's parser, counted at each `from_json`.
     `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
@@ -43,7 +45,9 @@ class EpochProgress:
     pinned_bytes: int = 0
     spilled_bytes: int = 0
     agents: int = 0
+    merged_rows: int = 0
     ingest: str = ""
+    json_by_spark: int = 0
     merged_by: str = ""
     emit: str = ""
     replayed: bool = False

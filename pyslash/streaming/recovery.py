@@ -82,7 +82,7 @@ class Recovery:
             run,
             self._conf.checkpoint_timeout,
             (self._conf.spill_directory, self._conf.spill_bytes),
-            self._plan.emission.changes_only,
+            self._plan.emission.keeps_changes,
         )
         identity = self._plan.identity
         last = self._last_manifest(execution, manifests, epoch)
@@ -94,7 +94,7 @@ class Recovery:
         if newest is not None:
             before = manifests.read(newest.epoch - 1, identity)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
-            first_pane = self._plan.emission.first_live_pane(emitted_us)
+            first_pane = self._plan.emission.first_live_pane(emitted_us, newest.pane)
             with progress.timed("restore"):
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
         coordinator.meet(agents)

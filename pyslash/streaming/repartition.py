@@ -50,7 +50,7 @@ class Repartition(Ingest):
         self._aggregation = plan.text
         self._meet = meet
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
@@ -59,7 +59,7 @@ class Repartition(Ingest):
             return scattered
         self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
         own = OwnRows(
-            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation),
+            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + place),
             blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
             bits=self._bits,
             owners=self._owners,

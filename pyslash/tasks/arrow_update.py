@@ -62,6 +62,16 @@ class ArrowUpdate:
 
     def sealed(self, fill: Callable[[_native.Accumulator], None]) -> bytes:
         """What `fill` adds into one published block of the executor's arena; its receipt."""
+
+        def filled(partition: int) -> _native.Accumulator:
+            accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us, self.epoch, partition)
+            fill(accumulator)
+            return accumulator
+
+        return self.published(filled)
+
+    def published(self, make: Callable[[int], _native.Accumulator | _native.SessionMerger]) -> bytes:
+        """What `make` gives, told the number of the partition, as one published block of the executor's arena."""
         from pyspark import TaskContext
 
         from pyslash.agent.process.launch import ensure_from_worker
@@ -76,18 +86,17 @@ class ArrowUpdate:
         )
         context = TaskContext.get()
         attempt, partition = (context.taskAttemptId(), context.partitionId()) if context is not None else (0, 0)
-        accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us, self.epoch, partition)
-        fill(accumulator)
+        made = make(partition)
         handle = os.open(agent.arena_path, os.O_RDWR | os.O_CLOEXEC)
         try:
             arena = _native.Arena.attach(handle, agent.incarnation_bytes)
         finally:
             os.close(handle)
         try:
-            head = accumulator.seal(arena, self.query, self.epoch, attempt)
+            head = made.seal(arena, self.query, self.epoch, attempt)
         except errors.ArenaFullError as full:
             self._make_room(agent, full.wanted_bytes)
-            head = accumulator.seal(arena, self.query, self.epoch, attempt)
+            head = made.seal(arena, self.query, self.epoch, attempt)
         spare_collections()
         return receipt_bytes(agent, head)
 

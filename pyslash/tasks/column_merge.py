@@ -30,12 +30,18 @@ class ColumnMerge:
         java_session: Any = session._jsparkSession
         self._context = java_session.sparkContext()
         self._read = self._context.longAccumulator("bytes read by pyslash")
+        self._given = self._context.longAccumulator("rows merged by pyslash")
         self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
 
     @property
     def bytes_read(self) -> int:
         """What merge tasks have read out of arenas so far."""
         return int(self._read.value())
+
+    @property
+    def rows_given(self) -> int:
+        """Merged rows that tasks have given so far."""
+        return int(self._given.value())
 
     def obstacle(self, session: SparkSession, request: MergeRequest) -> str | None:
         """Why these blocks cannot be merged so; None if they can."""
@@ -65,7 +71,9 @@ class ColumnMerge:
             "blocks": [[place[agent], _base64(raw)] for agent, raw in request.blocks],
             "home": None if kept is None else _home(request.query_id, kept),
         }
-        merged = self._bridge.merge(session._jsparkSession, json.dumps(order), schema.json(), tasks, self._read)
+        merged = self._bridge.merge(
+            session._jsparkSession, json.dumps(order), schema.json(), tasks, self._read, self._given
+        )
         return DataFrame(merged, session)
 
     def forget(self, query_id: bytes) -> None:
@@ -80,6 +88,8 @@ def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:
         "version": _base64(kept.version.encode()),
         "epoch": kept.epoch,
         "evicted_us": kept.evicted_us,
+        "pane": kept.pane,
+        "closing_us": kept.closing_us,
     }
 
 

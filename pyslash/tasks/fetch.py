@@ -68,6 +68,10 @@ class Fetch:
         parts = map(self._read, cuts)
         return parts if len(cuts) == 1 else look_ahead(parts, lambda part: part.size, PART_BYTES)
 
+    def whole(self, prefixes: Prefixes) -> Part:
+        """All of a range of prefixes in one part: no segment of it is read twice."""
+        return self._read(prefixes)
+
     def _cuts(self, prefixes: Prefixes, step: int) -> list[Prefixes]:
         # Shared memory is not copied, so there is nothing to wait for.
         remote = [

@@ -11,24 +11,28 @@ from itertools import chain
 
 import pyarrow as pa
 
-from pyslash._native import Merger, Plan
+from pyslash._native import Merger, Plan, SessionMerger
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.fetch import Fetch, Part, equal_cuts
+from pyslash.tasks.fetch import Fetch, Part, Prefixes, equal_cuts
 
 PREFIXES = 1 << 32
+MERGED_ROWS = "rows"  # counted by merge tasks beside the bytes of each transport
 
 
 @dataclass(frozen=True)
 class Kept:
     """Groups that are kept from epoch to epoch where they are merged.
 
-    `before` and `version` name the states before and after the epoch; windows that end by `evicted_us` are over.
+    `before` and `version` name the states before and after the epoch; windows that end by `evicted_us` are over. Of
+    sessions, `pane` holds them, and those that end by `closing_us` are emitted.
     """
 
     before: str
     version: str
     epoch: int
     evicted_us: int
+    pane: int = 0
+    closing_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class MergeRequest:
     `windows` are the starts (microseconds) of the windows to emit, of which only groups count that blocks of the epoch
     `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that holds one of their
     panes, and maybe of others, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
-    that Spark expects; `timeout_seconds` bounds each read.
+    that Spark expects; `timeout_seconds` bounds each read. `sessions`, if these are merged, are the pane that holds
+    them and the times between which those end that are emitted.
     """
 
     plan: str
@@ -52,6 +57,14 @@ class MergeRequest:
     schema: pa.Schema
     spilled: bool
     timeout_seconds: float
+    sessions: tuple[int, int, int] | None = None
+
+    def merger(self, prefixes: Prefixes) -> Merger | SessionMerger:
+        """What merges keys of a range of prefixes."""
+        plan = Plan(self.plan)
+        if self.sessions is not None:
+            return SessionMerger(plan, *self.sessions, *prefixes)
+        return Merger(plan, self.windows, *prefixes, self.changed_in)
 
 
 def merge(
@@ -65,12 +78,11 @@ def merge(
         prefix_hi: end of the prefixes, at most 2**32.
         count: told (transport, bytes) for each read.
     """
-    plan = Plan(request.plan)
     credentials = (request.query_id, request.token)
     fetch = Fetch(request.blocks, request.panes, request.transport, credentials, request.timeout_seconds)
 
     def rows_of(part: Part) -> Iterator[pa.RecordBatch]:
-        merger = Merger(plan, request.windows, *part.prefixes, request.changed_in)
+        merger = request.merger(part.prefixes)
         for raw, offset, buffer in part.pieces:
             merger.add(raw, offset, buffer)
         for transport, size in part.moved:
@@ -98,4 +110,6 @@ def run_merge_tasks(
     for batch in batches:
         for task in batch.column(0).to_pylist():
             prefix_lo, prefix_hi = cuts[task]
-            yield from merge(request, prefix_lo, prefix_hi, count)
+            for merged in merge(request, prefix_lo, prefix_hi, count):
+                count(MERGED_ROWS, merged.num_rows)
+                yield merged

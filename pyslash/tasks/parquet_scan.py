@@ -90,11 +90,6 @@ class ParquetScan:
         keys = [key for join in self.joins for key in join.keys]
         return [*columns, *keys, *columns_of([*self.filters, *self.late_filters])]
 
-    @property
-    def bytes(self) -> int:
-        """Of all splits."""
-        return sum(split.length for partition in self.partitions for split in partition)
-
 
 @dataclass
 class ScanFigures:

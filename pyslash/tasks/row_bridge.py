@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,16 @@ def jar_path() -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class JsonFigures:
+    """What an update read of JSON: records that native code left to Spark, and why Spark read all of a `from_json`."""
+
+    left_to_spark: int = 0
+    obstacles: tuple[str, ...] = ()
+
+
 class RowBridge:
-    """Update jobs of one session."""
+    """Update jobs of one session. `json` is of the last one."""
 
     def __init__(self, session: SparkSession) -> None:
         """Adds the jar to the session's application, if it is not there yet.
@@ -59,6 +68,7 @@ class RowBridge:
         """
         self._session = session
         self._bridge = self._find()
+        self.json = JsonFigures()
 
     def update(
         self,
@@ -73,6 +83,7 @@ class RowBridge:
         *,
         runtime_dir: str | None = None,
         start_timeout_seconds: int = 30,
+        reads_json: bool = True,
     ) -> tuple[list[Receipt], ScanFigures]:
         """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
 
@@ -90,6 +101,7 @@ class RowBridge:
             python: runs the agents; default: the executor's PYSPARK_PYTHON.
             runtime_dir: where agents meet their executors; default: below the temporary directory.
             start_timeout_seconds: for each agent that has to start.
+            reads_json: whether native code reads the JSON that it is certain to read as Spark does.
 
         Raises:
             ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
@@ -109,11 +121,17 @@ class RowBridge:
                 _python_path(),
                 runtime_dir,
                 start_timeout_seconds,
+                reads_json,
             )
         except Py4JJavaError as failure:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
+        json = result.json()
+        reasons = json.obstacles()
+        # By their number: a Java iterator ends with an exception, which PySpark takes fifty calls to convert.
+        obstacles = tuple(str(reasons[index]) for index in range(len(reasons)))
+        self.json = JsonFigures(int(json.leftToSpark()), obstacles)
         return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
     @property
@@ -145,7 +163,7 @@ class RowBridge:
         return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
     def scan(self, plan: Any) -> Any:
-        """The JVM's `FileScan` of a physical plan: its `describe()` is text for `ParquetScan.parse`."""
+        """The JVM's `FileScan` of a physical plan: its `describe(least_bytes)` is text for `ParquetScan.parse`."""
         return self._bridge.scan(plan)
 
     def _find(self) -> Any:

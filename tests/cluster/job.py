@@ -1,6 +1,7 @@
 """One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
 
-python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*, output=MODE
+python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*,
+                                                        output=MODE, query=windows, query=sessions or query=unique,
                                                         and fault=retry or fault=straggle, which befalls a task a batch,
                                                         or fault=kill, which ends an executor after the second one
 """
@@ -12,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,17 +113,23 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
     window = F.window("ts", "10 seconds", "5 seconds")
     calls = [F.sum("v"), F.count("*"), F.max("s"), F.avg("v")]
 
-    def query(rows: DataFrame) -> DataFrame:
-        return rows.groupBy(window, "k").agg(*calls)
-
-    expected: dict[str, list[list[Row]]] = {}
+    # Keys that are equal come 0.18 s apart at the least, so that both executors have parts of most sessions.
+    sessions = F.session_window("ts", "1 second"), F.when(F.col("k") < 400, F.col("k") % 50).otherwise(F.col("k"))
+    queries: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "windows": lambda rows: rows.groupBy(window, "k").agg(*calls),
+        "sessions": lambda rows: rows.groupBy(sessions[0], sessions[1].alias("k")).agg(*calls),
+        "unique": lambda rows: rows.select("k", (F.col("v") % 1000).alias("w")).dropDuplicates(),
+    }
+    expected: dict[tuple[str, str], list[list[Row]]] = {}
     findings = []
     for index, conf in enumerate(variants):
         rows = stream.read()
         print(f"variant {index}: {conf}", flush=True)
         output, fault = conf.pop("output", "append"), conf.pop("fault", None)
-        if output not in expected:
-            expected[output] = stream.expected_batches(query, output)
+        asked = conf.pop("query", "windows")
+        query = queries[asked]
+        if (asked, output) not in expected:
+            expected[asked, output] = stream.expected_batches(query, output)
         if fault in FAULTS:
             rows = rows.withColumn("k", F.udf(FAULTS[fault], "bigint")("k"))
         after = partial(kill_executor, spark) if fault == "kill" else lambda _: None
@@ -130,7 +137,7 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
         findings.append(
             {
                 "rows": len(outcome.rows),
-                "differences": list(differing(outcome.batches, expected[output]))[:5],
+                "differences": list(differing(outcome.batches, expected[asked, output]))[:5],
                 "agents": max(figures["agents"] for figures in outcome.progress),
                 "merged_by": sorted({figures["merged_by"] for figures in outcome.progress}),
                 "bytes_read": {

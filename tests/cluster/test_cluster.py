@@ -56,6 +56,23 @@ def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(tmp_path:
     assert "2 homes" in killed["merged_by"]
 
 
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize(
+    ("query", "conf_of_killed"),
+    [("unique", {}), ("sessions", {"session.rewriteBytes": "1"})],
+    ids=["unique", "sessions"],
+)
+def test_what_executors_keep_of_a_query_is_read_again_where_one_is_lost(
+    tmp_path: Path, query: str, conf_of_killed: dict[str, str]
+) -> None:
+    homes = {"ingest": "rows", "merge.driverBytes": "0", "query": query}
+    variants = [homes, {**homes, "transport": "tcp"}, {**homes, **conf_of_killed, "fault": "kill"}]
+    kept, read, killed = run_job("local-cluster[2,1,1024]", tmp_path, *variants)
+    assert "2 homes" in kept["merged_by"]
+    assert read["bytes_read"]["tcp"] > kept["bytes_read"]["shm"]
+    assert "2 homes" in killed["merged_by"]
+
+
 @pytest.mark.timeout(600)
 def test_standalone_cluster(tmp_path: Path) -> None:
     variants = [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from pyslash.cli import main
+from pyslash.conf import Conf
 from pyslash.doctor import fabric, memory, software
 from pyslash.doctor.finding import Finding, Status
+from pyslash.memory import Container
 from pyslash.rdma.port import Port
 from tests.rdma.conftest import port
 
@@ -53,6 +56,57 @@ def test_a_port_that_is_down_is_a_failure_with_its_fix(tmp_path: Path) -> None:
     assert "ip link set" in down.fix
     nodes = next(finding for finding in found if finding.check == "device nodes")
     assert nodes.status is Status.FAILURE
+
+
+@pytest.mark.parametrize("file", ["yarn.conf", "k8s.conf"])
+def test_the_containers_of_our_files_have_room_and_not_much_more(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[2] / "spark-conf" / file).read_text()
+
+    def container(text: str) -> dict[str, str]:
+        (tmp_path / "file.conf").write_text(text)
+        main(["doctor", "--json", "--properties-file", str(tmp_path / "file.conf")])
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        return next(finding for finding in findings if finding["check"] == "container")
+
+    assert container(text)["status"] == "ok"
+    larger = container(re.sub(r"(home.size +)1g", r"\g<1>2g", text))
+    assert larger["status"] == "failure"
+    # 4g arena, 2g groups, 128m agent, two cores of 256m, a tenth of 4g.
+    assert larger["fix"].startswith(f"set spark.executor.memoryOverhead={4096 + 2048 + 128 + 512 + 409}m")
+
+
+@pytest.mark.parametrize(
+    ("settings", "overhead_mib"),
+    [
+        ({"spark.master": "yarn"}, 384),
+        ({"spark.master": "yarn", "spark.executor.memory": "10g"}, 1024),
+        ({"spark.master": "k8s://host", "spark.executor.memory": "10g"}, 4096),
+        ({"spark.master": "yarn", "spark.executor.memoryOverhead": "700"}, 700),
+        ({"spark.master": "yarn", "spark.executor.pyspark.memory": "1g"}, 384 + 1024),
+    ],
+)
+def test_the_overhead_is_what_spark_makes_of_its_settings(settings: dict[str, str], overhead_mib: int) -> None:
+    found = Container.of(settings.get, Conf.read({}.get))
+    assert found is not None
+    assert found.overhead == overhead_mib << 20
+    assert found.shortage is not None
+    assert f"has {overhead_mib}m for that" in found.shortage
+
+
+def test_executors_without_a_container_have_no_account() -> None:
+    assert Container.of({"spark.master": "spark://host:7077"}.get, Conf.read({}.get)) is None
+
+
+def test_a_properties_file_that_cannot_be_read_is_refused_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.conf").write_text("spark.slash.arena.size=much\n")
+    for file, reason in (("bad.conf", "spark.slash.arena.size"), ("none.conf", "No such file")):
+        with pytest.raises(SystemExit):
+            main(["doctor", "--properties-file", str(tmp_path / file)])
+        assert reason in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

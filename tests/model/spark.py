@@ -335,7 +335,7 @@ def installed(query: Query) -> Iterator[None]:
         (recovery, "find_agents", query.found_agents),
         (recovery, "executors", query.executors),
         (epoch, "ingest_of", query.ingest),
-        (merging, "_local", lambda session, rows, plan: Frame(lambda: groups_of(rows))),
+        (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),

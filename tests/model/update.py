@@ -31,11 +31,12 @@ class Ingest:
     def __init__(self, query: Query) -> None:
         self._query = query
         self.shuffled: dict[str, int] = {}
+        self.json_by_spark = 0
 
     def close(self) -> None:
         """Nothing was sent to executors."""
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: MicroBatch, number: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """Receipts of the winning attempts."""
         return self._partitions(execution, self._query.workload.plan, number, watermark_us)
 
@@ -86,7 +87,7 @@ class Owners(Ingest):
         super().__init__(query)
         self._meet = meet
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int) -> list[Receipt]:
+    def update(self, execution: MicroBatch, number: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """Receipts of owners' winning attempts."""
         plan = plan_of_rows(self._query.workload.plan, self._BITS)
         scattered = self._partitions(execution, plan, number, watermark_us)

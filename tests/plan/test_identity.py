@@ -39,6 +39,10 @@ def test_the_same_is_the_same() -> None:
             "0:00:10 sliding by 0:00:05 -> 0:00:10",
         ),
         (plan(changed("window 10000000 5000000 0", "window 10000000 5000000 1000000")), "from 0:00:01"),
+        (
+            plan(changed("window 10000000 5000000 0", "window 10000000 5000000 0", "deduplicate")),
+            "the operator: aggregation -> deduplication",
+        ),
         (plan(changed("column int64 1", "column string 1")), "key 1: k (int64) -> k (string)"),
         (plan(columns=("user", "v")), "key 1: k (int64) -> user (int64)"),
         (plan(changed("key 1", "key 1", "key 2")), "a key added: v (int32, never null)"),

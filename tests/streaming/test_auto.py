@@ -190,7 +190,7 @@ def test_a_query_that_is_stopped_in_its_first_batch_does_not_go_on_plain_spark(
 ) -> None:
     updating, calls = threading.Event(), []
 
-    def update(self: ingest.Ingest, execution: object, number: int, watermark_us: int) -> object:
+    def update(*_: object) -> object:
         updating.set()
         stream.spark.sparkContext.parallelize([0], 1).foreach(lambda _: __import__("time").sleep(60))
         return []

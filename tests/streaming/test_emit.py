@@ -106,8 +106,8 @@ def test_an_agent_that_is_gone_is_named(spark: SparkSession) -> None:
     order |= {"changed_in": None, "home": None}
     columns = StructType([StructField(name, LongType()) for name in ("window_start", "window_end", "result0")])
     session: Any = spark._jsparkSession
-    read = session.sparkContext().longAccumulator("read")
-    rows = DataFrame(bridge.merge(session, json.dumps(order), columns.json(), 1, read), spark)
+    read, given = (session.sparkContext().longAccumulator(name) for name in ("read", "given"))
+    rows = DataFrame(bridge.merge(session, json.dumps(order), columns.json(), 1, read, given), spark)
     with pytest.raises(Exception, match="stale_incarnation"):
         rows.collect()
     assert not bridge.canMap(session, [json.dumps(agent)])

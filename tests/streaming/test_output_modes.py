@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import logging
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,45 +15,11 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.plan.output_mode import OutputMode
 from pyslash.streaming import hook
+from pyslash.tasks.column_merge import ColumnMerge
+from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
-Query = Callable[[DataFrame], DataFrame]
-
-
-@dataclass
-class Ran:
-    """What a query gave: rows of each call of the job's function, sorted, and its figures."""
-
-    batches: list[list[Any]] = field(default_factory=list)
-    progress: list[dict[str, Any]] = field(default_factory=list)
-    states: list[int] = field(default_factory=list)
-
-
-def ran(rows: DataFrame, folder: Path, query: Query, output: str, mode: str, **conf: str) -> Ran:
-    """Run a query to the end of its input, from the checkpoint that it has left there for this engine, if it has."""
-    spark, result = rows.sparkSession, Ran()
-    settings = {"spark.slash.mode": mode, **{f"spark.slash.{name}": value for name, value in conf.items()}}
-    pyslash.enable(spark)
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        running = (
-            query(rows)
-            .writeStream.outputMode(output)
-            .foreachBatch(lambda batch, _: result.batches.append(sorted(batch.collect(), key=repr)))
-            .option("checkpointLocation", str(folder / f"checkpoint-{mode}"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        running.awaitTermination()
-        result.progress = pyslash.progress(running)
-        result.states = [state["numRowsTotal"] for one in running.recentProgress for state in one["stateOperators"]]
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
-        pyslash.disable()
-    return result
 
 
 @pytest.fixture
@@ -105,6 +69,39 @@ def test_only_what_has_changed_is_read(stream: Stream) -> None:
     assert max(later) < first / 100
 
 
+@pytest.mark.parametrize("output", ["update", "complete"])
+def test_executors_let_go_of_groups_that_outgrow_their_memory(
+    spark: SparkSession, tmp_path: Path, output: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
+    for at, keys in enumerate((range(100), range(50, 150), range(30_000), range(20, 30))):
+        add(stream, keys, at=1000 + at)
+    conf = {"merge.driverBytes": "0", "home.size": "64k"}
+    expected = ran(stream.read(), stream.folder, QUERIES["keys"], output, "off")
+    with caplog.at_level(logging.WARNING, "pyslash"):
+        found = ran(stream.read(), stream.folder, QUERIES["keys"], output, "require", **conf)
+    assert found.batches == expected.batches
+    merged_by = [epoch["merged_by"] for epoch in found.progress if epoch["windows"]]
+    assert merged_by == ["2 homes", "2 homes", "2 tasks", "2 tasks"]
+    assert caplog.text.count("A larger spark.slash.home.size lets them") == 1
+
+
+def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
+    for at, keys in ((1000, 100), (1001, 30_000), (1200, 10), (1201, 10), (1202, 10), (1203, 30_000)):
+        add(stream, range(keys), at=at)
+    forgotten: list[bytes] = []
+    monkeypatch.setattr(ColumnMerge, "forget", lambda self, query: forgotten.append(query))
+    conf = {"merge.driverBytes": "0", "home.size": "64k"}
+    found = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "require", **conf)
+    merged_by = [epoch["merged_by"] for epoch in found.progress if epoch["windows"]]
+    assert merged_by[:2] == ["2 homes", "2 tasks"]
+    assert merged_by[-2:] == ["2 homes", "2 tasks"]
+    assert len(forgotten) == 2
+
+
 @pytest.mark.parametrize(
     "conf",
     [
@@ -141,7 +138,9 @@ def test_what_is_read_again_after_a_restart_is_all_there_is(spark: SparkSession,
         add(stream, range(50), at=at)
     for _ in range(2):
         expected = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "off")
-        found = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "require", **{"merge.driverBytes": "0"})
+        found = ran(
+            stream.read(), stream.folder, QUERIES["tumbling"], "update", "require", **{"merge.driverBytes": "0"}
+        )
         assert found.batches == expected.batches
         hook._sweep()
         # First windows of the second block alone, then those of the first one again.

@@ -63,6 +63,15 @@ std::vector<uint8_t> bytes_of(JNIEnv* env, jbyteArray array, const char* what) {
   return bytes;
 }
 
+std::vector<int64_t> longs_of(JNIEnv* env, jlongArray array, const char* what) {
+  if (!array) throw Error(Status::invalid_input, std::string(what) + " is null");
+  std::vector<int64_t> longs(static_cast<size_t>(env->GetArrayLength(array)));
+  static_assert(sizeof(jlong) == sizeof(int64_t));
+  env->GetLongArrayRegion(array, 0, static_cast<jsize>(longs.size()), reinterpret_cast<jlong*>(longs.data()));
+  if (env->ExceptionCheck()) throw JavaExceptionPending{};
+  return longs;
+}
+
 std::string text_of(JNIEnv* env, jbyteArray array, const char* what) {
   const auto bytes = bytes_of(env, array, what);
   return {bytes.begin(), bytes.end()};

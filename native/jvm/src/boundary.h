@@ -32,6 +32,7 @@ Result guarded(JNIEnv* env, Body&& body) noexcept {
 
 // Contents of Java arrays and strings, copied. Status::invalid_input for null.
 std::vector<uint8_t> bytes_of(JNIEnv* env, jbyteArray array, const char* what);
+std::vector<int64_t> longs_of(JNIEnv* env, jlongArray array, const char* what);
 std::string text_of(JNIEnv* env, jbyteArray array, const char* what);
 std::string text_of(JNIEnv* env, jstring string, const char* what);
 jbyteArray to_java(JNIEnv* env, const void* data, size_t size);

@@ -67,12 +67,11 @@ Handles<HomeRows>& rows_of_homes() {
 class Blocks {
  public:
   Blocks(JNIEnv* env, jobjectArray heads, jlongArray handles) {
-    const auto count = heads == nullptr || handles == nullptr ? -1 : env->GetArrayLength(heads);
-    if (count < 0 || env->GetArrayLength(handles) != count) {
+    const std::vector<int64_t> of = longs_of(env, handles, "the arenas");
+    const auto count = static_cast<jsize>(of.size());
+    if (heads == nullptr || env->GetArrayLength(heads) != count) {
       throw Error(Status::invalid_input, "there must be an arena for each head");
     }
-    std::vector<jlong> of(static_cast<size_t>(count));
-    env->GetLongArrayRegion(handles, 0, count, of.data());
     heads_.reserve(of.size());
     for (jsize i = 0; i < count; ++i) {
       const auto raw = static_cast<jbyteArray>(env->GetObjectArrayElement(heads, i));
@@ -80,11 +79,7 @@ class Blocks {
       const Head& head = heads_.emplace_back(read_head(bytes_of(env, raw, "head")));
       env->DeleteLocalRef(raw);
       const auto& arena = arenas_.emplace_back(arenas().get(of[static_cast<size_t>(i)]));
-      if (head.header.incarnation != arena->incarnation()) {
-        throw Error(Status::stale_incarnation, "the block of epoch " + std::to_string(head.header.epoch) +
-                                                   " lies in another arena than the one that is mapped");
-      }
-      blocks_.push_back({&head, arena->view(head.header.arena_offset, head.header.length)});
+      blocks_.push_back({&head, block_in(*arena, head)});
     }
   }
   Blocks(const Blocks&) = delete;
@@ -108,12 +103,13 @@ extern "C" {
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jbyteArray plan_text, jbyteArray query,
                                                         jlong prefix_lo, jlong prefix_hi, jbyteArray before,
-                                                        jbyteArray version, jlong epoch, jlong evicted_us,
-                                                        jboolean changed_only, jobjectArray heads, jlongArray arenas,
-                                                        jlongArray bytes_read) {
+                                                        jbyteArray version, jlong epoch, jlong evicted_us, jlong pane,
+                                                        jlong closing_us, jboolean changed_only, jobjectArray heads,
+                                                        jlongArray arenas, jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const Plan plan = Plan::parse(text_of(env, plan_text, "plan"));
-    const HomeUpdate update{text_of(env, before, "state before"), text_of(env, version, "state"), epoch, evicted_us};
+    const HomeUpdate update{
+        text_of(env, before, "state before"), text_of(env, version, "state"), epoch, evicted_us, pane, closing_us};
     const auto guarded = homes().of(text_of(env, query, "query"), static_cast<uint64_t>(prefix_lo),
                                     static_cast<uint64_t>(prefix_hi), plan);
     jlong bytes = 0;

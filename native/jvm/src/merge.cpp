@@ -30,15 +30,6 @@ Handles<GuardedMerger>& mergers() {
   return handles;
 }
 
-std::vector<int64_t> longs_of(JNIEnv* env, jlongArray array, const char* what) {
-  if (!array) throw Error(Status::invalid_input, std::string(what) + " is null");
-  std::vector<int64_t> longs(static_cast<size_t>(env->GetArrayLength(array)));
-  static_assert(sizeof(jlong) == sizeof(int64_t));
-  env->GetLongArrayRegion(array, 0, static_cast<jsize>(longs.size()), reinterpret_cast<jlong*>(longs.data()));
-  if (env->ExceptionCheck()) throw JavaExceptionPending{};
-  return longs;
-}
-
 }  // namespace
 }  // namespace pyslash::jvm
 
@@ -64,11 +55,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_addBlock(JNIEnv* env, jclass, jlo
   return guarded<jlong>(env, [&] {
     const Head head = read_head(bytes_of(env, raw_head, "head"));
     const auto mapped = arenas().get(arena);
-    if (head.header.incarnation != mapped->incarnation()) {
-      throw Error(Status::stale_incarnation, "the block of epoch " + std::to_string(head.header.epoch) +
-                                                 " lies in another arena than the one that is mapped");
-    }
-    const Bytes bytes = mapped->view(head.header.arena_offset, head.header.length);
+    const Bytes bytes = block_in(*mapped, head);
     const auto guarded = mergers().get(handle);
     const std::lock_guard lock(guarded->mutex);
     guarded->arenas.push_back(mapped);

@@ -57,6 +57,14 @@ Handles<Arena>& arenas() {
   return handles;
 }
 
+Bytes block_in(const Arena& arena, const Head& head) {
+  if (head.header.incarnation != arena.incarnation()) {
+    throw Error(Status::stale_incarnation, "the block of epoch " + std::to_string(head.header.epoch) +
+                                               " lies in another arena than the one that is mapped");
+  }
+  return arena.view(head.header.arena_offset, head.header.length);
+}
+
 }  // namespace pyslash::jvm
 
 using namespace pyslash;

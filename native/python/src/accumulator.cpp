@@ -2,9 +2,7 @@
 
 #include "arrow_import.h"
 #include "buffer_view.h"
-#include "faces.h"
-#include "identity.h"
-#include "module.h"
+#include "calls.h"
 
 namespace pyslash::python {
 namespace {
@@ -24,17 +22,8 @@ void add_block(AccumulatorFace& self, const HeadFace& head, uint64_t offset, con
   self.update.add_block(head.head, offset, view.bytes());
 }
 
-nb::bytes seal_into(AccumulatorFace& self, const ArenaFace& arena, const nb::bytes& query, int64_t epoch,
-                    int64_t attempt) {
-  const BlockIdentity identity{identity_of(query, "the query"), epoch, attempt};
-  std::vector<uint8_t> head;
-  {
-    const nb::gil_scoped_release released;
-    const std::lock_guard lock(self.mutex);
-    Arena target = arena.arena();
-    head = self.update.seal(target, identity);
-  }
-  return to_bytes(head);
+nb::bytes seal(AccumulatorFace& self, const ArenaFace& arena, const nb::bytes& query, int64_t epoch, int64_t attempt) {
+  return seal_into(self.update, self.mutex, arena, query, epoch, attempt);
 }
 
 template <int64_t (Update::*figure)() const>
@@ -58,7 +47,7 @@ void bind_accumulator(nb::module_& m) {
       .def("add", add, nb::arg("rows"), "Adds a record batch or struct array: the event time, then the plan's columns.")
       .def("add_block", add_block, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
            "Adds the rows of those segments of a block of rows that `buffer` holds whole; it starts `offset` bytes in.")
-      .def("seal", seal_into, nb::arg("arena"), nb::arg("query"), nb::arg("epoch"), nb::arg("attempt"),
+      .def("seal", seal, nb::arg("arena"), nb::arg("query"), nb::arg("epoch"), nb::arg("attempt"),
            "Writes the groups into the arena as a published block and returns its head, which is the receipt.")
       .def_prop_ro("rows", read<&Update::rows>)
       .def_prop_ro("late_rows", read<&Update::late_rows>)

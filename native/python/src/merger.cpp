@@ -3,13 +3,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <deque>
-#include <mutex>
 
 #include "buffer_view.h"
-#include "faces.h"
-#include "module.h"
+#include "calls.h"
 #include "pyslash/merge.h"
-#include "record_batch.h"
 
 namespace pyslash::python {
 namespace {
@@ -22,7 +19,7 @@ class MergerFace {
         merger_(plan.plan, windows, prefix_lo, prefix_hi, changed_in) {}
 
   void add(const nb::object& head, uint64_t offset, const nb::object& buffer) {
-    const nb::object parsed = parse(head);
+    const nb::object parsed = head_.parse(head);
     const Head& parsed_head = nb::cast<const HeadFace&>(parsed).head;
     const BufferView& view = buffers_.emplace_back(buffer);
     const nb::gil_scoped_release released;
@@ -30,13 +27,7 @@ class MergerFace {
     merger_.add(parsed_head, offset, view.bytes());
   }
 
-  std::optional<RecordBatchFace> next(size_t max_rows) {
-    const nb::gil_scoped_release released;
-    const std::lock_guard lock(mutex_);
-    std::optional<RecordBatch> batch = merger_.next(max_rows);
-    if (!batch) return std::nullopt;
-    return RecordBatchFace{fields_, std::make_shared<const RecordBatch>(std::move(*batch))};
-  }
+  std::optional<RecordBatchFace> next(size_t max_rows) { return next_rows(merger_, mutex_, fields_, max_rows); }
 
   void rewind() {
     const nb::gil_scoped_release released;
@@ -45,21 +36,9 @@ class MergerFace {
   }
 
  private:
-  // A block is often added in many ranges: the head of the last call is kept, and is not parsed again for the next.
-  nb::object parse(const nb::object& head) {
-    if (nb::isinstance<HeadFace>(head)) return head;
-    if (!head.is(last_)) {
-      last_head_ = nb::type<HeadFace>()(head);
-      last_ =
-          nb::isinstance<nb::bytes>(head) ? head : nb::none();  // bytes do not change: the same object, the same head
-    }
-    return last_head_;
-  }
-
   Fields fields_;
   std::deque<BufferView> buffers_;  // what the merger reads
-  nb::object last_ = nb::none();
-  nb::object last_head_ = nb::none();
+  HeadArgument head_;
   std::mutex mutex_;
   Merger merger_;
 };

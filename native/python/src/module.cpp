@@ -16,6 +16,7 @@ NB_MODULE(_native, m) {
   bind_accumulator(m);
   bind_head(m);
   bind_merger(m);
+  bind_session_merger(m);
   bind_key_index(m);
   bind_compact(m);
   m.def(

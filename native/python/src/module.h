@@ -14,6 +14,7 @@ void bind_arena(nb::module_& m);
 void bind_accumulator(nb::module_& m);
 void bind_head(nb::module_& m);
 void bind_merger(nb::module_& m);
+void bind_session_merger(nb::module_& m);
 void bind_key_index(nb::module_& m);
 void bind_compact(nb::module_& m);
 

@@ -2,6 +2,17 @@
 
 from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut, StatefulOperator
+from pyslash.plan.operators.deduplication import Deduplication
 from pyslash.plan.operators.match import cut_of, match, started
+from pyslash.plan.operators.sessions import SessionAggregation
 
-__all__ = ["Aggregation", "OperatorCut", "StatefulOperator", "cut_of", "match", "started"]
+__all__ = [
+    "Aggregation",
+    "Deduplication",
+    "OperatorCut",
+    "SessionAggregation",
+    "StatefulOperator",
+    "cut_of",
+    "match",
+    "started",
+]

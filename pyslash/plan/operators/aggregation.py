@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from itertools import count
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
@@ -16,6 +17,7 @@ from pyslash.plan.catalyst import JavaObject, elements, items
 from pyslash.plan.emission import Emission
 from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.operators.columns import Column, InputColumns
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
@@ -23,14 +25,8 @@ from pyslash.plan.window import NO_WATERMARK_US, TimeWindow
 
 _NO_WATERMARK_MS = -(1 << 63)
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column that crosses into native code."""
-
-    type: str
-    nullable: bool
-    sql: str
+# Columns (1-based) of keys, the aggregates, and the columns that each of them reads.
+Groups = tuple[list[int], list[Aggregate], list[list[int]]]
 
 
 @dataclass(frozen=True)
@@ -71,12 +67,28 @@ class Aggregation:
         """Which groups reach the sink."""
         return Emission(self.mode, self.window, bool(self.keys))
 
+    @property
+    def grouping(self) -> str:
+        """What rows are grouped by beside keys, as users read it."""
+        panes = "" if self.window.is_all_time else f", panes of {timedelta(microseconds=self.window.pane_us)}"
+        return f"{self.window}{panes}"
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What it does, for `explain`: names, and what there is of each."""
+        time = "" if self.window.is_all_time else f", of {self.time.sql}"
+        return [
+            ("window", f"{self.grouping}{time}"),
+            *(("key", f"{key.sql}: {key.type}") for key in self.keys),
+            *(("aggregate", aggregate.sql) for aggregate in self.aggregates),
+        ]
+
     @cached_property
     def _input_columns(self) -> str:
         return _input_columns(self.slots, self.columns)
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Aggregation:
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Args:
@@ -89,29 +101,60 @@ class Aggregation:
         Raises:
             Uncovered: the message is the reason.
         """
-        found = _understood(lambda: bridge.aggregate(plan, node, mode))
-        window = _window(_understood(lambda: found.window(thinned)))
-        time = found.time()
-        time_type = native_type(str(time.dataType().simpleString()), "the event time")
-        columns: list[Column] = []
-        slots: list[int] = []
-        carried: list[JavaObject] = []
+        found = cls._found(bridge, plan, node, mode)
+        window = cls._window(found, thinned)
+        carried = cls._input(found)
+        keys, aggregates, inputs = cls._groups(found, carried)
+        schema = _result_schema(found)
+        if not aggregates:
+            # SELECT DISTINCT k: groups without aggregates. The row count that groups keep anyway serves as one.
+            aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
+            schema = schema.add("count", LongType(), False)
+        return cls(
+            mode=mode,
+            window=window,
+            time=time_of(found),
+            keys=[carried.columns[index - 1] for index in keys],
+            aggregates=aggregates,
+            columns=carried.columns,
+            slots=carried.slots,
+            text=_text(cls._window_lines(found, window), carried.columns, keys, aggregates, inputs),
+            result_schema=schema,
+            scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
+            watermarks=len(found.watermarks()),
+            thinned=thinned,
+            fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
+        )
 
-        def column(slot: int, expression: JavaObject, what: str) -> int:
-            """Index (1-based) of an input column."""
-            for index, known in enumerate(carried, 1):
-                if known.semanticEquals(expression):
-                    return index
-            if not expression.deterministic():
-                raise Uncovered(f"{what} is not deterministic")
-            native = native_type(str(expression.dataType().simpleString()), what)
-            columns.append(Column(native, bool(expression.nullable()), str(found.describe(expression))))
-            slots.append(slot)
-            carried.append(expression)
-            return len(columns)
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
+        """The operator in the plan of a micro-batch.
 
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        return AggregationCut(self._found(bridge, plan, node, self.mode), self._input_columns)
+
+    # What of this other operators do in another way.
+
+    @classmethod
+    def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:
+        """The `io.pyslash.StreamingOperator`."""
+        return understood(lambda: bridge.aggregate(plan, node, mode))
+
+    @classmethod
+    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+        parameters = list(understood(lambda: found.window(thinned)))
+        return TimeWindow(*parameters) if parameters else TimeWindow.all_time()
+
+    @classmethod
+    def _input(cls, found: JavaObject) -> InputColumns:
+        """The columns that no key and no aggregate reads."""
+        return InputColumns(found.describe)
+
+    @classmethod
+    def _groups(cls, found: JavaObject, carried: InputColumns) -> Groups:
         keys = [
-            column(slot, key, f"the grouping expression {found.describe(key)}")
+            carried.add(slot, key, f"the grouping expression {found.describe(key)}")
             for slot, key in enumerate(elements(found.keys()))
         ]
         aggregates: list[Aggregate] = []
@@ -120,35 +163,13 @@ class Aggregation:
         for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True):
             expressions = elements(values)
             aggregates.append(aggregate_of(function, expressions))
-            inputs.append([column(next(slot), value, aggregates[-1].sql) for value in expressions])
-        schema = _result_schema(found, time)
-        if not aggregates:
-            # SELECT DISTINCT k: groups without aggregates. The row count that groups keep anyway serves as one.
-            aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
-            schema = schema.add("count", LongType(), False)
-        return cls(
-            mode=mode,
-            window=window,
-            time=Column(time_type, True, str(found.describe(time))),
-            keys=[columns[index - 1] for index in keys],
-            aggregates=aggregates,
-            columns=columns,
-            slots=slots,
-            text=_text(window, columns, keys, aggregates, inputs),
-            result_schema=schema,
-            scan_obstacle=bridge.scanObstacle(found.input(_input_columns(slots, columns))),
-            watermarks=len(found.watermarks()),
-            thinned=thinned,
-            fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
-        )
+            inputs.append([carried.add(next(slot), value, aggregates[-1].sql) for value in expressions])
+        return keys, aggregates, inputs
 
-    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
-        """The aggregation in the plan of a micro-batch.
-
-        Raises:
-            Uncovered: Spark has planned this micro-batch otherwise.
-        """
-        return AggregationCut(_understood(lambda: bridge.aggregate(plan, node, self.mode)), self._input_columns)
+    @classmethod
+    def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
+        """The lines of the plan's text before its columns."""
+        return [window.line]
 
 
 class AggregationCut:
@@ -185,7 +206,7 @@ class AggregationCut:
 
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
-        return _understood(lambda: self._java.input(self._columns))
+        return understood(lambda: self._java.input(self._columns))
 
     def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
         """The Dataset of the query's result, with its schema, over merged rows."""
@@ -196,7 +217,7 @@ class AggregationCut:
         self._java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
 
 
-def _understood(call: Callable[[], JavaObject]) -> JavaObject:
+def understood(call: Callable[[], JavaObject]) -> JavaObject:
     """What the call gives; what the JVM does not understand is a reason, anything else an error."""
     try:
         return call()
@@ -208,21 +229,24 @@ def _understood(call: Callable[[], JavaObject]) -> JavaObject:
 
 def _input_columns(slots: list[int], columns: list[Column]) -> str:
     """As `io.pyslash.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
-    return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, columns, strict=True))
-
-
-def _window(parameters: Iterable[int]) -> TimeWindow:
-    found = list(parameters)
-    return TimeWindow(*found) if found else TimeWindow.all_time()
+    of_slots = columns[len(columns) - len(slots) :]
+    return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, of_slots, strict=True))
 
 
 def _microseconds(milliseconds: int) -> int:
     return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
 
 
-def _result_schema(found: JavaObject, time: JavaObject) -> StructType:
+def time_of(found: JavaObject) -> Column:
+    """The event time of a `StreamingOperator`."""
+    time = found.time()
+    native = native_type(str(time.dataType().simpleString()), "the event time")
+    return Column(native, True, str(found.describe(time)))
+
+
+def _result_schema(found: JavaObject) -> StructType:
     """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them."""
-    bound = _spark_type(time)
+    bound = _spark_type(found.time())
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
     fields += [
         StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
@@ -236,14 +260,14 @@ def _spark_type(attribute: JavaObject) -> DataType:
 
 
 def _text(
-    window: TimeWindow,
+    window_lines: list[str],
     columns: list[Column],
     keys: list[int],
     aggregates: list[Aggregate],
     inputs: list[list[int]],
 ) -> str:
     """The plan as native code reads it; docs/block-format.md has the grammar."""
-    lines = ["pyslash-plan 1", f"window {window.size_us} {window.slide_us} {window.start_offset_us}"]
+    lines = ["pyslash-plan 1", *window_lines]
     lines += [f"column {c.type} {int(c.nullable)}" for c in columns]
     lines += [f"key {index}" for index in keys]
     lines += [

@@ -8,16 +8,20 @@ from pyspark.sql import DataFrame
 from pyslash.plan.catalyst import JavaObject, elements, name_of
 from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut
+from pyslash.plan.operators.deduplication import Deduplication
+from pyslash.plan.operators.sessions import SessionAggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
-_OPERATORS = {operator.node: operator for operator in (Aggregation,)}
+_OPERATORS = {operator.node: operator for operator in (Aggregation, Deduplication, SessionAggregation)}
 _NAMES = {
-    "SessionWindowStateStoreSaveExec": "session windows",
     "StreamingSymmetricHashJoinExec": "joins of two streams",
-    "StreamingDeduplicateExec": "deduplication",
-    "StreamingDeduplicateWithinWatermarkExec": "deduplication",
+    "StreamingDeduplicateWithinWatermarkExec": "deduplication within the watermark",
     "StreamingGlobalLimitExec": "limits",
+    "FlatMapGroupsWithStateExec": "flatMapGroupsWithState",
+    "FlatMapGroupsInPandasWithStateExec": "applyInPandasWithState",
+    "TransformWithStateExec": "transformWithState",
+    "TransformWithStateInPySparkExec": "transformWithState",
 }
 
 

@@ -135,7 +135,6 @@ def test_fingerprint_follows_everything_that_decides_the_rows(events: DataFrame)
 UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "no aggregation": (lambda e: e.select("k"), "no stateful operator"),
     "no window": (lambda e: e.groupBy("k").count(), "in append mode"),
-    "session window": (lambda e: e.groupBy(F.session_window("ts", "10 seconds"), "k").count(), "session windows"),
     "distinct": (
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
         "DISTINCT",

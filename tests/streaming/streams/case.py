@@ -89,7 +89,9 @@ class Run:
 class Case:
     """One stream. `crash`: the batch whose function fails at its first attempt; the query is then started again.
 
-    `window` is empty where the query groups without one; `grouping` is then `groupBy`, `rollup` or `cube`.
+    `window` is empty where the query groups without one; `grouping` is then `groupBy`, `rollup` or `cube`, or the name
+    of a deduplication, whose rows have the `aggregates` beside the keys. With a `gap`, an expression, it groups by
+    sessions.
     """
 
     seed: int
@@ -106,6 +108,7 @@ class Case:
     aggregates: tuple[str, ...]
     above: tuple[Step, ...]
     conf: tuple[tuple[str, str], ...]
+    gap: str = ""
 
     @property
     def batches(self) -> int:
@@ -119,7 +122,7 @@ class Case:
 
     def without_unread_columns(self) -> Case:
         """The same with only those columns in its files that the query reads."""
-        kept = columns_in([*self.before, *self.after, *self.above], [*self.keys, *self.aggregates])
+        kept = columns_in([*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap])
         places = [0, *(1 + self.columns.index(name) for name in kept)]
         sources = tuple(
             replace(
@@ -157,17 +160,26 @@ class Case:
         for other in streams[1:]:
             rows = rows.union(other)
         rows = _apply(spark, rows, self.after)
+        return _apply(spark, self._grouped(spark, rows), self.above)
+
+    def _grouped(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         keys = [F.expr(key).alias(f"k{i}") for i, key in enumerate(self.keys)]
         if self.window:
             keys.insert(0, F.window("ts", *self.window).alias("window"))
-        if self.aggregates:
-            calls = [F.expr(call).alias(f"a{i}") for i, call in enumerate(self.aggregates)]
-            grouped = getattr(rows, self.grouping)(*keys).agg(*calls)
-        else:
-            rows.select(*keys).createOrReplaceTempView("rows_of_keys")
-            names = ", ".join([*(["window"] if self.window else []), *(f"k{i}" for i in range(len(self.keys)))])
-            grouped = spark.sql(f"SELECT {names} FROM rows_of_keys GROUP BY {names}")
-        return _apply(spark, grouped, self.above)
+        if self.gap:
+            keys.insert(0, F.expr(f"session_window(ts, {self.gap})").alias("window"))
+        calls = [F.expr(call).alias(f"a{i}") for i, call in enumerate(self.aggregates)]
+        names = [f"k{i}" for i in range(len(self.keys))]
+        if self.grouping.startswith("dropDuplicates"):
+            deduplicated: DataFrame = getattr(rows.select(*keys, *calls), self.grouping)(names)
+            return deduplicated
+        if calls:
+            grouped: DataFrame = getattr(rows, self.grouping)(*keys).agg(*calls)
+            return grouped
+        rows.select(*keys).createOrReplaceTempView("rows_of_keys")
+        of_window = ["window"] if self.window else []
+        text = ", ".join([*of_window, *names])
+        return spark.sql(f"SELECT {text} FROM rows_of_keys GROUP BY {text}")
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -187,7 +199,7 @@ class Case:
             yield f"  the sink fails once in batch {self.crash}"
         for title, steps in (("before the watermark", self.before), ("after it", self.after)):
             yield from (f"  {title}: {step}" for step in steps)
-        yield f"  {self.grouping}(window={self.window}, {', '.join(self.keys)}), {self.mode} mode"
+        yield f"  {self.grouping}(window={self.gap or self.window}, {', '.join(self.keys)}), {self.mode} mode"
         yield f"  agg({', '.join(self.aggregates)})"
         yield from (f"  above: {step}" for step in self.above)
 

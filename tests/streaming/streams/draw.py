@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -92,13 +93,25 @@ PATHS: tuple[dict[str, str], ...] = (
     {"ingest": "rows", "strategy": "repartition"},
     {"ingest": "files", "strategy": "repartition"},
 )
+# Of sessions: a gap, and how far apart times are then chosen to be at their ends.
+GAPS = (
+    ("'5 seconds'", 5.0),
+    ("'3 seconds 500 milliseconds'", 3.5),
+    ("'12 seconds'", 12.0),
+    ("'1 day'", 86_400.0),
+    ("concat(v_byte % 50, ' seconds')", 1.0),
+    ("CASE WHEN v_int > 0 THEN '4 seconds' WHEN v_int = 0 THEN '0 seconds' ELSE '9 seconds' END", 4.0),
+)
 MICROS = 1_000_000
 _HUGE = "sum(v_huge)"
+_KINDS = 6  # every so many-th stream is deduplicated
+SESSIONS = float(os.environ.get("PYSLASH_STREAMS_OF_SESSIONS", "0.15"))
 
 
 def draw(seed: int) -> Case:
     """The stream of a seed."""
-    return _Draw(seed).case()
+    made = _Draw(seed)
+    return made.deduplication() if seed % _KINDS == _KINDS - 1 else made.case()
 
 
 class _Draw:
@@ -117,12 +130,16 @@ class _Draw:
         after = (*after, *computed)
         mode, window, grouping = self._grouping(keys)
         aggregates = () if grouping == "groupBy" and (window or keys) and self.often(0.08) else self._aggregates()
+        gap, slide_of_gap = self._gap(keys)
+        if gap:
+            mode, window, grouping = ("append" if mode == "update" else mode), (), "groupBy"
+            aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
         calm = ansi and _HUGE in aggregates
         union = not calm and self.often(0.15)
-        above = self._above(mode, bool(window), kinds, aggregates)
-        columns = columns_in([*before, *after, *above], [*keys, *aggregates])
-        slide = _seconds(window[min(1, len(window) - 1)]) if window else 10.0
+        above = self._above(mode, bool(window or gap), kinds, aggregates)
+        columns = columns_in([*before, *after, *above], [*keys, *aggregates, gap])
+        slide = _seconds(window[min(1, len(window) - 1)]) if window else slide_of_gap
         is_timed = mode == "append" or self.often(0.7)
         delay_of_first, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
         count, files = rng.randint(2, 5), rng.choice((1, 1, 2, 3))
@@ -149,8 +166,79 @@ class _Draw:
             keys=keys,
             aggregates=aggregates,
             above=above,
-            conf=self._conf(ansi, union),
+            conf=(*self._conf(ansi, union), *self._conf_of_sessions()) if gap else self._conf(ansi, union),
+            gap=gap,
         )
+
+    def deduplication(self) -> Case:
+        """A stream whose duplicates are dropped. Which of equal rows is kept is Spark's freedom unless one task reads
+        all rows of a micro-batch: else rows of equal keys have nothing that tells them apart.
+        """
+        rng = self.rng
+        before, after, joined = self._below()
+        keys, kinds, computed = self._keys(joined)
+        if not keys:
+            keys, kinds = ("k_int",), ["int"]
+        union, files = self.often(0.15), rng.choice((1, 1, 2, 3))
+        ordered = files == 1 and not union
+        grouping = "dropDuplicates"
+        is_timed = self.often(0.5)
+        if is_timed:
+            keys, kinds = (*keys, "ts"), [*kinds, "timestamp"]
+        watermarked = is_timed or self.often(0.7)
+        if ordered:
+            values = tuple(f"v_{rng.choice([*POOLS])}" for _ in range(rng.randint(0, 3)))
+            values = tuple(dict.fromkeys([*values, *(["ts"] if not is_timed and self.often(0.8) else [])]))
+            above = self._above("append", False, kinds, ())
+        else:
+            # Late rows are dropped where there is an event time.
+            has_time = watermarked and not is_timed
+            values = (f"hash({', '.join(keys)})", *(["ts"] if has_time else []))
+            shown = [f"k{i}" for i in range(len(keys))]
+            timed = ["coalesce(a1, TIMESTAMP'2000-01-01') > TIMESTAMP'1900-01-01' AS timed"] if has_time else []
+            above = (("select", *shown, "a0", *timed),)
+        after = (*after, *computed)
+        columns = columns_in([*before, *after, *above], [*keys, *values])
+        delay_of_first, delay = rng.choice(DELAYS)
+        count = rng.randint(2, 5)
+        start = rng.choice(STARTS)
+        times = _Times(rng, start, delay, 10.0, False, grain=rng.choice((1, 2 * MICROS)))
+        batches = self._batches(columns, count, files, times)
+        sources = [Source(delay_of_first if watermarked else None, files, batches)]
+        if union:
+            text, delay = rng.choice(DELAYS)
+            times = _Times(rng, start + rng.choice((0.0, -15.0, 30.0)), delay, 10.0, False, grain=2 * MICROS)
+            sources.append(Source(text if watermarked else None, 1, self._batches(columns, count, 1, times)))
+        return Case(
+            seed=self.seed,
+            columns=columns,
+            sources=tuple(sources),
+            runs=self._runs(max(len(source.batches) for source in sources), steps=not union),
+            crash=rng.randrange(count) if self.often(0.15) else None,
+            before=before,
+            after=after,
+            mode=rng.choice(("append", "update")),
+            window=(),
+            grouping=grouping,
+            keys=keys,
+            aggregates=values,
+            above=above,
+            conf=self._conf(self.often(0.5), union),
+        )
+
+    def _gap(self, keys: tuple[str, ...]) -> tuple[str, float]:
+        """The gap of sessions, or none: from a generator of its own, so that other streams stay what they were."""
+        rng = random.Random(f"sessions of {self.seed}")
+        return rng.choice(GAPS) if keys and rng.random() < SESSIONS else ("", 10.0)
+
+    def _conf_of_sessions(self) -> tuple[tuple[str, str], ...]:
+        rng = random.Random(f"settings of sessions of {self.seed}")
+        chosen = [("spark.slash.session.rewriteBytes", rng.choice(("1", "32m")))]
+        if rng.random() < 0.3:
+            # Where rows are repartitioned, nobody has a task's rows together to judge them by.
+            merged_early = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
+            chosen += [(merged_early, "true"), ("spark.slash.strategy", "merge")]
+        return tuple(chosen)
 
     def _grouping(self, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
         """Output mode, window, and how groups are made."""
@@ -324,11 +412,14 @@ class _Draw:
 class _Times:
     """Event times: mostly near the front, some late, some exactly at a window's end or at a watermark.
 
-    `calm`: none is late, with a delay of 10 s.
+    `calm`: none is late, with a delay of 10 s. All are multiples of `grain`, in microseconds.
     """
 
-    def __init__(self, rng: random.Random, start: float, delay: float, slide: float, calm: bool) -> None:
+    def __init__(
+        self, rng: random.Random, start: float, delay: float, slide: float, calm: bool, grain: int = 1
+    ) -> None:
         self._rng = rng
+        self._grain = grain
         self.calm = calm
         self.first = self._front = int(start * MICROS)
         self._delay = int(delay * MICROS)
@@ -357,8 +448,13 @@ class _Times:
             time += rng.choice((0, 0, -1, 1, -1000, 1000, -self._slide))
         else:
             time = self._front + int(rng.uniform(-8, 8) * MICROS)
+        time -= time % self._grain
         self._latest = max(self._latest, time)
         return time
+
+
+def _depends_on_order(call: str) -> bool:
+    return any(f"{name}(" in call for name in ("first", "last", "any_value"))
 
 
 def _seconds(interval: str) -> float:

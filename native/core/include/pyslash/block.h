@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ struct SegmentEntry {
   uint64_t prefix_hi() const { return prefix_lo + (uint64_t{1} << (32 - prefix_bits)); }
 };
 static_assert(sizeof(SegmentEntry) == 48);
+
+// A segment's bytes, if `bytes`, which start `offset` bytes into its block, hold it whole.
+std::optional<Bytes> segment_in(const SegmentEntry& entry, uint64_t offset, Bytes bytes);
 
 struct Head {
   Header header;

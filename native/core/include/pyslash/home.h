@@ -30,6 +30,9 @@ struct HomeUpdate {
   std::string version;     // the state with them
   int64_t epoch = 0;       // of the blocks that are the changes
   int64_t evicted_us = 0;  // windows that end by then are over
+  // Of sessions only: the pane that holds the state, and which sessions are emitted: those that end by then.
+  int64_t pane = 0;
+  int64_t closing_us = 0;
 };
 
 // Not safe for concurrent use.
@@ -50,7 +53,9 @@ class Home {
 
   // Where a reader of the rows stands.
   struct Cursor {
-    bool changed_only = true;    // groups that the version's epoch has changed; else all that there are
+    // Groups that the version's epoch has changed; else all that there are. Of a deduplication those that it has added,
+    // of sessions those that it emits.
+    bool changed_only = true;
     int64_t window = INT64_MIN;  // the next one starts here or later
     uint64_t group = 0;          // of those that are emitted: the next one
   };

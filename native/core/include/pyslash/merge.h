@@ -32,7 +32,8 @@ class Merger {
  public:
   // Emits the windows that start at `window_starts` (any order), of keys whose hash prefix lies in
   // [prefix_lo, prefix_hi), prefix_hi <= 2^32; where `changed_in` is an epoch, only groups that a block of this epoch
-  // has rows of. Status::invalid_input if a start is not a start of the plan's windows.
+  // has rows of, and of a deduplication only those that no other block has. Status::invalid_input if a start is not a
+  // start of the plan's windows.
   Merger(std::shared_ptr<const Plan> plan, std::span<const int64_t> window_starts, uint64_t prefix_lo = 0,
          uint64_t prefix_hi = uint64_t{1} << 32, std::optional<int64_t> changed_in = std::nullopt);
   ~Merger();

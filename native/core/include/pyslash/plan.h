@@ -34,6 +34,19 @@ struct StateSpec {
   bool operator==(const StateSpec&) const = default;
 };
 
+// How rows make sessions: each is of [its time, its end), and those of a key that overlap or touch are one session.
+struct SessionRule {
+  int64_t gap_us = 0;         // from a row's time to its end; 0: column 1 has the end
+  bool late_by_task = false;  // a row is late if the session is that the task's rows make of it; else by itself
+};
+
+// What only an update task is told of its fragments of sessions: the pane that they go to, and until when sessions
+// were evicted before this epoch, in microseconds.
+struct SessionPlace {
+  int64_t pane = 0;
+  int64_t evicted_us = INT64_MIN;
+};
+
 // Immutable; share it by std::shared_ptr<const Plan>.
 class Plan {
  public:
@@ -44,6 +57,11 @@ class Plan {
   uint64_t fingerprint() const { return fingerprint_; }  // hash_bytes of the text
   const Window& window() const { return window_; }
 
+  // Of a plan of sessions: its window is 1 microsecond long, so that any number is a pane.
+  const std::optional<SessionRule>& session() const { return session_; }
+  // Not part of the text: it differs from epoch to epoch.
+  const SessionPlace& place() const { return place_; }
+
   // Input columns in row order; column 0 is the event time.
   const std::vector<Column>& columns() const { return columns_; }
   // Indexes into columns().
@@ -53,6 +71,12 @@ class Plan {
   const std::vector<StateSpec>& states() const { return states_; }
   // The states that each aggregate reads besides that, as indexes into states().
   const std::vector<std::vector<size_t>>& needs() const { return needs_; }
+
+  // A deduplication: of a group, which is the rows of a key, one row is wanted, in the epoch in which the first ones
+  // come. A row is late by its own time, not by its window's end; one without a time is never late, and is of the
+  // moment `timeless`.
+  bool deduplicates() const { return deduplicates_; }
+  static constexpr int64_t timeless = 253'402'214'400'000'000;  // the last day of the year 9999
 
   // A plan of rows: its blocks hold no groups but the rows themselves, in 2^row_bits buckets of hash prefixes. It has
   // neither aggregates nor states.
@@ -67,11 +91,14 @@ class Plan {
   std::string text_;
   uint64_t fingerprint_ = 0;
   Window window_;
+  std::optional<SessionRule> session_;
+  SessionPlace place_;
   std::vector<Column> columns_;
   std::vector<int> keys_;
   std::vector<std::shared_ptr<const Aggregate>> aggregates_;
   std::vector<StateSpec> states_;
   std::vector<std::vector<size_t>> needs_;
+  bool deduplicates_ = false;
   std::optional<uint32_t> row_bits_;
 };
 

@@ -75,6 +75,10 @@ extern const StateKind nulls_state;  // number of rows whose column is null: cou
 extern const StateKind add_state;    // exact sum of integers and decimals; float64 sum of floats
 extern const StateKind min_state;
 extern const StateKind max_state;
+extern const StateKind session_state;  // bounds of a session, of plans of sessions only
+
+// Its place among the states of such a plan.
+inline constexpr size_t session_state_index = 1;
 
 // The state's buffers (as `StateColumn::write` has them) for groups that have seen no row.
 std::vector<std::vector<uint8_t>> nothing_seen(const StateSpec& spec, size_t groups);

@@ -42,6 +42,7 @@ struct Type {
   bool is_variable() const { return id == TypeId::string || id == TypeId::binary; }
   bool is_decimal() const { return id == TypeId::decimal; }
   bool is_floating() const { return id == TypeId::float32 || id == TypeId::float64; }
+  bool is_timestamp() const { return id == TypeId::timestamp || id == TypeId::timestamp_ntz; }
   bool is_integer() const { return id >= TypeId::int8 && id <= TypeId::int64; }
 
   bool operator==(const Type&) const = default;

@@ -18,6 +18,8 @@ class Window {
   int64_t slide_us() const { return slide_; }
   int64_t start_offset_us() const { return start_offset_; }
   int64_t pane_us() const { return pane_; }
+  // Whether it stands for no window: whatever the time, there is one pane, which begins at 0.
+  bool is_all_time() const { return size_ == max_size; }
   int64_t panes_per_window() const { return size_ / pane_; }
 
   // Start of the pane that holds a time. `time` must be in [min_time(), max_time()].

@@ -101,6 +101,14 @@ std::vector<uint8_t> write_head(const Head& head) {
   return bytes;
 }
 
+std::optional<Bytes> segment_in(const SegmentEntry& entry, uint64_t offset, Bytes bytes) {
+  if (entry.offset < offset || entry.offset - offset > bytes.size() ||
+      entry.length > bytes.size() - (entry.offset - offset)) {
+    return std::nullopt;
+  }
+  return bytes.subspan(entry.offset - offset, entry.length);
+}
+
 std::vector<ByteRange> ranges(const Head& head, int64_t pane_lo, int64_t pane_hi, uint64_t prefix_lo,
                               uint64_t prefix_hi) {
   std::vector<ByteRange> found;

@@ -13,6 +13,7 @@
 #include "pyslash/hash.h"
 #include "pyslash/record_batch.h"
 #include "segment_index.h"
+#include "sessions/session_table.h"
 
 namespace pyslash {
 namespace {
@@ -35,13 +36,65 @@ uint32_t bits_of(PrefixRange partition) {
 // is read for each of them again.
 constexpr uint64_t folded_groups = 2 * segment_groups;
 
+// Groups into segments of the new block.
+class SegmentCutter {
+ public:
+  SegmentCutter(const GroupKeys& keys, const StateSet& states, Body& body)
+      : keys_(keys), writer_(keys, states), body_(body) {}
+
+  // A partition's groups, into segments of at most about segment_groups.
+  void cut(int64_t pane, PrefixRange partition, std::span<const uint32_t> groups) {
+    uint64_t pieces = 1;
+    while (groups.size() > pieces * segment_groups && pieces < partition.hi - partition.lo) pieces *= 2;
+    const uint64_t width = (partition.hi - partition.lo) / pieces;
+    cut_.resize(pieces);
+    for (auto& piece : cut_) piece.clear();
+    for (const uint32_t group : groups) {
+      cut_[(prefix_of(keys_.hash(group)) - partition.lo) / width].push_back(group);
+    }
+    for (uint64_t i = 0; i < pieces; ++i) {
+      if (!cut_[i].empty()) append(pane, {partition.lo + i * width, partition.lo + (i + 1) * width}, cut_[i]);
+    }
+  }
+
+ private:
+  void append(int64_t pane, PrefixRange range, const std::vector<uint32_t>& groups) {
+    SegmentEntry entry{};
+    entry.pane = pane;
+    entry.prefix_lo = static_cast<uint32_t>(range.lo);
+    entry.prefix_bits = bits_of(range);
+    entry.rows = static_cast<uint32_t>(groups.size());
+    entry.offset = body_.bytes.size();
+    entry.length = writer_.measure(groups, lengths_);
+    const std::span<uint8_t> out(body_.bytes.extend(entry.length), entry.length);
+    writer_.write(groups, lengths_, out);
+    entry.crc = crc32c(out.data(), out.size());
+    body_.entries.push_back(entry);
+    body_.groups += groups.size();
+  }
+
+  const GroupKeys& keys_;
+  SegmentWriter writer_;
+  Body& body_;
+  std::vector<std::vector<uint32_t>> cut_;
+  std::vector<uint64_t> lengths_;
+};
+
 // Folds pane after pane, and of each a partition of prefixes at a time, which becomes one segment or a few: only the
 // result and one partition are ever in memory beside the inputs.
 class Folder {
  public:
-  explicit Folder(const Plan& plan) : loader_(plan), states_(plan), writer_(loader_.keys(), states_) {}
+  virtual ~Folder() = default;
+  virtual void fold(int64_t pane, const std::vector<SegmentBytes>& segments) = 0;
 
-  void fold(int64_t pane, const std::vector<SegmentBytes>& segments) {
+  Body body;
+};
+
+class GroupFolder final : public Folder {
+ public:
+  explicit GroupFolder(const Plan& plan) : loader_(plan), states_(plan), cutter_(loader_.keys(), states_, body) {}
+
+  void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
     PrefixWalk walk({0, all_prefixes}, folded_groups, expected_groups(segments));
     while (!walk.done()) {
       const PrefixRange partition = walk.current();
@@ -53,51 +106,53 @@ class Folder {
         continue;
       }
       present_groups(states_, groups_);
-      cut(pane, partition);
+      cutter_.cut(pane, partition, groups_);
       walk.advance(groups_.size());
     }
   }
 
-  Body body;
-
  private:
-  // The partition's groups into segments of at most about segment_groups.
-  void cut(int64_t pane, PrefixRange partition) {
-    uint64_t pieces = 1;
-    while (groups_.size() > pieces * segment_groups && pieces < partition.hi - partition.lo) pieces *= 2;
-    const uint64_t width = (partition.hi - partition.lo) / pieces;
-    cut_.resize(pieces);
-    for (auto& piece : cut_) piece.clear();
-    for (const uint32_t group : groups_) {
-      cut_[(prefix_of(loader_.keys().hash(group)) - partition.lo) / width].push_back(group);
-    }
-    for (uint64_t i = 0; i < pieces; ++i) {
-      if (!cut_[i].empty()) append(pane, {partition.lo + i * width, partition.lo + (i + 1) * width}, cut_[i]);
-    }
-  }
-
-  void append(int64_t pane, PrefixRange range, const std::vector<uint32_t>& groups) {
-    SegmentEntry entry{};
-    entry.pane = pane;
-    entry.prefix_lo = static_cast<uint32_t>(range.lo);
-    entry.prefix_bits = bits_of(range);
-    entry.rows = static_cast<uint32_t>(groups.size());
-    entry.offset = body.bytes.size();
-    entry.length = writer_.measure(groups, lengths_);
-    const std::span<uint8_t> out(body.bytes.extend(entry.length), entry.length);
-    writer_.write(groups, lengths_, out);
-    entry.crc = crc32c(out.data(), out.size());
-    body.entries.push_back(entry);
-    body.groups += groups.size();
-  }
-
   PaneLoader loader_;
   StateSet states_;
-  SegmentWriter writer_;
+  SegmentCutter cutter_;
   std::vector<uint32_t> groups_;
-  std::vector<std::vector<uint32_t>> cut_;
-  std::vector<uint64_t> lengths_;
 };
+
+// Parts of sessions are joined only where it is certain that they belong together: other agents have others.
+class SessionFolder final : public Folder {
+ public:
+  explicit SessionFolder(const Plan& plan)
+      : segment_(plan), table_(plan, segment_.codec()), cutter_(table_.keys(), table_.states(), body) {}
+
+  void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
+    uint64_t expected = 0;  // of all blocks: a key may have many parts
+    for (const SegmentBytes& segment : segments) expected += segment.entry.rows;
+    PrefixWalk walk({0, all_prefixes}, folded_groups, expected);
+    for (; !walk.done(); walk.advance(groups_.size())) {
+      const PrefixRange partition = walk.current();
+      table_.clear();
+      for (const SegmentBytes& segment : segments) {
+        if (!segment.overlaps(partition)) continue;
+        segment_.open(segment, partition);
+        table_.stage(segment_);
+      }
+      table_.settle_apart();
+      table_.sessions(INT64_MAX, groups_);
+      cutter_.cut(pane, partition, groups_);
+    }
+  }
+
+ private:
+  KeyedSegment segment_;
+  SessionTable table_;
+  SegmentCutter cutter_;
+  std::vector<uint32_t> groups_;
+};
+
+std::unique_ptr<Folder> folder_of(const Plan& plan) {
+  if (plan.session()) return std::make_unique<SessionFolder>(plan);
+  return std::make_unique<GroupFolder>(plan);
+}
 
 // A block in the arena whose head has been checked.
 struct Input {
@@ -176,14 +231,14 @@ std::vector<uint8_t> compact(std::shared_ptr<const Plan> plan, Arena& arena, std
   }
   if (index.empty()) return {};
 
-  Folder folder(*plan);
+  const std::unique_ptr<Folder> folder = folder_of(*plan);
   uint64_t input_bytes = 0;
   for (const auto& [pane, segments] : index) {
     for (const SegmentBytes& segment : segments) input_bytes += segment.bytes.size();
   }
-  folder.body.bytes.reserve(input_bytes);  // seldom exceeded; what is not touched takes no memory
-  for (const auto& [pane, segments] : index) folder.fold(pane, segments);
-  const Body& body = folder.body;
+  folder->body.bytes.reserve(input_bytes);  // seldom exceeded; what is not touched takes no memory
+  for (const auto& [pane, segments] : index) folder->fold(pane, segments);
+  const Body& body = folder->body;
 
   const size_t head_bytes = head_length(body.entries.size(), plan->text().size());
   Allocation block(arena, head_bytes + body.bytes.size(), identity);

@@ -9,6 +9,7 @@
 #include "pyslash/error.h"
 #include "row_writer.h"
 #include "segment_index.h"
+#include "sessions/session_table.h"
 
 namespace pyslash {
 
@@ -17,6 +18,7 @@ class Home::Impl {
   Impl(std::shared_ptr<const Plan> plan, PrefixRange range)
       : plan_(std::move(plan)), range_(range), segment_(*plan_), writer_(*plan_) {
     check_range(range);
+    if (plan_->session()) sessions_.emplace(*plan_, segment_.codec());
   }
 
   const Plan& plan() const { return *plan_; }
@@ -26,7 +28,10 @@ class Home::Impl {
   uint64_t groups() const;
 
  private:
-  uint64_t fold(const MappedBlock& block, int64_t evicted_us, bool is_change);
+  bool holds(const HomeUpdate& update, int64_t pane) const;
+  uint64_t fold(const MappedBlock& block, const HomeUpdate& update);
+  void settle_sessions(const HomeUpdate& update);
+  void clear();
   void fold(int64_t pane, int64_t evicted_us, bool is_change);
   void evict(int64_t until_us);
 
@@ -36,32 +41,41 @@ class Home::Impl {
   std::map<int64_t, HomeGroups> windows_;  // by their start
   KeyedSegment segment_;
   RowWriter writer_;
+  std::optional<SessionTable> sessions_;  // in the place of windows
+  std::vector<uint32_t> emitted_;         // of them
 };
 
 uint64_t Home::Impl::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {
   if (version_ == update.version) return 0;
   const bool follows = !version_.empty() && version_ == update.before;
   version_.clear();  // of no state until all is folded
-  if (!follows) windows_.clear();
+  if (!follows) clear();
   uint64_t bytes = 0;
   try {
-    evict(update.evicted_us);
-    for (auto& [start, groups] : windows_) groups.settle();
-    for (const bool is_change : {false, true}) {
-      for (const MappedBlock& block : blocks) {
-        const bool changes = block.head->header.epoch == update.epoch;
-        if (changes == is_change && (changes || !follows)) bytes += fold(block, update.evicted_us, is_change);
-      }
+    if (follows) evict(update.evicted_us);
+    const auto is_change = [&](const MappedBlock& block) { return block.head->header.epoch == update.epoch; };
+    for (const MappedBlock& block : blocks) {
+      if (!follows && !is_change(block)) bytes += fold(block, update);
     }
+    for (auto& [start, groups] : windows_) groups.settle();
+    for (const MappedBlock& block : blocks) {
+      if (is_change(block)) bytes += fold(block, update);
+    }
+    if (sessions_) settle_sessions(update);
   } catch (...) {
-    windows_.clear();
+    clear();
     throw;
   }
   version_ = update.version;
   return bytes;
 }
 
-uint64_t Home::Impl::fold(const MappedBlock& block, int64_t evicted_us, bool is_change) {
+// By the time that old ones would be read, their sessions have been written anew into the pane that holds all.
+bool Home::Impl::holds(const HomeUpdate& update, int64_t pane) const {
+  return sessions_ ? pane == update.pane : !plan_->window().is_late(pane, update.evicted_us);
+}
+
+uint64_t Home::Impl::fold(const MappedBlock& block, const HomeUpdate& update) {
   check_plan(*block.head, *plan_);
   if (block.bytes.size() != block.head->header.length) {
     throw Error(Status::corrupt_block, "the block of epoch " + std::to_string(block.head->header.epoch) + " has " +
@@ -71,9 +85,13 @@ uint64_t Home::Impl::fold(const MappedBlock& block, int64_t evicted_us, bool is_
   uint64_t bytes = 0;
   for (const SegmentEntry& entry : block.head->segments) {
     const SegmentBytes segment{entry, block.bytes.subspan(entry.offset, entry.length)};
-    if (!segment.overlaps(range_) || plan_->window().is_late(entry.pane, evicted_us)) continue;
+    if (!segment.overlaps(range_) || !holds(update, entry.pane)) continue;
     segment_.open(segment, range_);
-    fold(entry.pane, evicted_us, is_change);
+    if (sessions_) {
+      sessions_->stage(segment_);
+    } else {
+      fold(entry.pane, update.evicted_us, block.head->header.epoch == update.epoch);
+    }
     bytes += entry.length;
   }
   return bytes;
@@ -89,7 +107,22 @@ void Home::Impl::fold(int64_t pane, int64_t evicted_us, bool is_change) {
   }
 }
 
+// Those that had been emitted before go last where all blocks are read: until then some may yet be part of others.
+void Home::Impl::settle_sessions(const HomeUpdate& update) {
+  sessions_->settle();
+  sessions_->evict(update.evicted_us);
+  sessions_->collect_garbage();
+  sessions_->sessions(update.closing_us, emitted_);
+}
+
+void Home::Impl::clear() {
+  windows_.clear();
+  emitted_.clear();
+  if (sessions_) sessions_->clear();
+}
+
 void Home::Impl::evict(int64_t until_us) {
+  if (sessions_) sessions_->evict(until_us);
   while (!windows_.empty() && windows_.begin()->first + plan_->window().size_us() <= until_us) {
     windows_.erase(windows_.begin());
   }
@@ -98,18 +131,24 @@ void Home::Impl::evict(int64_t until_us) {
 std::optional<RecordBatch> Home::Impl::next(Cursor& cursor, size_t max_rows) {
   if (max_rows == 0) throw Error(Status::invalid_input, "max_rows must be positive");
   RecordBatch batch = writer_.begin();
+  if (sessions_) {
+    const auto left = std::span<const uint32_t>(emitted_).subspan(cursor.group);
+    cursor.group += writer_.append_sessions(batch, *sessions_, left, max_rows);
+  }
   auto window = windows_.lower_bound(cursor.window);
   while (batch.rows < max_rows && window != windows_.end()) {
     auto& [start, groups] = *window;
-    const std::span<const uint32_t> emitted = cursor.changed_only ? groups.changed() : groups.all();
+    const std::span<const uint32_t> emitted = plan_->deduplicates() ? groups.added()
+                                              : cursor.changed_only ? groups.changed()
+                                                                    : groups.all();
     if (cursor.group == emitted.size()) {
       cursor.group = 0;
       cursor.window = start + 1;
       ++window;
       continue;
     }
-    const size_t rows =
-        writer_.append(batch, start, groups.keys(), groups.states(), emitted.subspan(cursor.group), max_rows);
+    const size_t rows = writer_.append(batch, start, groups.keys(), groups.states(), emitted.subspan(cursor.group),
+                                       max_rows, groups.first_state());
     if (rows == 0) break;
     cursor.window = start;
     cursor.group += rows;
@@ -120,7 +159,7 @@ std::optional<RecordBatch> Home::Impl::next(Cursor& cursor, size_t max_rows) {
 }
 
 uint64_t Home::Impl::groups() const {
-  uint64_t groups = 0;
+  uint64_t groups = sessions_ ? sessions_->size() : 0;
   for (const auto& [start, of_window] : windows_) groups += of_window.size();
   return groups;
 }

@@ -33,8 +33,31 @@ void KeyedSegment::open(const SegmentBytes& segment, PrefixRange range) {
   }
 }
 
-void KeyedSegment::merge(const uint32_t* groups, StateSet& states) const {
-  for (size_t state = 0; state < states.size(); ++state) states[state].merge(reader_.state(state), groups, size());
+void KeyedSegment::find_or_insert(KeyTable& table, GroupKeys& keys, std::vector<uint32_t>& groups) const {
+  if (whole_) {
+    groups.resize(size());
+    table.find_or_insert(encoded_, size(), keys, groups.data());
+  } else {
+    groups.assign(size(), ignored);
+    table.find_or_insert(encoded_, rows_, keys, groups.data());
+  }
+}
+
+void KeyedSegment::merge(std::span<const uint32_t> groups, StateSet& states) const {
+  for (size_t state = 0; state < states.size(); ++state) {
+    states[state].merge(reader_.state(state), groups.data(), size());
+  }
+}
+
+void list_once(std::vector<uint32_t>& groups, size_t all_groups, std::vector<bool>& scratch) {
+  scratch.assign(all_groups, false);
+  scratch[KeyedSegment::ignored] = true;
+  size_t kept = 0;
+  for (const uint32_t group : groups) {
+    if (!scratch[group]) groups[kept++] = group;
+    scratch[group] = true;
+  }
+  groups.resize(kept);
 }
 
 }  // namespace pyslash

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "pyslash/group_keys.h"
 #include "pyslash/key_codec.h"
+#include "pyslash/key_table.h"
 #include "pyslash/plan.h"
 #include "pyslash/segment.h"
 #include "segment_index.h"
@@ -25,8 +27,13 @@ class KeyedSegment {
   // Whether all rows are wanted; else rows() are.
   bool whole() const { return whole_; }
   std::span<const uint32_t> rows() const { return rows_; }
+  // The ids that wanted rows' keys have in a table, which takes new ones; those of other rows: `ignored`.
+  void find_or_insert(KeyTable& table, GroupKeys& keys, std::vector<uint32_t>& groups) const;
   // Merges the states of row i into those of groups[i], for all rows.
-  void merge(const uint32_t* groups, StateSet& states) const;
+  void merge(std::span<const uint32_t> groups, StateSet& states) const;
+
+  // The id of a group that collects rows which are not wanted: the first of all, and never one of a result.
+  static constexpr uint32_t ignored = 0;
 
  private:
   KeyCodec codec_;
@@ -35,5 +42,8 @@ class KeyedSegment {
   std::vector<uint32_t> rows_;
   bool whole_ = true;
 };
+
+// Lists each group once, without the ignored one; `scratch` is of no meaning between calls.
+void list_once(std::vector<uint32_t>& groups, size_t all_groups, std::vector<bool>& scratch);
 
 }  // namespace pyslash

@@ -77,12 +77,9 @@ uint64_t Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
   check_plan(head, *plan_);
   std::vector<SegmentBytes> wanted;  // none is taken unless all are sound, so a failed read can be added anew
   for (const SegmentEntry& entry : head.segments) {
-    if (entry.offset < offset || entry.offset - offset > bytes.size() ||
-        entry.length > bytes.size() - (entry.offset - offset)) {
-      continue;
-    }
-    const SegmentBytes segment{entry, bytes.subspan(entry.offset - offset, entry.length),
-                               head.header.epoch == changed_in_};
+    const std::optional<Bytes> held = segment_in(entry, offset, bytes);
+    if (!held) continue;
+    const SegmentBytes segment{entry, *held, head.header.epoch == changed_in_};
     if (!segment.overlaps(range_) || !runs_.hold(entry.pane)) continue;
     if (crc32c(segment.bytes.data(), segment.bytes.size()) != entry.crc) {
       throw Error(Status::corrupt_block, "the segment at byte " + std::to_string(entry.offset) +
@@ -134,7 +131,7 @@ bool Merger::Impl::next_window() {
     if (!in_partition_ && !next_partition()) return false;
     while ((states_ = sliding_.next()) != nullptr) {
       if (changed_in_) {
-        loader_.fresh_groups(sliding_.window(), sliding_.window() + plan_->window().size_us(), groups_);
+        loader_.changed_groups(sliding_.window(), sliding_.window() + plan_->window().size_us(), groups_);
       } else {
         present_groups(*states_, groups_);
       }
@@ -168,9 +165,7 @@ bool Merger::Impl::next_partition() {
 // The groups of these windows that are to be emitted, before anything of them is loaded.
 void Merger::Impl::take_changes(std::span<const int64_t> windows) {
   const int64_t end = windows.back() + plan_->window().size_us();
-  for (auto pane = index_.lower_bound(windows.front()); pane != index_.end() && pane->first < end; ++pane) {
-    loader_.take_changes(pane->second);
-  }
+  for (const auto& [pane, segments] : panes_of(index_, windows.front(), end)) loader_.take_changes(segments);
 }
 
 // The next run that holds a segment.
@@ -180,8 +175,8 @@ bool Merger::Impl::next_run() {
     const std::span<const int64_t> windows = runs_[run_++];
     largest_block_ = 0;
     const int64_t end = windows.back() + size;
-    for (auto pane = index_.lower_bound(windows.front()); pane != index_.end() && pane->first < end; ++pane) {
-      largest_block_ = std::max(largest_block_, expected_groups(pane->second));
+    for (const auto& [pane, segments] : panes_of(index_, windows.front(), end)) {
+      largest_block_ = std::max(largest_block_, expected_groups(segments));
     }
     if (largest_block_ == 0) continue;
     const auto expected = static_cast<uint64_t>(static_cast<double>(largest_block_) * spread_);

@@ -4,14 +4,17 @@
 
 namespace pyslash {
 
-PaneLoader::PaneLoader(const Plan& plan) : segment_(plan), keys_(segment_.codec()) { begin(range_); }
+PaneLoader::PaneLoader(const Plan& plan) : segment_(plan), keys_(segment_.codec()), deduplicates_(plan.deduplicates()) {
+  begin(range_);
+}
 
 void PaneLoader::begin(PrefixRange range) {
   range_ = range;
   table_.clear();
   keys_.clear();
   keys_.append_unreachable();
-  fresh_.clear();
+  changes_.clear();
+  earlier_.clear();
   changes_only_ = false;
 }
 
@@ -29,52 +32,49 @@ void PaneLoader::load(const std::vector<SegmentBytes>& pane, StateSet& states) {
 void PaneLoader::take_changes(const std::vector<SegmentBytes>& pane) {
   changes_only_ = true;
   for (const SegmentBytes& segment : pane) {
-    if (!segment.fresh || !segment.overlaps(range_)) continue;
+    if (!segment.is_change || !segment.overlaps(range_)) continue;
     segment_.open(segment, range_);
-    find_or_insert();
+    segment_.find_or_insert(table_, keys_, groups_);
   }
 }
 
 void PaneLoader::load(const SegmentBytes& segment, StateSet& states) {
   segment_.open(segment, range_);
+  if (!segment_.whole() && segment_.rows().empty()) return;
   if (changes_only_) {
-    find();
+    find_taken();
   } else {
-    find_or_insert();
+    segment_.find_or_insert(table_, keys_, groups_);
   }
+  const bool is_earlier = deduplicates_ && changes_only_ && !segment.is_change;
+  if (segment.is_change || is_earlier) {
+    std::vector<uint32_t>& listed = (is_earlier ? earlier_ : changes_)[segment.entry.pane];
+    listed.insert(listed.end(), groups_.begin(), groups_.end());
+  }
+  if (is_earlier) return;  // whatever it holds is not emitted any more
   states.resize(groups());
-  segment_.merge(groups_.data(), states);
-  if (segment.fresh) {
-    std::vector<uint32_t>& fresh = fresh_[segment.entry.pane];
-    fresh.insert(fresh.end(), groups_.begin(), groups_.end());
-  }
+  segment_.merge(groups_, states);
 }
 
-void PaneLoader::find() {
+void PaneLoader::find_taken() {
   groups_.resize(segment_.size());
   table_.find(segment_.keys(), segment_.size(), keys_, groups_.data());
-  for (uint32_t& group : groups_) group = group == KeyTable::absent ? ignored : group;
+  std::ranges::replace(groups_, KeyTable::absent, ignored);
 }
 
-void PaneLoader::find_or_insert() {
-  groups_.assign(segment_.size(), ignored);
-  if (segment_.whole()) {
-    table_.find_or_insert(segment_.keys(), segment_.size(), keys_, groups_.data());
-  } else {
-    table_.find_or_insert(segment_.keys(), segment_.rows(), keys_, groups_.data());
-  }
-}
-
-void PaneLoader::fresh_groups(int64_t pane_lo, int64_t pane_hi, std::vector<uint32_t>& groups) {
+void PaneLoader::changed_groups(int64_t pane_lo, int64_t pane_hi, std::vector<uint32_t>& groups) {
   groups.clear();
-  listed_.assign(keys_.size(), false);
-  listed_[ignored] = true;
-  for (auto pane = fresh_.lower_bound(pane_lo); pane != fresh_.end() && pane->first < pane_hi; ++pane) {
-    for (const uint32_t group : pane->second) {
-      if (!listed_[group]) groups.push_back(group);
-      listed_[group] = true;
-    }
+  for (const auto& [pane, changed] : panes_of(changes_, pane_lo, pane_hi)) {
+    groups.insert(groups.end(), changed.begin(), changed.end());
   }
+  list_once(groups, keys_.size(), listed_);
+  const auto earlier = panes_of(earlier_, pane_lo, pane_hi);
+  if (earlier.empty()) return;
+  listed_.assign(keys_.size(), false);
+  for (const auto& [pane, held] : earlier) {
+    for (const uint32_t group : held) listed_[group] = true;
+  }
+  std::erase_if(groups, [this](uint32_t group) { return listed_[group]; });
 }
 
 void present_groups(const StateSet& states, std::vector<uint32_t>& groups) {

@@ -1,7 +1,9 @@
 // The segments that a merge or a compaction has at hand, by pane.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <ranges>
 #include <vector>
 
 #include "pyslash/block.h"
@@ -21,7 +23,7 @@ inline constexpr uint64_t all_prefixes = uint64_t{1} << 32;
 struct SegmentBytes {
   SegmentEntry entry;
   Bytes bytes;
-  bool fresh = false;  // of the epoch whose changes are emitted
+  bool is_change = false;  // of the epoch whose changes are emitted
 
   bool overlaps(PrefixRange range) const { return entry.prefix_lo < range.hi && range.lo < entry.prefix_hi(); }
   bool within(PrefixRange range) const { return range.lo <= entry.prefix_lo && entry.prefix_hi() <= range.hi; }
@@ -29,6 +31,12 @@ struct SegmentBytes {
 
 // By pane, ascending.
 using SegmentIndex = std::map<int64_t, std::vector<SegmentBytes>>;
+
+// The panes that start in [lo, hi), of what is kept by pane; none where that is empty.
+template <typename T>
+auto panes_of(const std::map<int64_t, T>& index, int64_t lo, int64_t hi) {
+  return std::ranges::subrange(index.lower_bound(lo), index.lower_bound(std::max(lo, hi)));
+}
 
 // Status::invalid_input unless it is a range of prefixes, and holds some.
 void check_range(PrefixRange range);

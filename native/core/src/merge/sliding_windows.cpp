@@ -96,11 +96,11 @@ bool SlidingWindows::load(uint64_t block, Panes& panes, uint64_t limit) {
   const auto first = static_cast<int64_t>(static_cast<uint64_t>(windows_[0]) + block * n_ * pane_us_);
   const int64_t size = plan_.window().size_us();
   const int64_t end = std::min(first, windows_.back()) + size;  // beyond the last window nothing is needed
-  for (auto pane = index_.lower_bound(first); pane != index_.end() && pane->first < end; ++pane) {
-    if (!loader_.concerns(pane->second)) continue;
+  for (const auto& [pane, segments] : panes_of(index_, first, end)) {
+    if (!loader_.concerns(segments)) continue;
     auto states = take();
-    loader_.load(pane->second, *states);
-    panes.emplace(static_cast<uint64_t>(pane->first - first) / pane_us_, std::move(states));
+    loader_.load(segments, *states);
+    panes.emplace(static_cast<uint64_t>(pane - first) / pane_us_, std::move(states));
     if (loader_.groups() > limit) return false;
   }
   return true;

@@ -82,10 +82,24 @@ std::vector<Line> split(std::string_view text) {
   return lines;
 }
 
+SessionPlace place_of(std::string_view text) {
+  const std::vector<Line> lines = split(text);
+  const Line& line = lines[0];
+  line.expect(3);
+  if (lines.size() != 1) line.fail("a place ends a plan");
+  return {line.number(1), line.number(2)};
+}
+
 }  // namespace
 
 Plan Plan::parse(std::string_view text) {
   Plan plan;
+  bool is_placed = false;
+  if (const size_t at = text.rfind("\nplace "); at != std::string_view::npos) {
+    plan.place_ = place_of(text.substr(at + 1));
+    is_placed = true;
+    text = text.substr(0, at + 1);
+  }
   plan.text_ = text;
   plan.fingerprint_ = hash_bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   plan.columns_.push_back({{TypeId::timestamp, 0, 0}, true});
@@ -102,6 +116,15 @@ Plan Plan::parse(std::string_view text) {
         line.expect(4);
         plan.window_ = Window(line.number(1), line.number(2), line.number(3));
         has_window = true;
+      } else if (line.name() == "deduplicate" && has_window && !plan.deduplicates_ && plan.columns_.size() == 1) {
+        line.expect(1);
+        plan.deduplicates_ = true;
+      } else if (line.name() == "session" && has_window && !plan.session_ && plan.columns_.size() == 1) {
+        line.expect(3);
+        plan.session_ = SessionRule{line.number(1), line.flag(2)};
+        if (plan.session_->gap_us < 0 || plan.session_->gap_us > Window::max_size) line.fail("no session is that long");
+        if (plan.window_.size_us() != 1) line.fail("the window of sessions is 1 microsecond long");
+        plan.states_.push_back({&session_state, {}, {}});
       } else if (line.name() == "column" && plan.keys_.empty() && plan.aggregates_.empty() && !plan.row_bits_) {
         line.expect(3);
         plan.columns_.push_back({Type::parse(line.word(1)), line.flag(2)});
@@ -132,6 +155,15 @@ Plan Plan::parse(std::string_view text) {
     }
   }
   if (!has_window) throw Error(Status::invalid_plan, "the plan has no window");
+  if (plan.session_) {
+    const bool has_end = plan.columns_.size() > 1 && plan.columns_[1].type.is_timestamp();
+    if (plan.session_->gap_us == 0 && !has_end) {
+      throw Error(Status::invalid_plan, "sessions without a gap need their ends, timestamps, as the first column");
+    }
+    if (plan.keys_.empty()) throw Error(Status::invalid_plan, "sessions need a key");
+  } else if (is_placed) {
+    throw Error(Status::invalid_plan, "only sessions are placed");
+  }
   if (plan.aggregates_.empty() && !plan.row_bits_) throw Error(Status::invalid_plan, "the plan has no aggregate");
   return plan;
 }

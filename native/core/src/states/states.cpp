@@ -7,6 +7,7 @@
 #include "states/counts.h"
 #include "states/extreme_bytes.h"
 #include "states/extremes.h"
+#include "states/session_bounds.h"
 #include "states/sums.h"
 
 namespace pyslash {
@@ -71,6 +72,8 @@ std::unique_ptr<StateColumn> make_counter(std::span<const Type>) {
   return std::make_unique<Counter<counts_nulls>>();
 }
 
+std::unique_ptr<StateColumn> make_session(std::span<const Type>) { return std::make_unique<SessionBounds>(); }
+
 }  // namespace
 
 constinit const StateKind rows_state{"rows", make_counter<false>};
@@ -78,6 +81,7 @@ constinit const StateKind nulls_state{"nulls", make_counter<true>};
 constinit const StateKind add_state{"add", make_add};
 constinit const StateKind min_state{"min", make_extreme<true>};
 constinit const StateKind max_state{"max", make_extreme<false>};
+constinit const StateKind session_state{"session", make_session};
 
 std::vector<std::vector<uint8_t>> nothing_seen(const StateSpec& spec, size_t groups) {
   const std::unique_ptr<StateColumn> state = spec.kind->make(spec.types);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "pyslash/error.h"
+#include "sessions/session_rows.h"
 #include "update/batch.h"
 #include "update/batch_keys.h"
 #include "update/columns.h"
+#include "update/event_time.h"
 #include "update/pane_finder.h"
 #include "update/pane_tables.h"
 #include "update/row_block.h"
@@ -25,24 +28,25 @@ class Accumulator::Impl {
         states_(*plan_),
         numbers_(plan_->window()) {
     if (plan_->row_bits()) throw Error(Status::invalid_plan, "a plan of rows has nothing to aggregate");
+    if (plan_->session()) sessions_.emplace(*plan_, batch_keys_.codec(), watermark_us);
   }
 
   void add(const Batch& batch) {
     const Position first{first_.epoch, first_.row + rows_};
     rows_ += static_cast<int64_t>(batch.rows);
     if (batch.rows == 0) return;
-    tables_.next_batch();
     groups_.resize(batch.rows);
     batch_keys_.encode(batch);
+    if (sessions_) {
+      sessions_->begin(batch, batch_keys_.encoded(), groups_.data());
+      update(batch, first, sessions_->states());
+      sessions_->end();
+      return;
+    }
+    tables_.next_batch();
     if (!find_in_one_pane(batch)) find_in_panes(batch);
     states_.resize(keys_.size());
-    for (size_t i = 0; i < states_.size(); ++i) {
-      inputs_.clear();
-      for (const int column : plan_->states()[i].columns) {
-        inputs_.push_back(batch.columns[static_cast<size_t>(column)]);
-      }
-      states_[i].update({inputs_, first}, groups_.data(), batch.rows);
-    }
+    update(batch, first, states_);
   }
 
   std::shared_ptr<const Plan> plan_;
@@ -55,16 +59,27 @@ class Accumulator::Impl {
   BatchKeys batch_keys_;
   GroupKeys keys_;
   StateSet states_;
+  std::optional<SessionRows> sessions_;  // in the place of panes
   RowReader row_reader_;
   ColumnReader column_reader_;
   RowBlockReader block_reader_;
 
  private:
-  void check_time(int64_t time) const {
-    if (time < plan_->window().min_time() || time > plan_->window().max_time()) {
-      throw Error(Status::invalid_input, "an event time of " + std::to_string(time) + " microseconds is out of range");
+  void update(const Batch& batch, const Position& first, StateSet& states) {
+    for (size_t i = 0; i < states.size(); ++i) {
+      inputs_.clear();
+      for (const int column : plan_->states()[i].columns) {
+        inputs_.push_back(batch.columns[static_cast<size_t>(column)]);
+      }
+      states[i].update({inputs_, first}, groups_.data(), batch.rows);
     }
   }
+
+  // Of the pane that a row of this time goes into.
+  int64_t number_of(int64_t time) const { return plan_->window().is_all_time() ? 0 : numbers_(time); }
+
+  // By its own time; its pane may be late besides.
+  bool is_late(int64_t time) const { return plan_->deduplicates() && time <= watermark_; }
 
   // The common case: event times of one batch lie in one pane.
   bool find_in_one_pane(const Batch& batch) {
@@ -77,10 +92,12 @@ class Accumulator::Impl {
       least = std::min(least, value);
       greatest = std::max(greatest, value);
     }
-    check_time(least);
-    check_time(greatest);
-    const int64_t pane = plan_->window().pane_of(least);
-    if (pane != plan_->window().pane_of(greatest) || plan_->window().is_late(pane, watermark_)) return false;
+    check_time(plan_->window(), least);
+    check_time(plan_->window(), greatest);
+    const int64_t pane = numbers_.start(number_of(least));
+    if (pane != numbers_.start(number_of(greatest)) || is_late(least) || plan_->window().is_late(pane, watermark_)) {
+      return false;
+    }
     max_event_time_ = std::max(max_event_time_, greatest);
     insert(panes_[pane],
            [&](Pane& in) { in.table.find_or_insert(batch_keys_.encoded(), batch.rows, keys_, groups_.data()); });
@@ -92,14 +109,16 @@ class Accumulator::Impl {
     const Window& window = plan_->window();
     touched_.clear();
     for (size_t i = 0; i < batch.rows; ++i) {
-      if (time.valid != nullptr && !time.valid[i]) {
+      int64_t value = Plan::timeless;
+      if (time.valid == nullptr || time.valid[i]) {
+        value = load<int64_t>(time.values, i);
+        check_time(window, value);
+        max_event_time_ = std::max(max_event_time_, value);
+      } else if (!plan_->deduplicates()) {
         groups_[i] = ignored();
         continue;
       }
-      const auto value = load<int64_t>(time.values, i);
-      check_time(value);
-      max_event_time_ = std::max(max_event_time_, value);
-      Pane* const pane = recent_.get(numbers_(value), [&](int64_t number) {
+      Pane* const pane = is_late(value) ? nullptr : recent_.get(number_of(value), [&](int64_t number) {
         const int64_t start = numbers_.start(number);
         return window.is_late(start, watermark_) ? nullptr : &panes_[start];
       });
@@ -163,16 +182,23 @@ void Accumulator::add_block(const Head& head, uint64_t offset, Bytes bytes) {
 const Plan& Accumulator::plan() const { return *impl_->plan_; }
 std::shared_ptr<const Plan> Accumulator::shared_plan() const { return impl_->plan_; }
 int64_t Accumulator::rows() const { return impl_->rows_; }
-int64_t Accumulator::late_rows() const { return impl_->late_rows_; }
-int64_t Accumulator::max_event_time() const { return impl_->max_event_time_; }
+int64_t Accumulator::late_rows() const { return impl_->sessions_ ? impl_->sessions_->late_rows() : impl_->late_rows_; }
+int64_t Accumulator::max_event_time() const {
+  return impl_->sessions_ ? impl_->sessions_->max_event_time() : impl_->max_event_time_;
+}
 
 int64_t Accumulator::groups() const {
+  if (impl_->sessions_) return static_cast<int64_t>(impl_->sessions_->slots().size());
   size_t groups = 0;
   for (const auto& [start, pane] : impl_->panes_) groups += pane.groups.size();
   return static_cast<int64_t>(groups);
 }
 
 std::vector<PaneGroups> Accumulator::panes() const {
+  if (impl_->sessions_) {
+    const SessionTable& table = impl_->sessions_->table();
+    return {{impl_->plan_->place().pane, &table.keys(), &table.states(), impl_->sessions_->slots()}};
+  }
   std::vector<PaneGroups> panes;
   for (const auto& [start, pane] : impl_->panes_) panes.push_back({start, &impl_->keys_, &impl_->states_, pane.groups});
   return panes;

@@ -11,11 +11,9 @@ void RowBlockReader::read(const Plan& plan, const Head& head, uint64_t offset, B
                           const BatchConsumer& consume) {
   open(plan, head);
   for (const SegmentEntry& entry : head.segments) {
-    if (entry.offset < offset || entry.offset - offset > bytes.size() ||
-        entry.length > bytes.size() - (entry.offset - offset)) {
-      continue;
-    }
-    reader_->open(entry, bytes.subspan(entry.offset - offset, entry.length));
+    const std::optional<Bytes> held = segment_in(entry, offset, bytes);
+    if (!held) continue;
+    reader_->open(entry, *held);
     consume_segment(plan, consume);
   }
 }

@@ -39,7 +39,8 @@ public final class Bridge {
       String python,
       String pythonPath,
       String runtimeDirectory,
-      int startTimeoutSeconds) {
+      int startTimeoutSeconds,
+      boolean readsJson) {
     UpdateOrder order =
         new UpdateOrder(
             planText.getBytes(StandardCharsets.US_ASCII),
@@ -52,8 +53,17 @@ public final class Bridge {
             pythonPath,
             runtimeDirectory,
             startTimeoutSeconds);
-    UpdateRows input = new UpdateRows(rows);
-    return new UpdateResult(new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows));
+    JsonInput json = readsJson ? new JsonInput(rows) : JsonInput.bySpark(rows);
+    UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
+    UpdateResult result =
+        new UpdateResult(new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows), json);
+    json.tellTimes();
+    return result;
+  }
+
+  /** The same rows, their JSON read natively where that is exact; the plan is not executed. */
+  public JsonInput json(SparkPlan rows) {
+    return new JsonInput(rows);
   }
 
   /** The physical plan of a streaming query that has not started. */
@@ -84,8 +94,9 @@ public final class Bridge {
 
   private static boolean keepsState(Class<?> type) {
     return type != null
-        && (Arrays.stream(type.getInterfaces()).anyMatch(one -> one.getSimpleName().equals("StateStoreWriter"))
-            || keepsState(type.getSuperclass()));
+        && (type.getSimpleName().equals("StateStoreWriter")
+            || keepsState(type.getSuperclass())
+            || Arrays.stream(type.getInterfaces()).anyMatch(Bridge::keepsState));
   }
 
   /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
@@ -102,6 +113,11 @@ public final class Bridge {
   /** The aggregation whose state this operator of the plan saves, in this output mode (in lower case). */
   public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save, String mode) {
     return new StreamingAggregate(DeferredExec.planned(plan), save, mode);
+  }
+
+  /** The deduplication that this operator of the plan does. */
+  public StreamingDeduplicate deduplicate(SparkPlan plan, SparkPlan operator) {
+    return new StreamingDeduplicate(DeferredExec.planned(plan), operator);
   }
 
   /** The rows of a plan that Spark has planned. */
@@ -137,12 +153,26 @@ public final class Bridge {
 
   /**
    * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
+   * Tasks count the bytes that they read and the rows that they give.
    */
   public Dataset<Row> merge(
-      SparkSession session, String order, String schema, int tasks, LongAccumulator bytesRead) {
+      SparkSession session,
+      String order,
+      String schema,
+      int tasks,
+      LongAccumulator bytesRead,
+      LongAccumulator rowsGiven) {
     StructType columns = (StructType) DataType.fromJson(schema);
-    MergedRows rows = new MergedRows(MergeOrder.parse(order), columns, tasks, executors(), bytesRead);
+    MergeOrder parsed = MergeOrder.parse(order);
+    String[] places = parsed.home == null ? new String[0] : executors(); // to ask who is there costs a message
+    MergedRows rows = new MergedRows(parsed, columns, tasks, places, new MergeCounts(bytesRead, rowsGiven));
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
+  }
+
+  /** Merged rows (an Arrow IPC stream) that the driver has at hand, as a Dataset of this schema (JSON). */
+  public Dataset<Row> merged(SparkSession session, byte[] rows, String schema) {
+    StructType columns = (StructType) DataType.fromJson(schema);
+    return RowsDataset.of(session, ArrowRows.read(rows, columns), columns);
   }
 
   /** Whether all executors that there are run on one host. */
@@ -173,8 +203,8 @@ public final class Bridge {
   }
 
   /**
-   * Has executors forget the groups that they keep of a query, by a task a core. Where the driver is the executor too, its
-   * tasks have classes, and native code, of their own.
+   * Has executors forget the groups that they keep of a query, by a task a core. Where the driver is the executor too,
+   * its tasks have classes, and native code, of their own.
    */
   public void closeHomes(SparkContext spark, byte[] query) {
     JavaSparkContext context = JavaSparkContext.fromSparkContext(spark);

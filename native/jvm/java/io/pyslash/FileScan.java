@@ -32,7 +32,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * the same everywhere. Anything else under the aggregation is a reason to leave the reading to Spark.
  */
 public final class FileScan {
-  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
   private static final String FIELD_ID = "parquet.field.id";
   private static final String VERIFY_CHECKSUM = "parquet.page.verify-checksum.enabled";
 
@@ -55,15 +54,18 @@ public final class FileScan {
   }
 
   /**
-   * JSON: `columns` (name and Spark type, in the order of the plan's output; no name: the moment 0 in every row), `time`
-   * (name and type of the event time that has a watermark, or nothing), `filters` below the watermark and `late_filters` above it, `joins` from the top down, and `partitions` of files
-   * (path, start, length in bytes), of which row groups may be skipped by their statistics if `skips` is true, as
-   * Spark would; or `reason` alone. A column `1.2` is the third of the second join's table.
+   * What to read, if the files have at least so many bytes: a job of its own would take longer than Spark over fewer.
+   *
+   * <p>JSON: `columns` (name and Spark type, in the order of the plan's output; no name: the moment 0 in every row), `time`
+   * (name and type of the event time that has a watermark, or nothing), `filters` below the watermark and
+   * `late_filters` above it, `joins` from the top down, and `partitions` of files (path, start, length in bytes), of
+   * which row groups may be skipped by their statistics if `skips` is true, as Spark would; or `reason` alone. A column
+   * `1.2` is the third of the second join's table.
    */
-  public String describe() {
+  public String describe(long leastBytes) {
     Map<String, Object> found;
     try {
-      found = describeScan();
+      found = describeScan(leastBytes);
     } catch (OnlySpark reason) {
       found = Map.of("reason", reason.getMessage());
     }
@@ -84,8 +86,11 @@ public final class FileScan {
     scan.metrics().apply("numOutputRows").add(rows);
   }
 
-  private Map<String, Object> describeScan() {
+  private Map<String, Object> describeScan(long leastBytes) {
     findScan();
+    if (scan.relation().location().sizeInBytes() < leastBytes) {
+      throw new OnlySpark("its files are small (spark.slash.ingest.filesMinBytes)");
+    }
     if (scan.relation().fileFormat().getClass() != ParquetFileFormat.class) {
       throw new OnlySpark("the files are not plain Parquet");
     }
@@ -98,7 +103,7 @@ public final class FileScan {
     Map<Long, String> ofFiles = columnNames(scan);
     Map<Long, String> names = path.names(ofFiles);
     return Map.of(
-        "columns", path.columns(plan.output(), path.namesOfAll(ofFiles)),
+        "columns", ScanPath.columns(plan.output(), path.namesOfAll(ofFiles)),
         "time", path.time(names),
         "filters", path.filters(names),
         "late_filters", path.lateFilters(names),
@@ -135,7 +140,7 @@ public final class FileScan {
         path.project(project.projectList());
       } else if (node instanceof FilterExec filter) {
         path.filter(filter.condition());
-      } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
+      } else if (Watermark.is(node)) {
         path.watermark(node);
       } else if (node instanceof BroadcastHashJoinExec broadcast) {
         StaticJoin join = new StaticJoin(broadcast, path);

@@ -18,9 +18,12 @@ final class MergeOrder implements Serializable {
 
   /**
    * Groups are kept from epoch to epoch where they are merged: of which query, the states before and after this epoch,
-   * the epoch, and the end of the windows that are over by then.
+   * the epoch, and the end of the windows that are over by then; of sessions also the pane that holds them, and the end of
+   * those that are emitted.
    */
-  record Home(byte[] query, byte[] before, byte[] version, long epoch, long evictedMicros) implements Serializable {}
+  record Home(
+      byte[] query, byte[] before, byte[] version, long epoch, long evictedMicros, long pane, long closingMicros)
+      implements Serializable {}
 
   final byte[] planText;
   final long[] windows;
@@ -77,6 +80,8 @@ final class MergeOrder implements Serializable {
             told.required("before").binaryValue(),
             told.required("version").binaryValue(),
             told.required("epoch").longValue(),
-            told.required("evicted_us").longValue());
+            told.required("evicted_us").longValue(),
+            told.required("pane").longValue(),
+            told.required("closing_us").longValue());
   }
 }

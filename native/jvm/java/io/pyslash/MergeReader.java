@@ -8,7 +8,6 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.util.LongAccumulator;
 
 /** The merge task: maps the arenas, has native code make rows of them, and shows Spark the columns where they are. */
 final class MergeReader implements PartitionReader<ColumnarBatch> {
@@ -22,12 +21,12 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
     private final MergeOrder order;
     private final StructType schema;
-    private final LongAccumulator bytesRead;
+    private final MergeCounts counts;
 
-    Factory(MergeOrder order, StructType schema, LongAccumulator bytesRead) {
+    Factory(MergeOrder order, StructType schema, MergeCounts counts) {
       this.order = order;
       this.schema = schema;
-      this.bytesRead = bytesRead;
+      this.counts = counts;
     }
 
     @Override
@@ -37,7 +36,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
     @Override
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, bytesRead);
+      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, counts);
     }
 
     @Override
@@ -48,17 +47,19 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
   private final NativeRows rows;
   private final NativeColumn[] columns;
+  private final MergeCounts counts;
   private final ColumnarBatch batch;
 
   private MergeReader(
-      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, MergeCounts counts) {
+    this.counts = counts;
     columns = new NativeColumn[schema.length()];
     for (int i = 0; i < columns.length; i++) {
       columns[i] = new NativeColumn(schema.fields()[i].dataType());
     }
     batch = new ColumnarBatch(columns);
     try {
-      rows = order.home == null ? new Merger(order, prefixes, bytesRead) : new Home(order, prefixes, bytesRead);
+      rows = order.home == null ? new Merger(order, prefixes, counts) : new Home(order, prefixes, counts);
     } catch (SlashException failure) {
       throw failure.forDriver();
     }
@@ -75,12 +76,12 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private static final class Merger implements NativeRows {
     private final long merger;
 
-    Merger(MergeOrder order, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+    Merger(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
       merger =
           Native.createMerger(order.planText, order.windows, prefixes.lo(), prefixes.hi(), order.changedIn);
       try {
         for (MergeOrder.Block block : order.blocks) {
-          bytesRead.add(Native.addBlock(merger, block.head(), PeerArenas.of(block.agent())));
+          counts.bytesRead().add(Native.addBlock(merger, block.head(), PeerArenas.of(block.agent())));
         }
       } catch (SlashException failure) {
         close();
@@ -103,7 +104,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private static final class Home implements NativeRows {
     private final long reader;
 
-    Home(MergeOrder order, MergedRows.Prefixes prefixes, LongAccumulator bytesRead) {
+    Home(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
       int blocks = order.blocks.size();
       byte[][] heads = new byte[blocks][];
       long[] arenas = new long[blocks];
@@ -123,11 +124,13 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
               home.version(),
               home.epoch(),
               home.evictedMicros(),
+              home.pane(),
+              home.closingMicros(),
               order.changedIn >= 0,
               heads,
               arenas,
               read);
-      bytesRead.add(read[0]);
+      counts.bytesRead().add(read[0]);
     }
 
     @Override
@@ -156,6 +159,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
       return false;
     }
     batch.setNumRows((int) numbers[0]);
+    counts.rowsGiven().add(numbers[0]);
     for (int i = 0; i < columns.length; i++) {
       int at = 1 + NUMBERS_A_COLUMN * i;
       columns[i].set(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]);

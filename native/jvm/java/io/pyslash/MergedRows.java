@@ -10,7 +10,6 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.util.LongAccumulator;
 
 /**
  * The merged rows of an epoch as a table that Spark scans: a partition is a range of hash prefixes, and reading it is
@@ -30,16 +29,19 @@ final class MergedRows implements SupportsRead, Scan, Batch {
   private final MergeOrder order;
   private final StructType schema;
   private final int tasks;
-  private final String[] executors;
-  private final LongAccumulator bytesRead;
+  private final String[] places;
+  private final MergeCounts counts;
 
-  /** {@code bytesRead} is told what tasks read; {@code executors} is in the same order each time. */
-  MergedRows(MergeOrder order, StructType schema, int tasks, String[] executors, LongAccumulator bytesRead) {
+  /**
+   * {@code counts} is told what tasks do; {@code places}, the same ones in the same order each time, are where tasks
+   * would rather run, if anywhere.
+   */
+  MergedRows(MergeOrder order, StructType schema, int tasks, String[] places, MergeCounts counts) {
     this.order = order;
     this.schema = schema;
     this.tasks = tasks;
-    this.executors = executors;
-    this.bytesRead = bytesRead;
+    this.places = places;
+    this.counts = counts;
   }
 
   @Override
@@ -93,15 +95,12 @@ final class MergedRows implements SupportsRead, Scan, Batch {
     return partitions;
   }
 
-  /** Groups that are kept are best merged by the executor that keeps them. */
   private String[] placesOf(int task) {
-    return order.home == null || executors.length == 0
-        ? new String[0]
-        : new String[] {executors[task % executors.length]};
+    return places.length == 0 ? places : new String[] {places[task % places.length]};
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new MergeReader.Factory(order, schema, bytesRead);
+    return new MergeReader.Factory(order, schema, counts);
   }
 }

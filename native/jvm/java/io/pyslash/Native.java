@@ -62,7 +62,8 @@ final class Native {
    * A reader of the groups of a query, of keys whose hash prefix lies in [prefixLo, prefixHi), that this JVM keeps from
    * epoch to epoch. They are brought to {@code version}, the state after the epoch, from {@code before}, the one before
    * it, by the blocks of that epoch, or where they are as of another one by all blocks; windows that end by {@code
-   * evictedMicros} are dropped first. {@code bytesRead} is told what of the blocks was read.
+   * evictedMicros} are dropped first. Of sessions, those of {@code pane} are kept, and the reader gives those that end by
+   * {@code closingMicros}. {@code bytesRead} is told what of the blocks was read.
    */
   static native long openHome(
       byte[] planText,
@@ -73,6 +74,8 @@ final class Native {
       byte[] version,
       long epoch,
       long evictedMicros,
+      long pane,
+      long closingMicros,
       boolean changedOnly,
       byte[][] heads,
       long[] arenas,
@@ -86,4 +89,16 @@ final class Native {
 
   /** Forgets the groups of a query; a reader may still finish. */
   static native void closeHomes(byte[] query);
+
+  /** A reader of records of JSON into rows of this schema, in the text of the native core's JsonReader. */
+  static native long createJsonReader(byte[] schema);
+
+  /**
+   * Reads the record in {@code bytes} bytes of off-heap memory. The address of two longs, bytes and address of an
+   * UnsafeRow, which are valid until the next call; 0 if it is not certain that Spark reads the record so.
+   */
+  static native long readJson(long reader, long address, long bytes);
+
+  /** Nothing if the handle is closed already. */
+  static native void closeJsonReader(long reader);
 }

@@ -7,7 +7,9 @@ import java.util.List;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset;
@@ -20,6 +22,18 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Rows as a Dataset that Spark's analyzer has nothing to do for: its many rules cost milliseconds over any plan. */
 final class RowsDataset {
   private RowsDataset() {}
+
+  static Dataset<Row> of(SparkSession session, List<InternalRow> rows, StructType schema) {
+    List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(schema)));
+    LocalRelation plan =
+        new LocalRelation(
+            CollectionConverters.asScala(columns).toSeq(),
+            CollectionConverters.asScala(rows).toSeq(),
+            false, // it is no stream
+            Option.empty());
+    plan.setAnalyzed();
+    return Dataset.ofRows(session, plan);
+  }
 
   static Dataset<Row> of(SparkSession session, RDD<InternalRow> rows, StructType schema) {
     Object[] known = {

@@ -12,8 +12,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** What {@link FileScan} will say of a query's batches, so far as the plan of a query that has not started tells. */
 final class ScanOutlook {
-  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
-
   private ScanOutlook() {}
 
   /** Why only Spark can read this input over a file source; null: nothing is known against it. */
@@ -26,7 +24,7 @@ final class ScanOutlook {
           path.project(project.projectList());
         } else if (node instanceof FilterExec filter) {
           path.filter(filter.condition());
-        } else if (node.getClass().getSimpleName().equals(WATERMARK)) {
+        } else if (Watermark.is(node)) {
           path.watermark(node);
         } else if (node instanceof BroadcastHashJoinExec join) {
           node = new StaticJoin(join, path).stream();
@@ -41,7 +39,7 @@ final class ScanOutlook {
       for (Attribute attribute : CollectionConverters.asJava(node.output())) {
         names.put(attribute.exprId().id(), attribute.name());
       }
-      path.columns(plan.output(), path.namesOfAll(names));
+      ScanPath.columns(plan.output(), path.namesOfAll(names));
       names = path.names(names);
       path.time(names);
       path.filters(names);

@@ -15,13 +15,12 @@ import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.execution.SparkPlan;
-import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What lies between files and the aggregation over them: told from the top down, a node at a time. */
 final class ScanPath {
-  private static final int EVENT_TIME = 1; // of the fields of Spark's watermark operator
+  private static final String MOMENT = ""; // in the place of a name: all rows are of the moment 0
 
   /** A join with a static table; rows of the files without one there are kept if it is `outer`. */
   record Join(boolean late, boolean outer, Seq<Attribute> columns) {}
@@ -46,7 +45,7 @@ final class ScanPath {
     if (watermarked != null) {
       throw new OnlySpark("it has several watermarks");
     }
-    watermarked = (Attribute) ((Product) operator).productElement(EVENT_TIME);
+    watermarked = Watermark.time(operator);
   }
 
   /** The path's rows are joined with a static table of these columns. */
@@ -99,7 +98,9 @@ final class ScanPath {
           if (name != null) {
             names.put(alias.exprId().id(), name);
           }
-        } else if (!(projected instanceof Attribute) && !WindowedInput.isMoment(projected)) {
+        } else if (WindowedInput.isMoment(projected)) {
+          names.put(projected.exprId().id(), MOMENT);
+        } else if (!(projected instanceof Attribute)) {
           throw new OnlySpark("it computes " + ((Expression) projected).sql());
         }
       }
@@ -120,22 +121,16 @@ final class ScanPath {
   }
 
   /** Of each output of the top, its column's name and its type; no name: all rows are of the moment 0. */
-  List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
+  static List<Object> columns(Seq<Attribute> output, Map<Long, String> names) {
     List<Object> columns = new ArrayList<>();
     for (Attribute attribute : CollectionConverters.asJava(output)) {
-      String name = isMoment(attribute) ? "" : names.get(attribute.exprId().id());
+      String name = names.get(attribute.exprId().id());
       if (name == null) {
         throw new OnlySpark("the column " + attribute.name() + " is neither of the files nor of a table joined");
       }
       columns.add(List.of(name, attribute.dataType().simpleString()));
     }
     return columns;
-  }
-
-  private boolean isMoment(Attribute attribute) {
-    return projections.stream()
-        .flatMap(projection -> CollectionConverters.asJava(projection).stream())
-        .anyMatch(one -> one.exprId().id() == attribute.exprId().id() && WindowedInput.isMoment(one));
   }
 
   List<Object> filters(Map<Long, String> names) {

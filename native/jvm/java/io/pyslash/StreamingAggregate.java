@@ -4,9 +4,8 @@ import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.rdd.RDD;
+import java.util.function.Function;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -17,7 +16,6 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.First;
@@ -29,23 +27,16 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.ProjectExec;
-import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
-import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.util.AccumulatorV2;
-import scala.Option;
-import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.reflect.ClassTag$;
 
 /**
  * An aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
@@ -61,37 +52,27 @@ import scala.reflect.ClassTag$;
  * <p>The plan is one that Spark has planned but not executed; its own nodes are executed below and above, so that
  * broadcasts, event-time statistics and the scans' metrics are Spark's own.
  */
-public final class StreamingAggregate {
-  private static final String RESTORE = "StateStoreRestoreExec"; // its package differs between Spark's releases
-  private static final String WATERMARK_KEY = "spark.watermarkDelayMs";
-  private static final long NO_WATERMARK = Long.MIN_VALUE;
+public final class StreamingAggregate extends StreamingOperator {
+  // Their packages differ between Spark's releases.
+  private static final Set<String> RESTORES = Set.of("StateStoreRestoreExec", "SessionWindowStateStoreRestoreExec");
+  private static final String SAVES_SESSIONS = "SessionWindowStateStoreSaveExec";
+  private static final String MERGES_SESSIONS = "MergingSessionsExec";
+  private static final String DROPPED = "numRowsDroppedByWatermark";
 
   // Fields of StateStoreSaveExec.
   private static final int LATE_WATERMARK = 3;
   private static final int EVICTION_WATERMARK = 4;
 
-  private static final Set<DataType> PLAIN_TYPES =
-      Set.of(
-          DataTypes.BooleanType,
-          DataTypes.ByteType,
-          DataTypes.ShortType,
-          DataTypes.IntegerType,
-          DataTypes.LongType,
-          DataTypes.FloatType,
-          DataTypes.DoubleType,
-          DataTypes.DateType,
-          DataTypes.TimestampType,
-          DataTypes.TimestampNTZType,
-          DataTypes.StringType,
-          DataTypes.BinaryType);
-
-  private final SparkPlan plan;
   private final SparkPlan save;
   private final BaseAggregateExec last;
   private final SparkPlan exchange; // of Spark's partial groups
   private final WindowedInput input;
   private final int windowAt; // among the grouping expressions; -1: there is none
+  private final boolean hasWatermark; // the window's event time has one
   private final boolean isTimed; // groups become complete as the watermark moves
+  private final boolean isOfSessions;
+  private final boolean mergesSessionsEarly; // in the tasks that read rows, where late ones are not dropped yet
+  private final SparkPlan restore;
   private final List<Expression> keys = new ArrayList<>();
   private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
@@ -103,36 +84,45 @@ public final class StreamingAggregate {
    * @throws OnlySpark something about it is not understood
    */
   StreamingAggregate(SparkPlan plan, SparkPlan save, String mode) {
-    this.plan = plan;
+    super(plan, save);
     this.save = save;
     last = finalOver(plan, save);
     if (last == null) {
       throw new OnlySpark("the state of " + save.nodeName() + " is not used by an aggregation");
     }
+    isOfSessions = save.getClass().getSimpleName().equals(SAVES_SESSIONS);
     boolean inStage = false;
     SparkPlan node = save.children().head();
     SparkPlan shuffled = null;
+    SparkPlan restored = null;
+    int sessionMerges = 0;
     for (int aggregates = 0; true; node = node.children().head()) {
       if (node instanceof WholeStageCodegenExec) {
         inStage = true;
       } else if (node instanceof InputAdapter) {
         inStage = false;
+      } else if (node.getClass().getSimpleName().equals(MERGES_SESSIONS)) {
+        sessionMerges++;
       } else if (node instanceof BaseAggregateExec) {
-        if (++aggregates == 3) {
+        if (++aggregates == 3 || isOfSessions) {
           break;
         }
+      } else if (RESTORES.contains(node.getClass().getSimpleName())) {
+        restored = node;
       } else if (node instanceof ShuffleExchangeExec) {
         shuffled = node;
-      } else if (!(node instanceof SortExec || node.getClass().getSimpleName().equals(RESTORE))) {
+      } else if (!(node instanceof SortExec)) {
         throw new OnlySpark("the aggregation is planned with " + node.nodeName());
       }
     }
     exchange = shuffled;
+    restore = restored;
+    mergesSessionsEarly = sessionMerges > 1;
     BaseAggregateExec partial = (BaseAggregateExec) node;
     SparkPlan below = node.children().head();
-    input = mayHaveWindow(partial) ? new WindowedInput(below, inStage) : WindowedInput.ofAllTime(below, inStage);
+    input = mayHaveWindow(partial) ? new WindowedInput(below, inStage, isOfSessions) : WindowedInput.ofAllTime(below, inStage);
     functions = partial.aggregateExpressions();
-    boolean hasWatermark = false;
+    boolean isWatermarked = false;
     int found = -1;
     int index = 0;
     for (NamedExpression grouping : CollectionConverters.asJava(partial.groupingExpressions())) {
@@ -141,7 +131,7 @@ public final class StreamingAggregate {
           throw new OnlySpark("it groups by more than one window");
         }
         found = index;
-        hasWatermark = attribute.metadata().contains(WATERMARK_KEY);
+        isWatermarked = attribute.metadata().contains(WATERMARK_KEY);
       } else {
         if (grouping.metadata().contains(WATERMARK_KEY)) {
           throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
@@ -154,6 +144,7 @@ public final class StreamingAggregate {
       throw new OnlySpark("there is no time window() among the grouping expressions, though there is one below");
     }
     windowAt = found;
+    hasWatermark = isWatermarked;
     isTimed = hasWatermark && !mode.equals("complete");
     if (!isTimed && mode.equals("append")) {
       throw new OnlySpark(
@@ -176,12 +167,31 @@ public final class StreamingAggregate {
     return input.parameters(thinned);
   }
 
-  /** The attribute that is the event time. */
-  public Attribute time() {
-    return input.time();
+  /**
+   * How a session goes on: for so many microseconds from a row on; 0: until a time of the row's own, which the input has
+   * behind its event time.
+   */
+  public long gap() {
+    return input.gap();
+  }
+
+  /** The SQL of the end of a row's session. */
+  public String sessionEnd() {
+    return describe(input.endOfRow());
+  }
+
+  /** Whether rows are late by what a task's rows make of their session, not each by itself. */
+  public boolean isLateByTask() {
+    return mergesSessionsEarly;
+  }
+
+  @Override
+  WindowedInput input() {
+    return input;
   }
 
   /** Grouping expressions but the window. */
+  @Override
   public List<Expression> keys() {
     return keys;
   }
@@ -195,18 +205,9 @@ public final class StreamingAggregate {
    * What each function reads; nothing if it counts every row. The last of its inputs is null where a `FILTER` leaves the
    * row out; a function that heeds nulls has that as an input of its own.
    */
+  @Override
   public List<List<Expression>> inputs() {
     return inputs;
-  }
-
-  /** The SQL of a key, of an input or of the event time, over the columns that the query's input has. */
-  public String describe(Expression expression) {
-    return input.inlined(expression).sql();
-  }
-
-  /** Spark's operators that collect the event times of the input. */
-  public List<SparkPlan> watermarks() {
-    return input.watermarks();
   }
 
   /** The attributes that the state gives: keys, functions. */
@@ -224,101 +225,20 @@ public final class StreamingAggregate {
 
   /** Rows of windows that end at or before this (milliseconds) are late; the least long: none are. */
   public long lateWatermark() {
-    return watermark(LATE_WATERMARK);
+    // Whatever the output mode, late rows of sessions are dropped where sessions are restored.
+    return isTimed || isOfSessions && hasWatermark ? watermark(LATE_WATERMARK) : NO_WATERMARK;
   }
 
   /** Windows that end at or before this (milliseconds) are closed; the least long: none are. */
   public long evictionWatermark() {
-    return watermark(EVICTION_WATERMARK);
+    return isTimed ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
   }
 
-  /**
-   * What has to be executed for the rows of the update: the event time, then these columns.
-   *
-   * @param columns each, behind a blank, the number of a key or, from there on, of a function's input, all functions'
-   *     inputs in a row; `?` behind it: it may be null
-   * @throws OnlySpark a column may be null that was planned as never null
-   */
-  public SparkPlan input(String columns) {
-    List<Expression> values = new ArrayList<>(keys);
-    inputs.forEach(values::addAll);
-    List<NamedExpression> projected = new ArrayList<>();
-    projected.add(input.moment());
-    for (String text : columns.isEmpty() ? new String[0] : columns.split(" ")) {
-      boolean nullable = text.endsWith("?");
-      int at = Integer.parseInt(nullable ? text.substring(0, text.length() - 1) : text);
-      Expression column = values.get(at);
-      if (column.nullable() && !nullable) {
-        throw new OnlySpark(describe(column) + " may be null in this micro-batch, and was never null when the query began");
-      }
-      projected.add(WindowedInput.alias(column, "column" + projected.size()));
-    }
-    return input.plan(projected);
-  }
-
-  /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
-  public boolean isWithoutRows() {
-    // Static tables bring no rows of their own: Spark refuses joins that would keep them.
-    return CollectionConverters.asJava(input.below().collectLeaves()).stream()
-        .filter(leaf -> leaf.logicalLink().isEmpty() || leaf.logicalLink().get().isStreaming())
-        .allMatch(leaf -> leaf instanceof LocalTableScanExec local && local.rows().isEmpty());
-  }
-
-  /** Forget what Spark has counted below, before the rows are read once more. */
-  public void resetCounts() {
-    for (SparkPlan watermark : watermarks()) {
-      eventTimes(watermark).reset();
-    }
-    for (SparkPlan leaf : CollectionConverters.asJava(input.below().collectLeaves())) {
-      CollectionConverters.asJava(leaf.metrics()).values().forEach(SQLMetric::reset);
-    }
-  }
-
-  /**
-   * All that decides which rows the operator takes, as text: the operators below with their expressions, and the code of
-   * Python functions among them.
-   */
-  public String fingerprint() {
-    StringBuilder text = new StringBuilder();
-    describe(input.plan(List.of()), text);
-    keys.forEach(key -> text.append(key.sql()).append('\n'));
-    for (List<Expression> values : inputs) {
-      if (values.isEmpty()) {
-        text.append("*\n");
-      }
-      values.forEach(value -> text.append(value.sql()).append('\n'));
-    }
-    return text.toString();
-  }
-
-  private static AccumulatorV2<?, ?> eventTimes(SparkPlan watermark) {
-    try {
-      return (AccumulatorV2<?, ?>) watermark.getClass().getMethod("eventTimeStats").invoke(watermark);
-    } catch (ReflectiveOperationException unknown) {
-      throw new IllegalStateException(unknown);
-    }
-  }
-
-  private static void describe(SparkPlan node, StringBuilder text) {
-    text.append(node.nodeName()).append('\n');
-    for (Expression expression : CollectionConverters.asJava(node.expressions())) {
-      text.append("  ").append(expression.sql()).append('\n');
-      expression.foreach(
-          one -> {
-            if (one instanceof PythonUDF function) {
-              text.append("  ").append(function.func().command().hashCode()).append('\n');
-            }
-            return null;
-          });
-    }
-    CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text));
-  }
-
-  /** Spark's figures of the operator, as its progress, its listeners and its UI show them: `name=value`, by blanks. */
+  @Override
   public void count(String metrics) {
-    for (String metric : metrics.split(" ")) {
-      String[] named = metric.split("=");
-      save.metrics().apply(named[0]).set(Long.parseLong(named[1]));
+    super.count(metrics);
+    if (isOfSessions) {
+      restore.metrics().apply(DROPPED).set(save.metrics().apply(DROPPED).value()); // where Spark drops them
     }
   }
 
@@ -335,58 +255,28 @@ public final class StreamingAggregate {
    * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
    */
   public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
-    SparkPlan groups = merged.queryExecution().executedPlan();
+    SparkPlan groups = planned(merged);
     boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
     boolean isGlobal = windowAt < 0 && keys.isEmpty(); // then there is a row of no rows too
-    RDD<InternalRow> rows =
-        isEmpty && !isGlobal && passesOnRows(plan)
-            ? session.sparkContext().emptyRDD(ClassTag$.MODULE$.apply(InternalRow.class))
-            : new SQLExecutionRDD(
-                replaced(plan, isEmpty && isGlobal ? overNothing(groups) : groups, false).execute(), session.sessionState().conf());
-    return RowsDataset.of(session, rows, schema);
-  }
-
-  /** Whether the operators above give rows only for rows: nothing of them has to be executed when no group is closed. */
-  private boolean passesOnRows(SparkPlan node) {
-    return node == last
-        || (node instanceof ProjectExec
-                || node instanceof FilterExec
-                || node instanceof WholeStageCodegenExec
-                || node instanceof InputAdapter)
-            && passesOnRows(node.children().head());
-  }
-
-  /** The subtree with merged rows, or an aggregation like it, in the place of the final aggregation. */
-  private SparkPlan replaced(SparkPlan node, SparkPlan merged, boolean inStage) {
-    if (node == last) {
-      return !(merged instanceof BaseAggregateExec) ? results(merged, inStage) : inStage ? new InputAdapter(merged) : merged;
-    }
-    boolean below = node instanceof WholeStageCodegenExec || inStage && !(node instanceof InputAdapter);
-    List<SparkPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
-    for (int i = 0; i < children.size(); i++) {
-      if (contains(children.get(i), (SparkPlan) last)) {
-        children.set(i, replaced(children.get(i), merged, below));
-      }
-    }
-    return node.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    Function<Boolean, SparkPlan> state =
+        inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage);
+    return rows(session, (SparkPlan) last, state, schema);
   }
 
   /** Spark's own final aggregation, over a plan without rows. */
-  private SparkPlan overNothing(SparkPlan empty) {
+  private SparkPlan overNothing(SparkPlan empty, boolean inStage) {
     List<NamedExpression> columns = new ArrayList<>();
     for (Attribute column : CollectionConverters.asJava(exchange.children().head().output())) {
       columns.add(WindowedInput.alias(Literal$.MODULE$.create(null, column.dataType()), column));
     }
     SparkPlan nothing = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), empty);
     SparkPlan gathered = exchange.withNewChildren(CollectionConverters.asScala(List.of(nothing)).toSeq());
-    return ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(gathered)).toSeq());
+    SparkPlan aggregate = ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(gathered)).toSeq());
+    return inStage ? new InputAdapter(aggregate) : aggregate;
   }
 
   private SparkPlan results(SparkPlan merged, boolean inStage) {
-    SparkPlan rows = merged;
-    if (inStage) {
-      rows = merged instanceof WholeStageCodegenExec stage ? stage.child() : new InputAdapter(merged);
-    }
+    SparkPlan rows = placed(merged, inStage);
     List<Attribute> columns = CollectionConverters.asJava(merged.output());
     List<Attribute> results = results();
     List<NamedExpression> named = new ArrayList<>();
@@ -421,9 +311,9 @@ public final class StreamingAggregate {
     }
   }
 
-  private long watermark(int field) {
-    Option<?> watermark = (Option<?>) ((Product) save).productElement(field);
-    return isTimed && watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
+  @Override
+  long watermark(int field) {
+    return super.watermark(isOfSessions ? field + 1 : field); // behind the session's own attribute
   }
 
   private Expression withoutWindow(Expression expression) {
@@ -470,7 +360,7 @@ public final class StreamingAggregate {
       return List.of();
     }
     DataType type = nullable.get(0).dataType();
-    if (nullable.size() == 1 && (PLAIN_TYPES.contains(type) || type instanceof DecimalType)) {
+    if (nullable.size() == 1 && NativeTypes.nameOf(type) != null) {
       return nullable;
     }
     Expression present =
@@ -497,11 +387,6 @@ public final class StreamingAggregate {
       }
     }
     return null;
-  }
-
-  private static boolean contains(SparkPlan node, SparkPlan wanted) {
-    return node == wanted
-        || CollectionConverters.asJava(node.children()).stream().anyMatch(child -> contains(child, wanted));
   }
 
   private static Seq<Expression> seq(Expression... expressions) {

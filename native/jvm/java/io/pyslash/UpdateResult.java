@@ -9,7 +9,10 @@ public final class UpdateResult {
   private final byte[] receipts;
   private final EventTimes times = new EventTimes();
 
-  UpdateResult(List<byte[]> results) {
+  private final JsonInput json;
+
+  UpdateResult(List<byte[]> results, JsonInput json) {
+    this.json = json;
     int size = results.stream().mapToInt(result -> Integer.BYTES + result.length - EventTimes.BYTES).sum();
     ByteBuffer joined = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
     for (byte[] result : results) {
@@ -28,5 +31,10 @@ public final class UpdateResult {
   /** Statistics that Spark has not collected itself: of no rows if its watermark operator was in the plan. */
   public EventTimes times() {
     return times;
+  }
+
+  /** What was read of JSON natively, and what by Spark. */
+  public JsonInput json() {
+    return json;
   }
 }

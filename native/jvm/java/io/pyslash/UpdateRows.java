@@ -14,7 +14,6 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
-import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -25,9 +24,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway.
  */
 final class UpdateRows {
-  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
-  private static final int EVENT_TIME = 1; // of the operator's fields
-
   /** An operator stands above the watermark that has to stay there. */
   private static final class MustStay extends RuntimeException {
     private static final long serialVersionUID = 1L;
@@ -42,10 +38,13 @@ final class UpdateRows {
 
   final RDD<InternalRow> rows;
 
+  private final boolean keepsTimeless; // rows without a time count
+
   /** Whether the tasks have to collect the statistics of event times. */
   final boolean withoutWatermark;
 
-  UpdateRows(SparkPlan plan) {
+  UpdateRows(SparkPlan plan, boolean keepsTimeless) {
+    this.keepsTimeless = keepsTimeless;
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
     SparkPlan chosen = withoutWatermark ? fused : plan;
@@ -67,9 +66,9 @@ final class UpdateRows {
 
   private SparkPlan withoutWatermark(SparkPlan node) {
     if (node instanceof InputAdapter boundary
-        && boundary.child().getClass().getSimpleName().equals(WATERMARK)
+        && Watermark.is(boundary.child())
         && boundary.child().children().head() instanceof WholeStageCodegenExec below) {
-      times.add(((Attribute) ((Product) boundary.child()).productElement(EVENT_TIME)).exprId().id());
+      times.add(Watermark.time(boundary.child()).exprId().id());
       return below.child();
     }
     if (node instanceof ProjectExec project) {
@@ -84,7 +83,7 @@ final class UpdateRows {
     if (node instanceof FilterExec filter) {
       SparkPlan child = withoutWatermark(filter.child());
       // Rows without a time have moved the watermark when Spark drops them, and the accumulator drops them by itself.
-      if (filter.condition() instanceof IsNotNull present && isTime(present.child())) {
+      if (!keepsTimeless && filter.condition() instanceof IsNotNull present && isTime(present.child())) {
         return child;
       }
     }

@@ -6,8 +6,10 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -37,6 +39,7 @@ import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.unsafe.types.CalendarInterval;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -52,8 +55,9 @@ final class WindowedInput {
 
   private static final Literal MOMENT = new Literal(0L, DataTypes.TimestampType);
 
+  private static final int CHECKED_GAPS = 20;
+  private static final long CHECKED_GAP_MICROS = 86_400_000_000L * 1_761 + 1_234_567L; // about a century either way
   private static final int CHECKED_WINDOWS = 10_000; // a row of a long window with a short slide is in thousands
-  private static final String WATERMARK = "EventTimeWatermarkExec"; // its package differs between Spark's releases
 
   private final List<SparkPlan> above = new ArrayList<>(); // projections and filters over the windows, from below up
   private final boolean inStage; // the lowest of them is part of generated code
@@ -67,6 +71,9 @@ final class WindowedInput {
   private final List<Expression> windowConditions = new ArrayList<>();
   private final List<WindowedInput> branches = new ArrayList<>(); // of a union that windows were moved into
   private final boolean expands;
+  private final boolean isOfSessions;
+  private final long gap; // 0: each row's session has an end of its own, or there are no sessions
+  private final Expression sessionEnd; // of a row's session; null: there are none
   private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
 
   /** Of groups without a window; `inStage`: whether the operator above `input` is in the same generated code. */
@@ -78,24 +85,34 @@ final class WindowedInput {
       node = node.children().head();
     }
     // A sort is the sort-based aggregation's own.
-    return node instanceof SortExec sort ? new WindowedInput(stage, sort.child()) : new WindowedInput(inStage, input);
+    NamedExpression moment = alias(MOMENT, "moment");
+    return node instanceof SortExec sort
+        ? new WindowedInput(stage, sort.child(), moment)
+        : new WindowedInput(inStage, input, moment);
   }
 
-  private WindowedInput(boolean inStage, SparkPlan below) {
+  /** Of rows without a window that come from this operator; without a time (null) all are of the same moment. */
+  static WindowedInput ofRows(SparkPlan below, Attribute time) {
+    NamedExpression moment = time == null ? alias(MOMENT, "moment") : time;
+    return below instanceof WholeStageCodegenExec stage
+        ? new WindowedInput(true, stage.child(), moment)
+        : new WindowedInput(false, below, moment);
+  }
+
+  private WindowedInput(boolean inStage, SparkPlan below, NamedExpression moment) {
     this.inStage = inStage;
     this.below = below;
     structs = List.of();
     expands = false;
-    moment = alias(MOMENT, "moment");
+    isOfSessions = false;
+    gap = 0;
+    sessionEnd = null;
+    this.moment = moment;
     time = moment.toAttribute();
     // Names of Spark's own making, as of what several functions share, differ from one start of a query to the next.
     for (SparkPlan node = below; isNaming(node); node = node.children().head()) {
       if (node instanceof ProjectExec project) {
-        for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
-          if (item instanceof Alias alias) {
-            computed.put(alias.exprId().id(), alias.child());
-          }
-        }
+        readNames(project.projectList());
       }
     }
   }
@@ -109,8 +126,12 @@ final class WindowedInput {
         || node instanceof InputAdapter;
   }
 
-  /** @param inStage whether the operator above `input` is in the same generated code */
-  WindowedInput(SparkPlan input, boolean inStage) {
+  /**
+   * @param inStage whether the operator above `input` is in the same generated code
+   * @param isOfSessions whether what looks like a window is what a session of its row alone would be
+   */
+  WindowedInput(SparkPlan input, boolean inStage, boolean isOfSessions) {
+    this.isOfSessions = isOfSessions;
     SparkPlan node = input;
     boolean stage = inStage;
     boolean atBoundary = false; // of generated code
@@ -136,17 +157,26 @@ final class WindowedInput {
       below = atBoundary ? new InputAdapter(rows) : rows;
       this.inStage = stage || atBoundary;
       structs = branches.get(0).structs;
-      time = rows.output().last();
+      List<Attribute> output = CollectionConverters.asJava(rows.output());
+      time = output.get(output.size() - (isOfSessions ? 2 : 1));
+      sessionEnd = isOfSessions ? output.get(output.size() - 1) : null;
+      gap = branches.stream().allMatch(branch -> branch.gap == branches.get(0).gap) ? branches.get(0).gap : 0;
+      moment = time;
       computed.putAll(branches.get(0).computed);
-      computed.put(time.exprId().id(), branches.get(0).time);
+      computed.put(time.exprId().id(), (Expression) branches.get(0).moment);
+      if (isOfSessions) {
+        computed.put(((Attribute) sessionEnd).exprId().id(), branches.get(0).sessionEnd);
+      }
     } else {
       below = node.children().head();
       this.inStage = stage;
       structs = maker.structs();
       windows.add(maker.window());
-      time = timeOf(structs);
+      time = timeOf(isOfSessions ? List.of(bound(0)) : structs);
+      gap = isOfSessions ? constantGap() : 0;
+      moment = isOfSessions && gap == 0 ? alias(bound(0), "session_start") : time;
+      sessionEnd = isOfSessions ? bound(1) : null;
     }
-    moment = time;
     for (SparkPlan operator : above) {
       if (operator instanceof ProjectExec project) {
         readNames(project.projectList());
@@ -161,7 +191,7 @@ final class WindowedInput {
     List<SparkPlan> children = new ArrayList<>();
     int windowAt = -1;
     for (SparkPlan child : CollectionConverters.asJava(union.children())) {
-      WindowedInput branch = new WindowedInput(child, false);
+      WindowedInput branch = new WindowedInput(child, false, isOfSessions);
       List<Attribute> output = CollectionConverters.asJava(child.output());
       List<NamedExpression> columns = new ArrayList<>();
       for (int i = 0; i < output.size(); i++) {
@@ -176,7 +206,10 @@ final class WindowedInput {
       if (!branch.windowConditions.isEmpty() || !output.stream().anyMatch(branch::isWindow)) {
         throw new OnlySpark("a branch of a union reads the window");
       }
-      columns.add(alias(branch.time, "event_time"));
+      columns.add(alias(branch.moment instanceof Alias named ? named.child() : branch.time, "event_time"));
+      if (branch.isOfSessions) {
+        columns.add(alias(branch.sessionEnd, "session_end"));
+      }
       branches.add(branch);
       children.add(branch.plan(columns));
     }
@@ -200,6 +233,51 @@ final class WindowedInput {
     return column instanceof Alias alias && alias.child().equals(MOMENT);
   }
 
+  /** Microseconds from a row to the end of its session; 0 where that differs from row to row. */
+  long gap() {
+    return gap;
+  }
+
+  /** The end of each row's session, where rows have ends of their own. */
+  Optional<NamedExpression> sessionEnd() {
+    return isOfSessions && gap == 0 ? Optional.of(alias(sessionEnd, "session_end")) : Optional.empty();
+  }
+
+  Expression endOfRow() {
+    return sessionEnd;
+  }
+
+  /** A bound of a row's session: 0 the start, 1 the end. */
+  private Expression bound(int which) {
+    return CollectionConverters.asJava(structs.get(0).children()).get(2 * which + 1);
+  }
+
+  /**
+   * The gap of sessions, if it is the same for all rows and moments, and sessions start at their rows' own time: checked by
+   * evaluating Spark's own expressions. Else 0, as for a day by the calendar.
+   */
+  private long constantGap() {
+    for (Expression leaf : CollectionConverters.asJava(structs.get(0).collectLeaves())) {
+      boolean isOfCalendar =
+          leaf instanceof Literal literal
+              && literal.value() instanceof CalendarInterval interval
+              && (interval.months != 0 || interval.days != 0);
+      if (isOfCalendar || leaf instanceof Attribute && !isTime(leaf)) {
+        return 0;
+      }
+    }
+    long[] first = evaluate(0).get(0);
+    long constant = first[1];
+    for (int sample = -CHECKED_GAPS; sample <= CHECKED_GAPS; sample++) {
+      long at = sample * CHECKED_GAP_MICROS;
+      long[] session = evaluate(at).get(0);
+      if (session[0] != at || session[1] != at + constant) {
+        return 0;
+      }
+    }
+    return Math.max(constant, 0);
+  }
+
   /** Whether rows have windows. */
   boolean isWindowed() {
     return !windows.isEmpty();
@@ -212,7 +290,7 @@ final class WindowedInput {
 
   private static List<SparkPlan> watermarks(SparkPlan node) {
     List<SparkPlan> found = new ArrayList<>();
-    if (node.getClass().getSimpleName().equals(WATERMARK)) {
+    if (Watermark.is(node)) {
       found.add(node);
     }
     for (SparkPlan child : CollectionConverters.asJava(node.children())) {
@@ -263,21 +341,22 @@ final class WindowedInput {
     for (SparkPlan operator : above) {
       if (operator instanceof ProjectExec project) {
         List<NamedExpression> kept = new ArrayList<>();
-        boolean hasTime = false;
+        Map<Long, Attribute> missing = new LinkedHashMap<>();
+        passedOn().forEach(attribute -> missing.put(attribute.exprId().id(), attribute));
         for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
           if (!readsWindow((Expression) item) && !makesWindow(item)) {
             kept.add(item);
-            hasTime |= item.exprId().id() == time.exprId().id();
+            missing.remove(item.exprId().id());
           }
         }
-        if (!hasTime) {
-          kept.add(time);
-        }
+        kept.addAll(missing.values());
         node = new ProjectExec(CollectionConverters.asScala(kept).toSeq(), node);
       } else {
         for (Expression condition : conjuncts(((FilterExec) operator).condition())) {
           if (!readsWindow(condition)) {
             node = new FilterExec(condition, node);
+          } else if (isOfSessions) {
+            node = new FilterExec(withStruct(condition), node);
           }
         }
       }
@@ -286,6 +365,28 @@ final class WindowedInput {
     return inStage ? new WholeStageCodegenExec(rows, 1) : rows;
   }
 
+  /** Attributes below that the bounds of windows are computed of. */
+  private List<Attribute> passedOn() {
+    if (!isOfSessions) {
+      return List.of(time);
+    }
+    return branches.isEmpty() ? references(structs.get(0)) : List.of(time, (Attribute) sessionEnd);
+  }
+
+  /** The expression with a row's own session in the place of the attribute that it had. */
+  private Expression withStruct(Expression expression) {
+    if (expression instanceof Attribute attribute && isWindow(attribute)) {
+      if (!branches.isEmpty()) {
+        throw new OnlySpark("a filter above a union reads the session of a row");
+      }
+      return structs.get(0);
+    }
+    List<Expression> children = new ArrayList<>();
+    for (Expression child : CollectionConverters.asJava(expression.children())) {
+      children.add(withStruct(child));
+    }
+    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
 
   /**
    * Size, slide and start offset in microseconds, read by evaluating Spark's own expressions and then held against them
@@ -373,8 +474,8 @@ final class WindowedInput {
   /** Tells conditions on the window alone, which may wait until groups are merged, from those on rows. */
   private void sort(Expression condition) {
     for (Expression conjunct : conjuncts(condition)) {
-      if (!readsWindow(conjunct) || isSparksOwn(conjunct)) {
-        continue;
+      if (!readsWindow(conjunct) || isOfSessions || isSparksOwn(conjunct)) {
+        continue; // what a row's session is to be is not told by that which it becomes part of
       }
       if (!references(conjunct).stream().allMatch(this::isWindow)) {
         throw new OnlySpark("the filter " + conjunct.sql() + " under the aggregation reads the window and other columns");

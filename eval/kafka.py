@@ -1,0 +1,174 @@
+"""JSON from a Kafka topic into windows: what reading costs, what decoding, what aggregating, in one session.
+
+    scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.kafka [--rows 4000000]
+
+Every engine has a process of its own and reads the same topic with Spark's consumer, in micro-batches of the same
+offsets. The rows of all that aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too
+what a record costs; the broker has a JVM of its own, on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval import oracle
+from eval.bars import Bar
+from eval.broker import broker, connector
+from eval.digest import digest
+from eval.engines import ENGINES
+from eval.engines.spark import SparkEngine, SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROOT = Path(__file__).resolve().parents[1]
+TOPIC, PARTITIONS, BATCHES, WARM = "events", 4, 8, 2
+MEMORY_GIB = 3
+BASELINE, LEAST = "spark-rocksdb", 3.0
+SCHEMA = (
+    "event_time timestamp, user_id string, page_id string, event_type string, address string, amount bigint, "
+    "price double"
+)
+# What each engine does with the records, and the engine of `eval` that it is.
+PRODUCE = "produce"
+READ, DECODE, AGGREGATE = "read", "decode", "aggregate"
+RUNS = {
+    "read": (READ, ENGINES[BASELINE]),
+    "from_json": (DECODE, ENGINES[BASELINE]),
+    BASELINE: (AGGREGATE, ENGINES[BASELINE]),
+    "slash, JSON by Spark": (AGGREGATE, replace(ENGINES["slash"], conf={"spark.slash.ingest.json": "spark"})),
+    "slash": (AGGREGATE, ENGINES["slash"]),
+}
+
+
+def produce(address: str, rows: int) -> dict[str, Any]:
+    """Events of an hour, of 10,000 users, in this process."""
+    from pyspark.sql import functions as F
+
+    engine: Any = ENGINES[BASELINE]
+    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()}).spark
+    number, kinds = F.col("id"), F.array(*map(F.lit, ("view", "click", "purchase")))
+    time_of = F.timestamp_micros(F.lit(1_700_000_000_000_000) + (number * (3_600_000_000 / rows)).cast("long"))
+    event = F.struct(
+        F.date_format(time_of, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("event_time"),
+        F.concat(F.lit("user-"), (F.abs(F.xxhash64(number)) % 10_000).cast("string")).alias("user_id"),
+        F.concat(F.lit("page-"), (number % 997).cast("string")).alias("page_id"),
+        F.element_at(kinds, (number % 3 + 1).cast("int")).alias("event_type"),
+        F.lit("10.0.0.1").alias("address"),
+        (number % 1000).alias("amount"),
+        F.round(F.rand(1) * 100, 2).alias("price"),
+    )
+    for part in range(PARTITIONS):  # a partition is in order of time
+        chosen = spark.range(part, rows, PARTITIONS, 1)
+        records = chosen.select(F.to_json(event).alias("value"), F.lit(part).alias("partition"))
+        options = {"kafka.bootstrap.servers": address, "topic": TOPIC, "kafka.linger.ms": "50"}
+        records.write.format("kafka").options(**options).option("kafka.batch.size", "262144").save()
+    spark.stop()
+    return {}
+
+
+def query(records: DataFrame, work: str) -> DataFrame:
+    """What is done with the records."""
+    from pyspark.sql import functions as F
+
+    if work == READ:
+        return records.select("value")
+    events = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+    if work == DECODE:
+        return events.select("event_time", "user_id", "amount")
+    grouped = events.withWatermark("event_time", "10 seconds").groupBy(F.window("event_time", "10 seconds"), "user_id")
+    return grouped.agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
+
+
+def run(name: str, address: str, rows: int) -> dict[str, Any]:
+    """One engine over the whole topic, in this process; the first micro-batches do not count."""
+    work, engine = RUNS[name]
+    assert isinstance(engine, SparkEngine)
+    runner = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()})
+    spark = runner.spark
+    if engine.slash:
+        spark.conf.set("spark.slash.mode", "require")
+    options = {"subscribe": TOPIC, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows // BATCHES)}
+    records = spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": address}, **options).load()
+    jvm: Any = spark._jvm
+    process = int(jvm.java.lang.ProcessHandle.current().pid())
+    with tempfile.TemporaryDirectory(prefix="kafka-", dir=ROOT / "build") as place:
+        writer = query(records, work).writeStream.option("checkpointLocation", f"{place}/checkpoint")
+        sink = writer.format("parquet").option("path", f"{place}/rows") if work == AGGREGATE else writer.format("noop")
+        started = sink.trigger(availableNow=True).start()
+        begun: tuple[int, float] | None = None
+        while started.isActive:
+            last = started.lastProgress
+            if begun is None and last is not None and last["batchId"] >= WARM - 1:
+                begun = last["batchId"], _cpu_seconds(process)
+            time.sleep(0.05)
+        started.awaitTermination()
+        cpu = _cpu_seconds(process)
+        found = digest(oracle.flat(spark.read.parquet(f"{place}/rows"))) if work == AGGREGATE else None
+    progress = [one for one in started.recentProgress if one["numInputRows"]]
+    assert begun is not None
+    counted = [one for one in progress if one["batchId"] > begun[0]]
+    records_counted = sum(one["numInputRows"] for one in counted)
+    figures = {
+        "rows": sum(one["numInputRows"] for one in progress),
+        "rows_per_second": records_counted / sum(one["durationMs"]["triggerExecution"] for one in counted) * 1000,
+        "cpu_us": (cpu - begun[1]) * 1e6 / records_counted,
+        "digest": found and astuple(found),
+    }
+    spark.stop()
+    return figures
+
+
+def _cpu_seconds(process: int) -> float:
+    """Of all threads of a process, by its stat file."""
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _in_a_process(name: str, address: str, rows: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "eval.kafka", "--one", name, "--address", address, "--rows", str(rows)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"{name} failed: run {' '.join(command)} to see why")
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m eval.kafka", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    for hidden in ("--one", "--address"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        measured = (
+            produce(given.address, given.rows) if given.one == PRODUCE else run(given.one, given.address, given.rows)
+        )
+        print(json.dumps(measured))
+        return
+    with broker(PARTITIONS) as address:
+        _in_a_process(PRODUCE, address, given.rows)
+        runs = {}
+        for name in RUNS:
+            runs[name] = one = _in_a_process(name, address, given.rows)
+            rate = one["rows_per_second"] / 1e6
+            print(f"{name:22}{rate:8.3f} M records/s {one['cpu_us']:8.2f} us of CPU each", flush=True)
+    results = {json.dumps(one["digest"]) for one in runs.values() if one["digest"]}
+    ratio = runs["slash"]["rows_per_second"] / runs[BASELINE]["rows_per_second"]
+    print("\nbars")
+    print(Bar("rows of all that aggregate", f"{len(results)} result(s)", "1 result", len(results) == 1))
+    print(Bar(f"slash / {BASELINE}", f"{ratio:.2f}x", f">= {LEAST:g}x", ratio >= LEAST))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+#include "decode/cursor.h"
+
+#include <bit>
+#include <string>
+
+namespace pyslash {
+namespace {
+
+constexpr uint64_t each_byte = 0x0101010101010101;
+constexpr uint64_t high_bits = 0x8080808080808080;
+
+// The high bit of a byte of the result is set if the byte is a quote, a backslash, a control character or not ASCII; by
+// borrows perhaps also that of a byte above such a one. The first byte of the text is the lowest.
+static_assert(std::endian::native == std::endian::little);
+uint64_t special_bytes(uint64_t word) {
+  const uint64_t quote = word ^ each_byte * '"';
+  const uint64_t backslash = word ^ each_byte * '\\';
+  return ((quote - each_byte) | (backslash - each_byte) | (word - each_byte * 0x20) | word) & high_bits;
+}
+
+bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
+int hex_digit(uint8_t byte) {
+  if (is_digit(byte)) return byte - '0';
+  const uint8_t lower = byte | 0x20;
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// The bytes of the character that starts here, which is not ASCII; 0 if it is not UTF-8 (RFC 3629).
+size_t utf8_size(const uint8_t* at, const uint8_t* end) {
+  const auto continues = [&](size_t i, uint8_t least, uint8_t most) {
+    return static_cast<size_t>(end - at) > i && at[i] >= least && at[i] <= most;
+  };
+  const uint8_t lead = at[0];
+  if (lead >= 0xc2 && lead <= 0xdf) return continues(1, 0x80, 0xbf) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const uint8_t least = lead == 0xe0 ? 0xa0 : 0x80;
+    const uint8_t most = lead == 0xed ? 0x9f : 0xbf;
+    return continues(1, least, most) && continues(2, 0x80, 0xbf) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const uint8_t least = lead == 0xf0 ? 0x90 : 0x80;
+    const uint8_t most = lead == 0xf4 ? 0x8f : 0xbf;
+    return continues(1, least, most) && continues(2, 0x80, 0xbf) && continues(3, 0x80, 0xbf) ? 4 : 0;
+  }
+  return 0;
+}
+
+void append_utf8(uint32_t character, std::string& target) {
+  const auto put = [&](uint32_t byte) { target += static_cast<char>(byte); };
+  if (character < 0x80) {
+    put(character);
+  } else if (character < 0x800) {
+    put(0xc0 | character >> 6);
+    put(0x80 | (character & 0x3f));
+  } else if (character < 0x10000) {
+    put(0xe0 | character >> 12);
+    put(0x80 | (character >> 6 & 0x3f));
+    put(0x80 | (character & 0x3f));
+  } else {
+    put(0xf0 | character >> 18);
+    put(0x80 | (character >> 12 & 0x3f));
+    put(0x80 | (character >> 6 & 0x3f));
+    put(0x80 | (character & 0x3f));
+  }
+}
+
+uint32_t utf16_unit(std::string_view digits) {
+  uint32_t unit = 0;
+  for (const char digit : digits) unit = unit << 4 | static_cast<uint32_t>(hex_digit(static_cast<uint8_t>(digit)));
+  return unit;
+}
+
+}  // namespace
+
+bool JsonCursor::literal(std::string_view word) {
+  if (static_cast<size_t>(end_ - at_) < word.size() || std::memcmp(at_, word.data(), word.size()) != 0) return false;
+  at_ += word.size();
+  return true;
+}
+
+bool JsonCursor::string(JsonString& found) {
+  if (!take('"')) return false;
+  const uint8_t* const begin = at_;
+  found.escaped = false;
+  while (true) {
+    while (end_ - at_ >= 8) {
+      const uint64_t special = special_bytes(load<uint64_t>(at_));
+      at_ += special == 0 ? 8 : std::countr_zero(special) / 8;
+      if (special != 0) break;
+    }
+    while (at_ != end_ && *at_ != '"' && *at_ != '\\' && *at_ >= 0x20 && *at_ < 0x80) ++at_;
+    if (at_ == end_) return false;
+    if (*at_ == '"') {
+      found.raw = {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
+      ++at_;
+      return true;
+    }
+    if (*at_ == '\\') {
+      found.escaped = true;
+      if (end_ - at_ < 2) return false;
+      const uint8_t kind = at_[1];
+      at_ += 2;
+      if (kind == 'u') {
+        for (size_t i = 0; i < 4; ++i, ++at_) {
+          if (at_ == end_ || hex_digit(*at_) < 0) return false;
+        }
+      } else if (std::string_view("\"\\/bfnrt").find(static_cast<char>(kind)) == std::string_view::npos) {
+        return false;
+      }
+    } else if (*at_ < 0x20) {
+      return false;
+    } else {
+      const size_t size = utf8_size(at_, end_);
+      if (size == 0) return false;
+      at_ += size;
+    }
+  }
+}
+
+std::string_view JsonCursor::digits() {
+  const uint8_t* const begin = at_;
+  while (at_ != end_ && is_digit(*at_)) ++at_;
+  return {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
+}
+
+bool JsonCursor::number(JsonNumber& found) {
+  constexpr size_t longest = 100;  // Jackson's own bound is 1,000
+  const uint8_t* const begin = at_;
+  found = {};
+  found.negative = take('-');
+  const std::string_view whole = digits();
+  if (whole.empty() || (whole[0] == '0' && whole.size() > 1)) return false;
+  found.digits = whole.size();
+  if (take('.')) {
+    found.has_point = true;
+    found.fraction = digits().size();
+    if (found.fraction == 0) return false;
+  }
+  if (take('e') || take('E')) {
+    found.has_exponent = true;
+    if (!take('+')) take('-');
+    if (digits().empty()) return false;
+  }
+  found.text = {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
+  return found.text.size() <= longest;
+}
+
+uint64_t JsonNumber::unscaled() const {
+  uint64_t value = 0;
+  for (const char digit : text.substr(negative ? 1 : 0)) {
+    if (digit != '.') value = value * 10 + static_cast<uint64_t>(digit - '0');
+  }
+  return value;
+}
+
+bool JsonCursor::skip(size_t depth) {
+  constexpr size_t deepest = 64;  // Jackson's own bound is 1,000
+  if (depth == deepest) return false;
+  JsonString string;
+  JsonNumber number;
+  switch (peek()) {
+    case '"':
+      return this->string(string);
+    case '{':
+      return skip_members(depth + 1, '}', true);
+    case '[':
+      return skip_members(depth + 1, ']', false);
+    case 't':
+      return literal("true");
+    case 'f':
+      return literal("false");
+    case 'n':
+      return literal("null");
+    default:
+      return this->number(number);
+  }
+}
+
+bool JsonCursor::skip_members(size_t depth, char close, bool named) {
+  ++at_;
+  skip_space();
+  if (take(close)) return true;
+  JsonString name;
+  while (true) {
+    if (named) {
+      if (!string(name)) return false;
+      skip_space();
+      if (!take(':')) return false;
+      skip_space();
+    }
+    if (!skip(depth)) return false;
+    skip_space();
+    if (take(close)) return true;
+    if (!take(',')) return false;
+    skip_space();
+  }
+}
+
+bool unescape(std::string_view raw, std::string& target) {
+  constexpr std::string_view kinds = "\"\\/bfnrt";
+  constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
+  for (size_t i = 0; i < raw.size();) {
+    const size_t backslash = std::min(raw.find('\\', i), raw.size());
+    target.append(raw.substr(i, backslash - i));
+    if (backslash == raw.size()) break;
+    const char kind = raw[backslash + 1];
+    i = backslash + 2;
+    if (kind != 'u') {
+      target += meanings[kinds.find(kind)];
+      continue;
+    }
+    uint32_t character = utf16_unit(raw.substr(i, 4));
+    i += 4;
+    if (character >= 0xdc00 && character <= 0xdfff) return false;
+    if (character >= 0xd800 && character <= 0xdbff) {
+      if (raw.substr(i, 2) != "\\u") return false;
+      const uint32_t low = utf16_unit(raw.substr(i + 2, 4));
+      if (low < 0xdc00 || low > 0xdfff) return false;
+      character = 0x10000 + ((character - 0xd800) << 10 | (low - 0xdc00));
+      i += 6;
+    }
+    append_utf8(character, target);
+  }
+  return true;
+}
+
+}  // namespace pyslash

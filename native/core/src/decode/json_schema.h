@@ -1,0 +1,38 @@
+// The columns that a record of JSON is read into.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pyslash/types.h"
+
+namespace pyslash {
+
+enum class JsonKind : uint8_t {
+  value,   // of a type that is read here
+  other,   // of another type: null, or Spark's
+  none,    // always null
+  record,  // a struct
+};
+
+struct JsonField {
+  JsonKind kind = JsonKind::value;
+  Type type;
+  std::string name;
+  size_t number = 0;              // among all fields of the schema
+  std::vector<JsonField> fields;  // of a struct
+};
+
+struct JsonSchema {
+  // Grammar: pyslash/json.h. Status::invalid_plan if the text has another.
+  static JsonSchema parse(std::string_view text);
+
+  std::vector<JsonField> fields;
+  size_t size = 0;  // all fields, those of structs included
+  std::optional<int64_t> zone_seconds;
+};
+
+}  // namespace pyslash

@@ -1,0 +1,20 @@
+// Dates and times in the plain forms of ISO 8601, as Spark's default formatters read them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace pyslash {
+
+// YYYY-MM-DD from year 1 on, as days since 1970-01-01.
+std::optional<int32_t> parse_date(std::string_view text);
+
+// YYYY-MM-DD, 'T' or a blank, hh:mm:ss, a fraction of at most nine digits, then Z, a zone as +hh:mm, or nothing.
+struct PlainTime {
+  int64_t micros = 0;  // since 1970-01-01 in its own zone; digits beyond the sixth are cut off
+  std::optional<int64_t> zone_seconds;
+};
+std::optional<PlainTime> parse_time(std::string_view text);
+
+}  // namespace pyslash

@@ -1,0 +1,148 @@
+#include "pyslash/json.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "expect_error.h"
+
+namespace pyslash {
+namespace {
+
+std::string hex(std::string_view name) {
+  std::string digits;
+  for (const char byte : name) {
+    digits += "0123456789abcdef"[static_cast<uint8_t>(byte) >> 4];
+    digits += "0123456789abcdef"[byte & 15];
+  }
+  return digits;
+}
+
+std::string schema_of(std::string_view type) {
+  return "pyslash-json 1\nzone 3600\nfield " + std::string(type) + " " + hex("a") + "\n";
+}
+
+Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+
+// The word of the one field of a record {"a": value}; nothing if it is left to Spark.
+std::optional<uint64_t> word(std::string_view type, std::string_view value) {
+  JsonReader reader(schema_of(type));
+  const std::string record = "{\"a\": " + std::string(value) + "}";
+  const auto row = reader.read(bytes_of(record));
+  if (!row) return std::nullopt;
+  EXPECT_EQ(load<uint64_t>(row->data()), 0u) << value;
+  return load<uint64_t>(row->data() + 8);
+}
+
+std::optional<std::string> text(std::string_view value) {
+  JsonReader reader(schema_of("string"));
+  const std::string record = "{\"a\":" + std::string(value) + "}";
+  const auto row = reader.read(bytes_of(record));
+  if (!row) return std::nullopt;
+  const auto place = load<uint64_t>(row->data() + 8);
+  EXPECT_EQ(row->size() % 8, 0u);
+  return std::string(reinterpret_cast<const char*>(row->data()) + (place >> 32), place & 0xffffffff);
+}
+
+TEST(JsonReader, ReadsNumbersThatFit) {
+  EXPECT_EQ(word("int8", "-128"), 0x80u);
+  EXPECT_EQ(word("int8", "128"), std::nullopt);
+  EXPECT_EQ(word("int32", "2147483648"), std::nullopt);
+  EXPECT_EQ(word("int64", "999999999999999999"), 999999999999999999u);
+  EXPECT_EQ(word("int64", "1000000000000000000"), std::nullopt);  // of 19 digits
+  EXPECT_EQ(word("decimal(5,2)", "-1.5"), static_cast<uint64_t>(-150));
+  EXPECT_EQ(word("decimal(5,2)", "1000"), std::nullopt);
+  EXPECT_EQ(word("decimal(5,2)", "1.555"), std::nullopt);
+  EXPECT_EQ(word("float64", "0.5"), 0x3fe0000000000000u);
+  EXPECT_EQ(word("float32", "0.5"), 0x3f000000u);
+  EXPECT_EQ(word("float32", "1.000000059604644775390625"), std::nullopt);  // just between two floats
+  for (const auto* odd : {"01", "-", "+1", "1.", ".5", "1e", "NaN", "-0", "1e400", "0x1", "1 2"}) {
+    EXPECT_EQ(word("float64", odd), std::nullopt) << odd;
+  }
+}
+
+TEST(JsonReader, ReadsPlainTimes) {
+  constexpr uint64_t second = 1'000'000;
+  EXPECT_EQ(word("timestamp", "\"1970-01-01T00:00:01.0000019Z\""), second + 1);
+  EXPECT_EQ(word("timestamp", "\"1970-01-01 02:00:00\""), 3600 * second);  // an hour to the east
+  EXPECT_EQ(word("timestamp", "\"1970-01-01T02:00:00+02:00\""), 0u);
+  EXPECT_EQ(word("timestamp", "5"), 5 * second);
+  EXPECT_EQ(word("timestamp_ntz", "\"1970-01-01 00:00:01\""), second);
+  EXPECT_EQ(word("timestamp_ntz", "\"1970-01-01 00:00:01Z\""), std::nullopt);
+  EXPECT_EQ(word("date", "\"1970-02-01\""), 31u);
+  for (const auto* odd :
+       {"\"2021-02-29\"", "\"2020-1-1\"", "\"\"", "\"1970-01-01T24:00:00Z\"", "9223372036855", "1.5"}) {
+    EXPECT_EQ(word("timestamp", odd), std::nullopt) << odd;
+  }
+}
+
+TEST(JsonReader, ReadsStrings) {
+  EXPECT_EQ(text(R"("plain and longer than a word")"), "plain and longer than a word");
+  EXPECT_EQ(text(R"("\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00")"), "\"\\/\b\f\n\r\t\u00fc\U0001f600");
+  EXPECT_EQ(text("\"\u6f22\""), "\u6f22");
+  for (const auto* odd :
+       {R"("\ud83d")", R"("\x41")", "\"\n\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "1", "\"x"}) {
+    EXPECT_EQ(text(odd), std::nullopt) << odd;
+  }
+}
+
+TEST(JsonReader, LeavesOtherRecordsToSpark) {
+  JsonReader reader(schema_of("int64"));
+  for (const auto* good : {"{}", " {\"a\":1}\n", R"({"b":[{"a":"x"},[]],"a":2})", R"({"A":"x"})"}) {
+    EXPECT_TRUE(reader.read(bytes_of(good))) << good;
+  }
+  for (const auto* odd :
+       {"", "null", "[]", "{", "{}{}", "{\"a\":1,}", "{\"a\":1,\"a\":1}", "{'a':1}", "{a:1}", "\xef\xbb\xbf{}",
+        R"({"\u0061":1})", R"({"b":01})", R"({"b":"\x"})", R"({"b":[1,]})", "{\"a\":\"1\"}"}) {
+    EXPECT_FALSE(reader.read(bytes_of(odd))) << odd;
+  }
+  const std::string deep = "{\"b\":" + std::string(100, '[') + std::string(100, ']') + "}";
+  EXPECT_FALSE(reader.read(bytes_of(deep)));
+}
+
+TEST(JsonReader, ReadsStructs) {
+  JsonReader reader("pyslash-json 1\nzone -\nstruct " + hex("s") + " 2\nfield string " + hex("t") + "\nfield int32 " +
+                    hex("i") + "\nfield int32 " + hex("i") + "\n");
+  const auto row = reader.read(bytes_of(R"({"s":{"i":7,"t":"text"},"i":8})"));
+  ASSERT_TRUE(row);
+  const auto place = load<uint64_t>(row->data() + 8);
+  const uint8_t* inner = row->data() + (place >> 32);
+  EXPECT_EQ(place & 0xffffffff, 8u + 2 * 8 + 8);
+  EXPECT_EQ(load<uint64_t>(inner + 16), 7u);
+  EXPECT_EQ(load<uint64_t>(inner + 8), uint64_t{24} << 32 | 4);
+  EXPECT_EQ(load<uint64_t>(row->data() + 16), 8u);
+  EXPECT_FALSE(reader.read(bytes_of(R"({"s":1})")));
+}
+
+TEST(JsonReader, RefusesOtherSchemas) {
+  for (const auto* bad :
+       {"", "pyslash-json 2\n", "pyslash-json 1\nzone x\n", "pyslash-json 1\nzone -\nfield int65 61\n",
+        "pyslash-json 1\nzone -\nfield int64 6\n", "pyslash-json 1\nzone -\nfield binary 61\n",
+        "pyslash-json 1\nzone -\nstruct 61 2\nfield int64 61\n"}) {
+    expect_error(Status::invalid_plan, "", [&] { JsonReader reader(bad); });
+  }
+}
+
+// Under ASan: no byte beyond the record is read, whatever is in it.
+TEST(JsonReader, StaysWithinDamagedRecords) {
+  JsonReader reader("pyslash-json 1\nzone 0\nfield int64 " + hex("number") + "\nfield string " + hex("text") +
+                    "\nfield timestamp " + hex("at") + "\nfield float64 " + hex("real") + "\n");
+  const std::string whole =
+      R"({"number": 12345, "text": "a \u00fc \ud83d\ude00 ü", "at": "2020-01-01T00:00:00.123456Z", "real": 1.5e3, "x": [null, {}]})";
+  std::mt19937 random(1);
+  size_t read = 0;
+  for (size_t round = 0; round < 20000; ++round) {
+    std::string record = whole.substr(0, random() % 4 == 0 ? random() % whole.size() : whole.size());
+    for (size_t flips = random() % 3; flips > 0 && !record.empty(); --flips) {
+      record[random() % record.size()] = static_cast<char>(random());
+    }
+    const std::vector<uint8_t> exact(record.begin(), record.end());
+    read += reader.read(exact).has_value();
+  }
+  EXPECT_GT(read, 5000u);
+  EXPECT_LT(read, 15000u);
+}
+
+}  // namespace
+}  // namespace pyslash

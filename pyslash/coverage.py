@@ -1,0 +1,215 @@
+"""Which stateful queries of this Spark run on pyslash: asked of the code that decides, query by query."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyslash.conf import Conf
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.cover import operator_of
+
+_REFUSED = "Spark does not plan it"
+_COLUMNS = (
+    "timestamp AS t",
+    "value AS v",
+    "CAST(value AS double) AS d",
+    "CAST(value AS string) AS s",
+    "value % 2 = 0 AS b",
+    "CAST(CAST(value AS string) AS binary) AS x",
+    "array(value) AS a",
+    "named_struct('f', value) AS r",
+    "map(value, value) AS m",
+)
+# What an aggregate function may be called with; the first call that Spark understands counts.
+_ARGUMENTS = ("v", "d", "s", "b", "x", "d, d", "v, v", "s, v", "v, 0.5", "d, array(0.5D)", "v, 10", "v, 1, 0.5, 7", "")
+_MODES = tuple(OutputMode)
+
+Build = Callable[[DataFrame, DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a query runs on pyslash, else the reason; `refused`: Spark does not run it either."""
+
+    covered: bool
+    reason: str = ""
+    refused: bool = False
+
+
+def _late(rows: DataFrame) -> DataFrame:
+    return rows.withWatermark("t", "10 seconds")
+
+
+def _counted(rows: DataFrame, *keys: Any) -> DataFrame:
+    return rows.groupBy(*keys).count()
+
+
+def _window(column: str = "t") -> Any:
+    return F.window(column, "10 seconds")
+
+
+def _joined(how: str) -> Build:
+    interval = "l.v = r.v AND r.t BETWEEN l.t AND l.t + INTERVAL 5 SECONDS"
+    return lambda rows, other: _late(rows).alias("l").join(_late(other).alias("r"), F.expr(interval), how)
+
+
+def _same(key: Any, state: Any, frames: Any) -> Any:
+    yield from frames
+
+
+# Queries by what a user would call them; the second stream is another one like the first.
+QUERIES: dict[str, Build] = {
+    "tumbling window": lambda rows, _: _counted(_late(rows), _window(), "v"),
+    "sliding window": lambda rows, _: _counted(_late(rows), F.window("t", "10 seconds", "5 seconds"), "v"),
+    "window without a watermark": lambda rows, _: _counted(rows, _window(), "v"),
+    "session window": lambda rows, _: _counted(_late(rows), F.session_window("t", "10 seconds"), "v"),
+    "session window, gap by row": lambda rows, _: _counted(
+        _late(rows), F.session_window("t", F.expr("CASE WHEN b THEN '5 seconds' ELSE '10 seconds' END")), "v"
+    ),
+    "by keys, no window": lambda rows, _: _counted(rows, "v", "s"),
+    "one group of all rows": lambda rows, _: _counted(rows),
+    "`rollup`": lambda rows, _: rows.rollup("v", "s").count(),
+    "`cube`": lambda rows, _: rows.cube("v", "s").count(),
+    "`rollup` of a window": lambda rows, _: _late(rows).rollup(_window(), "v").count(),
+    "`distinct`": lambda rows, _: rows.select("v", "s").distinct(),
+    "by the event time itself": lambda rows, _: _counted(_late(rows), "t"),
+    "by a struct": lambda rows, _: _counted(_late(rows), _window(), "r"),
+    "by an array": lambda rows, _: _counted(_late(rows), _window(), "a"),
+    "`HAVING`": lambda rows, _: _counted(_late(rows), _window(), "v").where("count > 1"),
+    "`orderBy` and `limit` of groups": lambda rows, _: _counted(rows, "v").orderBy("count").limit(3),
+    "union of two streams below": lambda rows, other: _counted(_late(rows).union(_late(other)), _window(), "v"),
+    "`dropDuplicates`": lambda rows, _: rows.select("v", "s", "d").dropDuplicates(["v"]),
+    "`dropDuplicates` with the event time": lambda rows, _: _late(rows.select("t", "v")).dropDuplicates(["v", "t"]),
+    "`dropDuplicatesWithinWatermark`": lambda rows, _: _late(rows.select("t", "v")).dropDuplicatesWithinWatermark(
+        ["v"]
+    ),
+    "inner join of two streams": _joined("inner"),
+    "outer join of two streams": _joined("leftOuter"),
+    "left semi join of two streams": _joined("leftSemi"),
+    "windows of windows": lambda rows, _: _counted(
+        _counted(_late(rows), _window(), "v").select(F.window_time("window").alias("t"), "count"),
+        F.window("t", "1 minute"),
+    ),
+    "`dropDuplicates`, then a window": lambda rows, _: _counted(
+        _late(rows.select("t", "v")).dropDuplicates(["v", "t"]), _window()
+    ),
+    "join of two streams, then a window": lambda rows, other: _counted(
+        _joined("inner")(rows, other).select(F.col("l.t").alias("t")), _window()
+    ),
+    "`limit` of rows": lambda rows, _: rows.select("v").limit(10),
+    "`applyInPandasWithState`": lambda rows, _: rows.groupBy("v").applyInPandasWithState(
+        _same, "v bigint", "n bigint", "append", "NoTimeout"
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command: none."""
+
+
+def main(_: argparse.Namespace) -> int:
+    """Print the page."""
+    builder = SparkSession.builder.master("local[1]").appName("pyslash coverage").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.log.level", "OFF").getOrCreate()
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark refuses is an answer here
+    try:
+        print(page(spark), end="")
+    finally:
+        spark.stop()
+    return 0
+
+
+def page(spark: SparkSession) -> str:
+    """What is covered of the queries and of all aggregate functions that this Spark has, as Markdown."""
+    lines = [
+        "# What is covered",
+        "",
+        f"As pyslash itself decides, on PySpark {spark.version}. `pyslash coverage` prints this page for your Spark,",
+        "`pyslash.explain(df)` tells about your query. What is not covered runs on plain Spark, for the reason given.",
+        "",
+        "## Queries",
+        "",
+        "| query | append | update | complete | why not |",
+        "| --- | --- | --- | --- | --- |",
+        *_queries(spark),
+        "",
+        "`-`: Spark does not run it either.",
+        "",
+        "## Aggregate functions",
+        "",
+        "With `FILTER (WHERE ...)` too, and in expressions of them (`sum(a) / count(*)`).",
+        "",
+        *_functions(spark),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _queries(spark: SparkSession) -> Iterator[str]:
+    for name, build in QUERIES.items():
+        verdicts = [_verdict(partial(build, _rows(spark), _rows(spark)), mode) for mode in _MODES]
+        cells = ["pyslash" if one.covered else "-" if one.refused else "Spark" for one in verdicts]
+        reasons = dict.fromkeys(one.reason for one in verdicts if not one.covered and not one.refused)
+        yield f"| {name} | {' | '.join(cells)} | {'; '.join(reasons)} |"
+
+
+def _functions(spark: SparkSession) -> Iterator[str]:
+    covered: list[str] = []
+    others: list[str] = []
+    for name in _aggregate_functions(spark):
+        verdicts = (_of_function(spark, name, arguments) for arguments in _ARGUMENTS)
+        verdict = next((one for one in verdicts if not one.refused), None)
+        if verdict is not None:
+            (covered if verdict.covered else others).append(f"`{name}`")
+    yield f"Native: {', '.join(covered)}."
+    yield ""
+    yield f"On plain Spark: {', '.join(others)}; `DISTINCT`; functions of your own."
+
+
+def _of_function(spark: SparkSession, name: str, arguments: str) -> Verdict:
+    def build() -> DataFrame:
+        return _late(_rows(spark)).groupBy(_window()).agg(F.expr(f"{name}({arguments})"))
+
+    return _verdict(build, OutputMode.APPEND)
+
+
+def _verdict(build: Callable[[], DataFrame], mode: OutputMode) -> Verdict:
+    try:
+        rows = build()
+        jvm: Any = rows.sparkSession._jvm
+        output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output_mode)
+        operator_of(rows, mode, Conf.read(lambda _, default: default))
+    except (PySparkException, Py4JJavaError):
+        return Verdict(False, refused=True)
+    except Uncovered as reason:
+        return Verdict(False, str(reason), refused=str(reason).startswith(_REFUSED))
+    return Verdict(True)
+
+
+def _rows(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load().selectExpr(*_COLUMNS)
+
+
+def _aggregate_functions(spark: SparkSession) -> list[str]:
+    """Names of Spark's own, by its registry."""
+    catalyst: Any = spark._jvm.org.apache.spark.sql.catalyst
+    registry = catalyst.analysis.FunctionRegistry.builtin()
+    names = [str(row[0]) for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
+    found = []
+    for name in names:
+        known = registry.lookupFunction(catalyst.FunctionIdentifier(name))
+        if known.isDefined() and str(known.get().getGroup()) == "agg_funcs":
+            found.append(name)
+    return sorted(found)

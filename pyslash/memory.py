@@ -1,0 +1,97 @@
+"""What an executor takes beside its JVM's heap, in one account, and whether its container has room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from pyslash.conf import Conf, parse_bytes
+
+_MIB = 1 << 20
+_AGENT_BYTES = 128 * _MIB  # without its arena: 60 to 75 MiB were seen
+_TASK_BYTES = 256 * _MIB  # of each task at a time: folded groups of its rows, a Python worker, what a merge reads ahead
+_LEAST_OVERHEAD = 384 * _MIB  # what Spark leaves for itself at least, and its share of the heap
+_OVERHEAD_SHARE = 0.1
+_OVERHEAD_SHARE_ON_KUBERNETES = 0.4  # of a job in Python
+
+Get = Callable[[str, str], str | None]
+
+
+def of_home(groups: int, block_bytes: int) -> int:
+    """Bytes that a home takes for groups that take so many in blocks: tables grow by doubling.
+
+    Between 90 and 130 were measured for a group of 32.
+    """
+    return 2 * block_bytes + 64 * groups
+
+
+@dataclass(frozen=True)
+class Account:
+    """Bytes of one executor beside its heap, by what takes them."""
+
+    arena: int
+    homes: int
+    agent: int
+    tasks: int
+    spark: int
+
+    @classmethod
+    def of(cls, conf: Conf, heap_bytes: int, cores: int) -> Self:
+        """What an executor of this heap and so many cores may take."""
+        own = max(_LEAST_OVERHEAD, round(heap_bytes * _OVERHEAD_SHARE))
+        return cls(conf.arena_bytes, conf.home_bytes, _AGENT_BYTES, cores * _TASK_BYTES, own)
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.arena + self.homes + self.agent + self.tasks + self.spark
+
+    def __str__(self) -> str:
+        """In MiB, by what takes them."""
+        return ", ".join(f"{name} {size // _MIB}m" for name, size in vars(self).items())
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the containers of an application's executors leave beside the heap, and what they need there."""
+
+    overhead: int
+    account: Account
+
+    @classmethod
+    def of(cls, get: Get, conf: Conf) -> Self | None:
+        """By Spark's settings, `get(full key, default)`; None: executors run in no container, as far as these tell.
+
+        Raises:
+            ValueError: a size does not parse.
+        """
+        master = get("spark.master", "") or ""
+        is_known = master.startswith(("yarn", "k8s")) or (not master and get("spark.executor.memoryOverhead", ""))
+        if not is_known:
+            return None
+
+        def size(name: str, default: str = "") -> int:
+            """Of a value without a unit, which means MiB here."""
+            text = get(name, default) or default
+            return int(text) * _MIB if text.isdigit() else parse_bytes(text)
+
+        heap = size("spark.executor.memory", "1g")
+        share = _OVERHEAD_SHARE_ON_KUBERNETES if master.startswith("k8s") else _OVERHEAD_SHARE
+        share = float(get("spark.executor.memoryOverheadFactor", str(share)) or share)
+        least = size("spark.executor.minMemoryOverhead", f"{_LEAST_OVERHEAD}b")
+        overhead = size("spark.executor.memoryOverhead", f"{max(least, round(heap * share))}b")
+        overhead += size("spark.executor.pyspark.memory", "0b")
+        cores = int(get("spark.executor.cores", "1") or 1)
+        return cls(overhead, Account.of(conf, heap, cores))
+
+    @property
+    def shortage(self) -> str | None:
+        """What to do about it, where an executor may be killed for its memory; else None."""
+        if self.account.total <= self.overhead:
+            return None
+        return (
+            f"an executor may take {self.account.total // _MIB}m beside its heap ({self.account}), and its container "
+            f"has {self.overhead // _MIB}m for that: set spark.executor.memoryOverhead={self.account.total // _MIB}m, "
+            "or a smaller spark.slash.arena.size or spark.slash.home.size"
+        )

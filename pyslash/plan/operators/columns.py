@@ -1,0 +1,51 @@
+"""The columns of an operator's input that cross into native code: what several places read is carried once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.types import native_type
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that crosses into native code."""
+
+    type: str
+    nullable: bool
+    sql: str
+
+
+class InputColumns:
+    """Collects them. `slots` says of each column where the operator has it among all that it reads."""
+
+    def __init__(
+        self, describe: Callable[[JavaObject], JavaObject], *, first: Iterable[Column] = (), all_nullable: bool = False
+    ) -> None:
+        """`describe` gives the SQL of an expression; `first` ones have no slot; `all_nullable`: any may be null."""
+        self.columns = [*first]
+        self.slots: list[int] = []
+        self._describe = describe
+        self._all_nullable = all_nullable
+        self._carried: list[JavaObject] = []
+
+    def add(self, slot: int, expression: JavaObject, what: str) -> int:
+        """Index (1-based) of the expression's column.
+
+        Raises:
+            Uncovered: native code cannot have `what`, which the message says.
+        """
+        for index, known in enumerate(self._carried, len(self.columns) - len(self._carried) + 1):
+            if known.semanticEquals(expression):
+                return index
+        if not expression.deterministic():
+            raise Uncovered(f"{what} is not deterministic")
+        native = native_type(str(expression.dataType().simpleString()), what)
+        nullable = self._all_nullable or bool(expression.nullable())
+        self.columns.append(Column(native, nullable, str(self._describe(expression))))
+        self.slots.append(slot)
+        self._carried.append(expression)
+        return len(self.columns)

@@ -1,0 +1,102 @@
+"""Deduplication: Spark's `StreamingDeduplicateExec`, of `dropDuplicates`.
+
+It is executed as an aggregation: rows are grouped by the keys, a group has the other columns of its first row, and an
+epoch emits the groups that it is the first one to have rows of (docs/design/025).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import ClassVar, Self
+
+import pyspark
+
+from pyslash.plan.catalyst import JavaObject, elements
+from pyslash.plan.emission import Emission
+from pyslash.plan.functions import Aggregate
+from pyslash.plan.operators.aggregation import Aggregation, Groups, understood
+from pyslash.plan.operators.columns import InputColumns
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.window import TimeWindow
+
+# So much longer than Spark a key may be kept. The same whatever the watermark's delay is: a query may be started again
+# with another one.
+_PANE_US = 60_000_000
+_FLOATING = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Deduplication(Aggregation):
+    """A deduplication of a query that is covered.
+
+    `window` is a pane of the event time where that is one of the keys, so that keys are dropped by whole panes; else
+    all time. `aggregates` are those columns of a group's first row that its key does not tell.
+    """
+
+    node: ClassVar[str] = "StreamingDeduplicateExec"
+
+    @cached_property
+    def emission(self) -> Emission:
+        """Which groups reach the sink."""
+        return Emission(self.mode, self.window, bool(self.keys), new_only=True)
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What it does, for `explain`: names, and what there is of each."""
+        pane = timedelta(microseconds=self.window.pane_us)
+        return [
+            *(("unique", f"{key.sql}: {key.type}") for key in self.keys),
+            *(("first row", aggregate.sql) for aggregate in self.aggregates if aggregate.function == "first"),
+            ("kept", "for all time" if self.window.is_all_time else f"in panes of {pane}, of {self.time.sql}"),
+        ]
+
+    @classmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+        """Read it from the physical plan of a query that has not started.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        if thinned:
+            raise Uncovered("deduplication of rows of overlapping time windows is not covered")
+        return super().of(bridge, plan, node, mode, thinned)
+
+    @classmethod
+    def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:
+        return understood(lambda: bridge.deduplicate(plan, node))
+
+    @classmethod
+    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+        return TimeWindow(_PANE_US, _PANE_US, 0) if found.isTimed() else TimeWindow.all_time()
+
+    @classmethod
+    def _input(cls, found: JavaObject) -> InputColumns:
+        # A column is an attribute here, which one micro-batch's plan has as nullable, and another one's has not.
+        return InputColumns(found.describe, all_nullable=True)
+
+    @classmethod
+    def _groups(cls, found: JavaObject, carried: InputColumns) -> Groups:
+        keys, firsts = elements(found.keys()), [elements(one)[0] for one in elements(found.inputs())]
+        key_columns = [carried.add(slot, key, f"the key {found.describe(key)}") for slot, key in enumerate(keys)]
+        if any(carried.columns[index - 1].type in _FLOATING for index in key_columns) and not _normalises_keys():
+            raise Uncovered("a key is a float or double, whose zeros and NaNs Spark before 4.3 tells apart")
+        aggregates: list[Aggregate] = []
+        inputs: list[list[int]] = []
+        for slot, column in enumerate(firsts, len(keys)):
+            sql = str(found.describe(column))
+            aggregates.append(Aggregate("first", False, sql))
+            inputs.append([carried.add(slot, column, f"the column {sql}")])
+        return key_columns, aggregates, inputs
+
+    @classmethod
+    def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
+        return [*super()._window_lines(found, window), "deduplicate"]
+
+
+def _normalises_keys() -> bool:
+    """Whether Spark takes 0.0 and -0.0, and all NaNs, for one key."""
+    major, minor = pyspark.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (4, 3)

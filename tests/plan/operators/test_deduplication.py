@@ -1,0 +1,107 @@
+"""Deduplication in Spark's physical plan: what is covered, as which native plan, and why the rest is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyslash.conf import Conf
+from pyslash.plan.operators import Deduplication
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.cover import operator_of
+
+ALL_TIME = "window 576460752303423488 576460752303423488 0"
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    schema = "ts timestamp, k bigint, x double, t string, s struct<a: int>"
+    return spark.readStream.schema(schema).parquet(str(tmp_path_factory.mktemp("rows")))
+
+
+def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Deduplication:
+    found = operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
+    assert isinstance(found, Deduplication)
+    return found
+
+
+def lines(df: DataFrame) -> list[str]:
+    return operator(df).text.splitlines()
+
+
+def test_the_first_row_of_a_key(rows: DataFrame) -> None:
+    assert lines(rows.select("k", "t").dropDuplicates(["k"])) == [
+        "pyslash-plan 1",
+        ALL_TIME,
+        "deduplicate",
+        "column int64 1",
+        "column string 1",
+        "key 1",
+        "aggregate first 2 0",
+    ]
+
+
+def test_all_columns_are_keys(rows: DataFrame) -> None:
+    found = lines(rows.select("k", "t").distinct())
+    assert found[3:] == ["column int64 1", "column string 1", "key 1", "key 2", "aggregate count - 0"]
+
+
+def test_the_event_time_among_the_keys_has_panes(rows: DataFrame) -> None:
+    timed = rows.select("k", "ts").withWatermark("ts", "1 hour")
+    assert lines(timed.dropDuplicates(["k", "ts"]))[1] == "window 60000000 60000000 0"
+    assert lines(timed.dropDuplicates(["k"]))[1] == ALL_TIME
+
+
+def test_floating_point_keys_keep_the_rows_own_zero(rows: DataFrame) -> None:
+    found = lines(rows.select("x").dropDuplicates())
+    assert found[3:] == ["column float64 1", "key 1", "aggregate first 1 0"]
+
+
+def test_groups_are_emitted_once_in_either_mode(rows: DataFrame) -> None:
+    for mode in (OutputMode.APPEND, OutputMode.UPDATE):
+        emission = operator(rows.select("k").dropDuplicates(), mode).emission
+        assert emission.new_only
+        assert emission.windows(held={0}, changed=set(), emitted_us=0, watermark_us=0, pane=0) == []
+        assert emission.windows(held={0}, changed={0}, emitted_us=0, watermark_us=0, pane=0) == [0]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (lambda rows: rows.dropDuplicates(["k"]), "the type struct<a:int> of the column"),
+        (lambda rows: rows.select("s").dropDuplicates(), "the type struct<a:int> of the key"),
+        (
+            lambda rows: rows.select("k", "ts").withWatermark("ts", "1 minute").dropDuplicatesWithinWatermark(["k"]),
+            "deduplication within the watermark: this stateful operator is not covered yet",
+        ),
+        (
+            lambda rows: rows.select("k", "t").dropDuplicates().groupBy("k").count(),
+            "2 stateful operators",
+        ),
+        (
+            lambda rows: (
+                rows.withWatermark("ts", "1 minute")
+                .groupBy(F.window("ts", "1 minute").alias("w"), "k")
+                .count()
+                .dropDuplicates(["w"])
+            ),
+            "2 stateful operators",
+        ),
+        (
+            lambda rows: (
+                rows.select("ts", "k")
+                .withWatermark("ts", "1 minute")
+                .select(F.window("ts", "1 minute").alias("w"), "k")
+                .dropDuplicates()
+            ),
+            "event time is the time window w",
+        ),
+    ],
+)
+def test_what_is_left_to_spark(rows: DataFrame, query: Callable[[DataFrame], DataFrame], reason: str) -> None:
+    with pytest.raises(Uncovered, match=reason):
+        operator(query(rows), OutputMode.UPDATE if "2 stateful" in reason else OutputMode.APPEND)

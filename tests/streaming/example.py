@@ -1,0 +1,28 @@
+"""A job of `examples/`, run as its users run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(name: str, source: Path, folder: Path, *arguments: str) -> Path:
+    """Run the job over the files of `source`, one a micro-batch, on pyslash; the folder of its result."""
+    output, checkpoint = folder / "out", folder / "checkpoint"
+    folders = ["--input", str(source), "--output", str(output), "--checkpoint", str(checkpoint)]
+    python = str(Path(sys.executable).with_name("slash-python"))
+    done = subprocess.run(
+        [python, str(EXAMPLES / name), *folders, "--files-per-trigger", "1", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--conf spark.slash.mode=require pyspark-shell"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (checkpoint / "slash").is_dir()
+    return output

@@ -1,0 +1,92 @@
+"""Streams of JSON: their records, queries over them, and what a query gives batch by batch."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import pyslash
+from tests.tasks.json_records import Records
+
+SCHEMA = "at timestamp, key string, kind string, value int, text string, deep struct<number: int, text: string>"
+START = 1_700_000_000
+
+
+def events(seed: int, count: int, start: int) -> list[bytes]:
+    """Records whose times run from `start` (seconds): one in twenty is odd, damaged or late."""
+    draw, odd = random.Random(seed), Records(seed)
+    found = []
+    for number in range(count):
+        if draw.random() < 0.05:
+            found.append(odd.record())
+            continue
+        seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())
+        event = {
+            "at": datetime.fromtimestamp(seconds, UTC).isoformat(),
+            "key": f"user-{draw.randrange(50)}",
+            "kind": draw.choice(["view", "click", "ünknown", None]),
+            "value": draw.randrange(-1000, 1000),
+            "deep": {"number": number, "text": "\t"},
+            "other": [1, {"x": None}],
+        }
+        found.append(json.dumps(event, ensure_ascii=draw.random() < 0.5).encode())
+    return found
+
+
+def by_fields(rows: DataFrame) -> DataFrame:
+    """Fields of the record, filters on them, and a column of Kafka's own."""
+    parsed = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"), "partition")
+    chosen = parsed.select("event.*", "partition").where("kind in ('view', 'click') and value is not null")
+    grouped = chosen.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key", "partition")
+    return grouped.agg(F.count("*"), F.sum("value"), F.max("text"), F.sum("deep.number"))
+
+
+def by_a_time_of_its_own(rows: DataFrame) -> DataFrame:
+    """The event time is computed from a string, and another operator stays above the watermark."""
+    parsed = rows.select(
+        F.from_json(F.col("value").cast("string"), SCHEMA.replace("timestamp", "string")).alias("event")
+    )
+    timed = parsed.selectExpr("try_cast(event.at as timestamp) at", "event.key", "event.value * 2 as twice")
+    kept = timed.withWatermark("at", "5 seconds").where("twice > -1500")
+    return kept.groupBy(F.window("at", "6 seconds", "3 seconds"), "key").agg(F.count("*"), F.min("twice"))
+
+
+class Run:
+    """A query that is run until its topic has nothing more, and again."""
+
+    def __init__(self, rows: DataFrame, folder: Path, mode: str) -> None:
+        self._rows, self._folder, self._mode = rows, folder, mode
+        self.batches: list[tuple[int, list[Any]]] = []
+        self.figures: list[Any] = []
+        self.ours: list[dict[str, Any]] = []
+
+    def go_on(self) -> None:
+        """From its checkpoint, if it has one."""
+        spark = self._rows.sparkSession
+        spark.conf.set("spark.slash.mode", self._mode)
+        writer = self._rows.writeStream.option("checkpointLocation", str(self._folder)).outputMode("append")
+        query = writer.foreachBatch(self._keep).trigger(availableNow=True).start()
+        query.awaitTermination()
+        for one in query.recentProgress:
+            # The mean is of microseconds where we count, of milliseconds in Spark.
+            times = {name: time for name, time in one["eventTime"].items() if name != "avg"}
+            self.figures.append((one["numInputRows"], times))
+        if self._mode == "require":
+            self.ours += pyslash.progress(query)
+
+    def _keep(self, rows: DataFrame, number: int) -> None:
+        self.batches.append((number, sorted(rows.collect(), key=repr)))
+
+    def check(self, plain: Run, records: int) -> None:
+        """All that plain Spark gave, and of so many records few that were left to it."""
+        assert self.batches == plain.batches
+        assert self.figures == plain.figures
+        assert sum(len(batch) for _, batch in plain.batches) > 100
+        assert sum(one["late_rows"] for one in self.ours) > 0
+        assert 0 < sum(one["json_by_spark"] for one in self.ours) < records * 0.1
