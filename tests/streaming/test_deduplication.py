@@ -43,7 +43,7 @@ def add(stream: Stream, keys: range, at: float) -> None:
 
 
 def halves(rows: DataFrame) -> DataFrame:
-    """The rows with whole numbers in `x`: Spark before 4.3 tells zeros of floating point apart, so pyslash leaves them."""
+    """The rows with whole numbers in `x`: before Spark 4.3, keys of floating point stay Spark's."""
     return rows.withColumn("x", (F.col("x") * 2).cast("int"))
 
 
