@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def test_both_strategies_give_the_same_rows_and_the_same_books(stream: Stream, t
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
+def held(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The lengths of an epoch's own blocks, an epoch each, that its agent holds once the epoch is committed."""
     lengths: list[list[int]] = []
     commit = Coordinator.commit
@@ -85,7 +85,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
         )
 
     monkeypatch.setattr(Coordinator, "commit", counted)
-    yield lengths
+    return lengths
 
 
 def test_every_row_crosses_and_none_stays(stream: Stream, tmp_path: Path, held: list[list[int]]) -> None:
