@@ -56,12 +56,13 @@ def explain(df: DataFrame, output_mode: str = "append") -> str:
     from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
-    from pyslash.streaming.cover import operator_of
+    from pyslash.streaming.cover import operators_of
     from pyslash.streaming.outlook import outlook
 
     conf = Conf.read(df.sparkSession.conf.get)
     text = text_of(
-        lambda: operator_of(df, OutputMode(output_mode), conf)[0], lambda operator: outlook(df, operator, conf)
+        lambda: operators_of(df, OutputMode(output_mode), conf)[0],
+        lambda operators, place: outlook(df, operators[place], conf, has_source=place == 0),
     )
     print(text)
     return text

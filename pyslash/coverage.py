@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyslash.conf import Conf
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operator_of
+from pyslash.streaming.cover import operators_of
 
 _REFUSED = "Spark does not plan it"
 _COLUMNS = (
@@ -190,7 +190,7 @@ def _verdict(build: Callable[[], DataFrame], mode: OutputMode) -> Verdict:
         output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output_mode)
-        operator_of(rows, mode, Conf.read(lambda _, default: default))
+        operators_of(rows, mode, Conf.read(lambda _, default: default))
     except (PySparkException, Py4JJavaError):
         return Verdict(False, refused=True)
     except Uncovered as reason:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 
 
-def explain(match: Callable[[], Aggregation], outlook: Callable[[Aggregation], list[str]]) -> str:
-    """How pyslash would run the query, or why it would not; `outlook` adds lines to one that is covered."""
+def explain(
+    match: Callable[[], Sequence[Aggregation]], outlook: Callable[[Sequence[Aggregation], int], list[str]]
+) -> str:
+    """How pyslash would run the query, or why it would not; `outlook` adds lines to the operator at a place."""
     try:
-        operator = match()
-        return "\n".join([_covered(operator), *(f"  {line}" for line in outlook(operator))])
+        operators = match()
+        lines = [f"pyslash: covered, in {operators[-1].mode} mode, with any sink"]
+        for place, operator in enumerate(operators):
+            if len(operators) > 1:
+                lines.append(f"operator {place}, {operator.node.removesuffix('Exec')}")
+            lines += [f"  {name:<12}{text}" for name, text in operator.told]
+            lines.append(f"  {'input':<12}{len(operator.columns) + 1} columns a row cross into native code")
+            lines += [f"  {line}" for line in outlook(operators, place)]
+        return "\n".join(lines)
     except Uncovered as reason:
         return f"pyslash: not covered, runs on plain Spark: {reason}"
-
-
-def _covered(operator: Aggregation) -> str:
-    head = f"pyslash: covered, in {operator.mode} mode, with any sink"
-    told = [*operator.told, ("input", f"{len(operator.columns) + 1} columns a row cross into native code")]
-    return "\n".join([head, *(f"  {name:<12}{text}" for name, text in told)])

@@ -26,8 +26,8 @@ _ENCRYPTED_NETWORK = (
 )
 
 
-def operator_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[Aggregation, RowBridge]:
-    """The stateful operator of a query, and what finds it again in each micro-batch's plan.
+def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggregation], RowBridge]:
+    """The stateful operators of a query, each behind those below it, and what finds them in each micro-batch's plan.
 
     Raises:
         Uncovered: pyslash does not run it; the message is the reason.
@@ -37,22 +37,33 @@ def operator_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[Aggregatio
     except RowBridgeUnavailableError as error:
         raise Uncovered(str(error)) from error
     try:
-        operator = match(bridge.java, df, mode)
+        operators = match(bridge.java, df, mode)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
-    if operator.identity.is_late_by_task and conf.strategy == "repartition":
+    if conf.strategy == "repartition" and any(operator.identity.is_late_by_task for operator in operators):
         raise Uncovered(
             "spark.slash.strategy=repartition brings rows of several tasks together, and with "
             "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
             "of its own task; set one of them otherwise"
         )
     check_encryption(df.sparkSession, conf)
-    if conf.early and operator.emission.as_windows_close and operator.watermarks != 1:
+    _check_early(operators, conf)
+    return operators, bridge
+
+
+def _check_early(operators: list[Aggregation], conf: Conf) -> None:
+    if not conf.early or not any(operator.emission.as_windows_close for operator in operators):
+        return
+    if len(operators) > 1:
         raise Uncovered(
-            f"spark.slash.early=true needs an input with one watermark, and this one has {operator.watermarks}: Spark "
-            "alone tells which of them holds. Set spark.slash.early=false"
+            "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
+            "Spark still counts. Set spark.slash.early=false"
         )
-    return operator, bridge
+    if operators[0].watermarks != 1:
+        raise Uncovered(
+            f"spark.slash.early=true needs an input with one watermark, and this one has {operators[0].watermarks}: "
+            "Spark alone tells which of them holds. Set spark.slash.early=false"
+        )
 
 
 def check_encryption(spark: SparkSession, conf: Conf) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Protocol
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +19,8 @@ from pyslash.streaming.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.tasks.parquet_scan import ScanFigures
 
 _QUERY_ID = "sql.streaming.queryId"
+# Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
+OPERATOR = "slash/operator-{}"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class LoggedOffsets:
 
 
 class SparkBatch(Protocol):
-    """A micro-batch and its query, as an epoch needs them: `BatchExecution`, or the model's Spark in its tests."""
+    """A micro-batch and its query, as an epoch of one of its stateful operators needs them: `BatchExecution`, or the
+    model's Spark in its tests.
+    """
 
     @property
     def session(self) -> SparkSession:
@@ -44,11 +49,11 @@ class SparkBatch(Protocol):
 
     @property
     def query_id(self) -> UUID:
-        """The query's id: the same over restarts."""
+        """The operator's: the same over restarts; of the first one the query's own."""
 
     @property
     def checkpoint(self) -> str:
-        """The query's checkpoint location, as a Hadoop path."""
+        """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
 
     @property
     def is_active(self) -> bool:
@@ -72,7 +77,13 @@ class SparkBatch(Protocol):
         """The rows that the operator takes: the event time and the columns."""
 
     def result(self, merged: DataFrame) -> DataFrame:
-        """The rows of the query, over those that the operator gives."""
+        """The rows of the query, over those that the operator gives, which is the last one."""
+
+    def of(self, place: int) -> SparkBatch:
+        """The same, for another operator: its id and its checkpoint alone."""
+
+    def above(self, merged: DataFrame) -> SparkBatch:
+        """The same as the next operator sees it, over the rows that this one gives."""
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.
@@ -96,25 +107,59 @@ class BatchExecution:
     planned it, and nothing of the plan has been executed.
     """
 
-    def __init__(self, batch: DataFrame, owner: SparkSession, operator: Aggregation, bridge: JavaObject) -> None:
-        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session.
-
-        `operator` is the one that we execute, `bridge` the JVM's `io.pyslash.Bridge`.
+    def __init__(
+        self,
+        batch: DataFrame,
+        stream: Any,
+        plan: JavaObject,
+        operators: Sequence[Aggregation],
+        bridge: JavaObject,
+        place: int,
+    ) -> None:
+        """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `place` have
+        been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`.
         """
-        session: SparkSession = batch.sparkSession
-        self.session = session
+        self.session: SparkSession = batch.sparkSession
         self._batch = batch
-        self._operator = operator
+        self.stream = stream
+        self._plan = plan
+        self._operators = operators
         self._bridge = bridge
-        self.query_id = UUID(str(session.sparkContext.getLocalProperty(_QUERY_ID)))
-        java_id = _uuid_class(session._jvm).fromString(str(self.query_id))
-        self.stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
-        self.execution: JavaObject = self.stream.lastExecution()
+        self._place = place
+
+    @classmethod
+    def called_with(
+        cls, batch: DataFrame, owner: SparkSession, operators: Sequence[Aggregation], bridge: JavaObject
+    ) -> BatchExecution:
+        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session."""
+        session: SparkSession = batch.sparkSession
+        java_id = _uuid_class(session._jvm).fromString(session.sparkContext.getLocalProperty(_QUERY_ID))
+        stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
+        return cls(batch, stream, stream.lastExecution().executedPlan(), operators, bridge, 0)
+
+    @cached_property
+    def query_id(self) -> UUID:
+        """The operator's: the same over restarts; of the first one the query's own."""
+        query_id = UUID(str(self.stream.id()))
+        return uuid5(query_id, str(self._place)) if self._place else query_id
 
     @property
     def checkpoint(self) -> str:
-        """The query's checkpoint location, as a Hadoop path."""
+        """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
+        return f"{self._root}/{OPERATOR.format(self._place)}" if self._place else self._root
+
+    @property
+    def _root(self) -> str:
         return str(self.stream.resolvedCheckpointRoot())
+
+    def of(self, place: int) -> BatchExecution:
+        """The same, for another operator: its id and its checkpoint alone."""
+        return BatchExecution(self._batch, self.stream, self._plan, self._operators, self._bridge, place)
+
+    def above(self, merged: DataFrame) -> BatchExecution:
+        """The same as the next operator sees it, over the rows that this one gives."""
+        plan = self.cut.over(merged._jdf)
+        return BatchExecution(self._batch, self.stream, plan, self._operators, self._bridge, self._place + 1)
 
     @property
     def is_active(self) -> bool:
@@ -128,7 +173,7 @@ class BatchExecution:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return cut_of(self._bridge, self._operator, self.execution.executedPlan())
+        return cut_of(self._bridge, self._operators[self._place :], self._plan)
 
     def forget_counts(self) -> None:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
@@ -144,7 +189,7 @@ class BatchExecution:
         return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
 
     def result(self, merged: DataFrame) -> DataFrame:
-        """The rows of the query, over those that the operator gives."""
+        """The rows of the query, over those that the operator gives, which is the last one."""
         return DataFrame(
             self.cut.above(self.session._jsparkSession, merged._jdf, self._batch._jdf.schema()), self.session
         )
@@ -167,7 +212,7 @@ class BatchExecution:
 
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
-        return checkpoint_files(self.session, self.checkpoint, "offsets")
+        return checkpoint_files(self.session, self._root, "offsets")
 
 
 def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:

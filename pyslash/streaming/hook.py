@@ -27,7 +27,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.token import SECRET_BYTES
-from pyslash.streaming.cover import Checkpoint, check_checkpoint, operator_of
+from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.progress import ProgressLog
@@ -168,7 +168,7 @@ def _run(
     settings = WriterSettings.of(writer)
     try:
         settings.check()
-        operator, bridge = operator_of(_frame(writer), settings.output_mode, conf)
+        operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
         check_checkpoint(writer._spark, settings, conf)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
@@ -181,7 +181,7 @@ def _run(
         _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
         logger.warning("query stays on plain Spark: %s", reason)
         return on_spark()
-    return _take_over(writer, operator, bridge, settings, sink, conf)
+    return _take_over(writer, operators, bridge, settings, sink, conf)
 
 
 def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -> None:
@@ -204,7 +204,7 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
 
 def _take_over(
     writer: DataStreamWriter,
-    operator: Aggregation,
+    operators: list[Aggregation],
     bridge: RowBridge,
     settings: WriterSettings,
     sink: ForeachBatchSink | SparkSink,
@@ -217,9 +217,10 @@ def _take_over(
     container = Container.of(spark.sparkContext.getConf().get, conf)
     if container is not None and container.shortage is not None:
         logger.warning(container.shortage)
-    batch_of = partial(BatchExecution, owner=spark, operator=operator, bridge=bridge.java)
-    runner = EpochRunner(operator, sink, conf, _secret, batch_of)
-    frame = started(bridge.java, _frame(writer)) if operator.thinned else _frame(writer)
+    batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
+    runner = EpochRunner(operators, sink, conf, _secret, batch_of)
+    is_thinned = any(operator.thinned for operator in operators)
+    frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
@@ -228,14 +229,11 @@ def _take_over(
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
-    logger.info(
-        "query %s runs on pyslash: %s; %d keys, %d aggregates, sink %s",
-        query.name or query.id,
-        operator.grouping,
-        len(operator.keys),
-        len(operator.aggregates),
-        settings.source,
+    told = "; ".join(
+        f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
+        for operator in operators
     )
+    logger.info("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
     return query
 
 

@@ -13,14 +13,16 @@ from pyslash.plan.catalyst import JavaObject, children, name_of
 from pyslash.plan.operators import Aggregation
 
 
-def outlook(df: DataFrame, operator: Aggregation, conf: Conf) -> list[str]:
-    """Lines: the way in, the way out."""
-    return [f"ingest      {_ingest(df, operator, conf)}", f"emit        {_emit(conf)}"]
+def outlook(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool = True) -> list[str]:
+    """Lines: the way in, the way out. `has_source`: no other operator with state is below it."""
+    return [f"ingest      {_ingest(df, operator, conf, has_source)}", f"emit        {_emit(conf)}"]
 
 
-def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:
+def _ingest(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool) -> str:
     if conf.ingest in ("arrow", "rows"):
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
+    if not has_source:
+        return "rows: those of the operators below"
     reason = _source_obstacle(df._jdf.queryExecution().analyzed()) or operator.scan_obstacle
     if reason is not None:
         return f"rows: Spark reads the input: {reason}"

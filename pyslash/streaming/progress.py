@@ -17,8 +17,10 @@ logger = logging.getLogger("pyslash.progress")
 
 @dataclass
 class EpochProgress:
-    """Figures of one epoch. Times are milliseconds of wall clock; bytes are counted where they were read.
+    """Figures of one epoch of a stateful operator. Times are milliseconds of wall clock; bytes are counted where they
+    were read.
 
+    `operator` counts from 0, each behind those below it; a query with several has as many of these an epoch.
     `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
     `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
     rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
@@ -35,6 +37,7 @@ class EpochProgress:
     """
 
     epoch: int
+    operator: int = 0
     rows: int = 0
     late_rows: int = 0
     groups: int = 0

@@ -229,6 +229,10 @@ class MicroBatch:
     def input_rows(self) -> Any:
         raise NotImplementedError("the model's ingest reads partitions")
 
+    def of(self, place: int) -> MicroBatch:
+        """Its only operator."""
+        return self
+
     def result(self, merged: Frame) -> Frame:
         """No projection above the aggregation."""
         return merged

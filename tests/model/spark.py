@@ -19,7 +19,7 @@ from pyslash.plan.emission import Emission
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
-from pyslash.streaming import coordinator, durable, epoch, merging, recovery
+from pyslash.streaming import coordinator, durable, epoch, merging, operator_runner, recovery
 from pyslash.tasks import fetch
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch
@@ -159,7 +159,7 @@ class Query:
         version = self.version
         operator: Any = Operator(self.workload.window, self.workload.plan, version)
         sink: Any = self
-        runner = epoch.EpochRunner(operator, sink, Conf.read(given.get), SECRET, self._batch)
+        runner = epoch.EpochRunner([operator], sink, Conf.read(given.get), SECRET, self._batch)
         try:
             self._micro_batches(driver, runner, version)
         except ConcurrentQuery as error:
@@ -334,7 +334,7 @@ def installed(query: Query) -> Iterator[None]:
         (recovery, "checkpoint_files", query.files),
         (recovery, "find_agents", query.found_agents),
         (recovery, "executors", query.executors),
-        (epoch, "ingest_of", query.ingest),
+        (operator_runner, "ingest_of", query.ingest),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),

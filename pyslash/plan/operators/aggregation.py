@@ -11,6 +11,7 @@ from itertools import count
 from typing import ClassVar, Self
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.catalyst import JavaObject, elements, items
@@ -126,6 +127,11 @@ class Aggregation:
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
+    def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
+        """The plan with no rows in the place of the operator, as the operators above it are to be found in."""
+        found = self._found(bridge, plan, node, self.mode)
+        return found.overNothing(session._jsparkSession, self.result_schema.json())
+
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
         """The operator in the plan of a micro-batch.
 
@@ -207,6 +213,10 @@ class AggregationCut:
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
         return understood(lambda: self._java.input(self._columns))
+
+    def over(self, merged: JavaObject) -> JavaObject:
+        """The plan of the micro-batch with merged rows in the place of the operator."""
+        return understood(lambda: self._java.over(merged))
 
     def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
         """The Dataset of the query's result, with its schema, over merged rows."""

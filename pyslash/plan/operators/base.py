@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol, Self
 
+from pyspark.sql import SparkSession
+
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.output_mode import OutputMode
 
@@ -36,6 +38,9 @@ class OperatorCut(Protocol):
     def input(self) -> JavaObject:
         """The physical plan of the rows that the operator takes, ready to be executed."""
 
+    def over(self, merged: JavaObject) -> JavaObject:
+        """The micro-batch's plan, given the Dataset of the operator's rows (`result_schema`) in its place."""
+
     def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
         """The Dataset of the query's result, with its schema, given that of the operator's (`result_schema`)."""
 
@@ -56,6 +61,9 @@ class StatefulOperator(Protocol):
         Raises:
             Uncovered: the message is the reason.
         """
+
+    def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
+        """The physical plan with no rows in the place of the operator, as the operators above it are to be found in."""
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> OperatorCut:
         """The same operator in the plan of a micro-batch.

@@ -62,7 +62,8 @@ class Deduplication(Aggregation):
         """
         if thinned:
             raise Uncovered("deduplication of rows of overlapping time windows is not covered")
-        return super().of(bridge, plan, node, mode, thinned)
+        # Below an aggregation in complete mode it does what it always does.
+        return super().of(bridge, plan, node, OutputMode.APPEND if mode is OutputMode.COMPLETE else mode, thinned)
 
     @classmethod
     def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:

@@ -1,6 +1,10 @@
-"""Which operator of a query keeps state, and whether pyslash executes it."""
+"""Which operators of a query keep state, and whether pyslash executes them."""
 
 from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -25,8 +29,8 @@ _NAMES = {
 }
 
 
-def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Aggregation:
-    """The stateful operator of a streaming DataFrame, as Spark would plan it.
+def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> list[Aggregation]:
+    """The stateful operators of a streaming DataFrame, as Spark would plan it, each behind those whose rows it takes.
 
     Args:
         bridge: the JVM's `io.pyslash.Bridge`.
@@ -40,30 +44,44 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
         raise Uncovered("it is not a streaming DataFrame")
     analysed = df._jdf.queryExecution().analyzed()
     thin = bridge.thinned(analysed)
+    is_thinned = not thin.equals(analysed)
     plan = _planned(bridge, df, thin, mode)
-    nodes = elements(bridge.statefulOperators(plan))
-    if not nodes:
+    operators: list[Aggregation] = []
+    while nodes := elements(bridge.statefulOperators(plan)):
+        name = name_of(nodes[0])
+        kind = _OPERATORS.get(name)
+        if kind is None:
+            raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
+        if is_thinned and len(nodes) > 1:
+            raise Uncovered("a row has too many windows for a query with several stateful operators")
+        operators.append(kind.of(bridge, plan, nodes[0], mode, is_thinned))
+        plan = operators[-1].without(bridge, plan, nodes[0], df.sparkSession)
+    if not operators:
         raise Uncovered("it has no stateful operator: there is no state to keep")
-    if len(nodes) > 1:
-        names = ", ".join(name_of(node).removesuffix("Exec") for node in nodes)
-        raise Uncovered(f"it has {len(nodes)} stateful operators ({names}); one is covered")
-    name = name_of(nodes[0])
-    operator = _OPERATORS.get(name)
-    if operator is None:
-        raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
-    return operator.of(bridge, plan, nodes[0], mode, not thin.equals(analysed))
+    return [*_told_of_each_other(operators)]
 
 
-def cut_of(bridge: JavaObject, operator: Aggregation, plan: JavaObject) -> OperatorCut:
-    """The operator in the physical plan that Spark has made for a micro-batch.
+def _told_of_each_other(operators: list[Aggregation]) -> Iterator[Aggregation]:
+    """The same; what decides which rows an operator takes is all that decides which ones those below it give, too."""
+    below = ""
+    for operator in operators:
+        fingerprint = (
+            hashlib.sha256(f"{below}{operator.fingerprint}".encode()).hexdigest() if below else operator.fingerprint
+        )
+        yield replace(operator, fingerprint=fingerprint)
+        below = f"{fingerprint} {operator.identity} "
+
+
+def cut_of(bridge: JavaObject, operators: Sequence[Aggregation], plan: JavaObject) -> OperatorCut:
+    """The first of these operators, which are all that there are, in the physical plan that Spark has made.
 
     Raises:
         Uncovered: Spark has planned this micro-batch otherwise.
     """
     nodes = elements(bridge.statefulOperators(plan))
-    if [name_of(node) for node in nodes] != [operator.node]:
+    if [name_of(node) for node in nodes] != [operator.node for operator in operators]:
         raise Uncovered(f"this micro-batch is planned with {[name_of(node) for node in nodes]}")
-    return operator.cut(bridge, plan, nodes[0])
+    return operators[0].cut(bridge, plan, nodes[0])
 
 
 def started(bridge: JavaObject, df: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from pyslash._native import Plan
 from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operator_of
+from pyslash.streaming.cover import operators_of
 
 SCHEMA = (
     "ts timestamp, b boolean, i int, l bigint, f float, d double, m decimal(20,3), s string, x binary, a array<int>"
@@ -88,7 +88,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 def operator(events: DataFrame, call: str) -> Aggregation:
     df = events.groupBy(F.window("ts", "10 seconds")).agg(F.expr(call))
-    return operator_of(df, "append", Conf.read(df.sparkSession.conf.get))[0]
+    return operators_of(df, "append", Conf.read(df.sparkSession.conf.get))[0][0]
 
 
 def aggregates(events: DataFrame, call: str) -> list[str]:
@@ -137,7 +137,7 @@ def test_inputs_of_several_functions_are_carried_once(events: DataFrame) -> None
     df = events.groupBy(F.window("ts", "10 seconds"), "s").agg(
         F.max_by("i", "l"), F.min_by("l", "i"), F.first("s"), F.sum("i")
     )
-    found = operator_of(df, "append", Conf.read(df.sparkSession.conf.get))[0]
+    found = operators_of(df, "append", Conf.read(df.sparkSession.conf.get))[0][0]
     assert found.text.splitlines()[2:] == [
         "column string 1",
         "column int32 1",

@@ -14,7 +14,7 @@ from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operator_of
+from pyslash.streaming.cover import operators_of
 
 SCHEMA = "ts timestamp, k bigint, v int not null, t string, d decimal(10,2), n timestamp_ntz"
 
@@ -26,7 +26,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 
 def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Aggregation:
-    return operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
+    return operators_of(df, mode, Conf.read(df.sparkSession.conf.get))[0][0]
 
 
 def lines(df: DataFrame) -> list[str]:

@@ -12,7 +12,7 @@ from pyslash.conf import Conf
 from pyslash.plan.operators import Deduplication
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operator_of
+from pyslash.streaming.cover import operators_of
 
 ALL_TIME = "window 576460752303423488 576460752303423488 0"
 
@@ -24,7 +24,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataF
 
 
 def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Deduplication:
-    found = operator_of(df, mode, Conf.read(df.sparkSession.conf.get))[0]
+    found = operators_of(df, mode, Conf.read(df.sparkSession.conf.get))[0][0]
     assert isinstance(found, Deduplication)
     return found
 

@@ -14,7 +14,7 @@ from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operator_of
+from pyslash.streaming.cover import operators_of
 
 SCHEMA = "ts timestamp, k bigint, v int, n timestamp_ntz"
 MERGED_EARLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
@@ -30,7 +30,7 @@ def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND, **conf: str) -
     def get(name: str, default: str) -> str:
         return conf.get(name.removeprefix("spark.slash."), default)
 
-    return operator_of(df, mode, Conf.read(get))[0]
+    return operators_of(df, mode, Conf.read(get))[0][0]
 
 
 def counted(rows: DataFrame, gap: str, time: str = "ts") -> DataFrame:

@@ -76,18 +76,18 @@ public final class Bridge {
     return OverlappingWindows.thinned(analysed);
   }
 
-  /** The operators of a physical plan that keep state between micro-batches, from the top down. */
+  /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */
   public List<SparkPlan> statefulOperators(SparkPlan plan) {
     return stateful(plan);
   }
 
   static List<SparkPlan> stateful(SparkPlan plan) {
     List<SparkPlan> found = new ArrayList<>();
-    if (keepsState(plan.getClass())) {
-      found.add(plan);
-    }
     for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
       found.addAll(stateful(child));
+    }
+    if (keepsState(plan.getClass())) {
+      found.add(plan);
     }
     return found;
   }

@@ -4,7 +4,6 @@ import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.function.Function;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
@@ -22,7 +21,6 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.First;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
@@ -31,6 +29,7 @@ import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -97,6 +96,9 @@ public final class StreamingAggregate extends StreamingOperator {
     SparkPlan restored = null;
     int sessionMerges = 0;
     for (int aggregates = 0; true; node = node.children().head()) {
+      if (node instanceof ReusedExchangeExec reused) {
+        node = reused.child(); // that of an aggregation beside this one, which has the same input
+      }
       if (node instanceof WholeStageCodegenExec) {
         inStage = true;
       } else if (node instanceof InputAdapter) {
@@ -249,18 +251,18 @@ public final class StreamingAggregate extends StreamingOperator {
   }
 
   /**
-   * The rows of the whole plan, with merged rows in the place of the state.
+   * The whole plan, with merged rows in the place of the state.
    *
    * @param merged columns: the window's start and end, keys, functions' results; more are ignored
-   * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
    */
-  public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
+  @Override
+  public SparkPlan over(Dataset<Row> merged) {
     SparkPlan groups = planned(merged);
     boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
     boolean isGlobal = windowAt < 0 && keys.isEmpty(); // then there is a row of no rows too
-    Function<Boolean, SparkPlan> state =
-        inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage);
-    return rows(session, (SparkPlan) last, state, schema);
+    return with(
+        (SparkPlan) last,
+        inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage));
   }
 
   /** Spark's own final aggregation, over a plan without rows. */

@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
@@ -117,14 +116,14 @@ public final class StreamingDeduplicate extends StreamingOperator {
   }
 
   /**
-   * The rows of the whole plan, with the new ones in the place of the state.
+   * The whole plan, with the new rows in the place of the state.
    *
    * @param merged columns: two that are ignored, and the state's {@link #results}
-   * @param schema as Spark has it for the micro-batch
    */
-  public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
+  @Override
+  public SparkPlan over(Dataset<Row> merged) {
     SparkPlan unique = planned(merged);
-    return rows(session, operator, inStage -> rows(unique, inStage), schema);
+    return with(operator, inStage -> rows(unique, inStage));
   }
 
   /** The columns that the operator has given, in its order. */

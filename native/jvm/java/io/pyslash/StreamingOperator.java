@@ -17,8 +17,10 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkPlan$;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
@@ -152,22 +154,47 @@ public abstract class StreamingOperator {
     return watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
   }
 
-  /** The physical plan of merged rows. */
+  /** The physical plan of merged rows, which tells of no logical plan that it might be a static table. */
   static SparkPlan planned(Dataset<Row> merged) {
     boolean isLocal = merged.queryExecution().analyzed() instanceof LocalRelation;
-    return isLocal ? LocalRows.plan(merged) : merged.queryExecution().executedPlan();
+    SparkPlan plan = isLocal ? LocalRows.plan(merged) : merged.queryExecution().executedPlan();
+    for (SparkPlan leaf : CollectionConverters.asJava(plan.collectLeaves())) {
+      leaf.unsetTagValue(SparkPlan$.MODULE$.LOGICAL_PLAN_TAG());
+      leaf.unsetTagValue(SparkPlan$.MODULE$.LOGICAL_PLAN_INHERITED_TAG());
+    }
+    return plan;
   }
 
   /**
-   * The rows of the whole plan, with another plan, made to stand in generated code or not, in the place of one of its
-   * operators: by a job when they are asked for, or at hand if they need none.
+   * The whole plan, with merged rows in the place of the state.
+   *
+   * @param merged columns: two that may be the bounds of a window, and what the state gives; more are ignored
    */
-  Dataset<Row> rows(SparkSession session, SparkPlan replaced, Function<Boolean, SparkPlan> other, StructType schema) {
-    SparkPlan rows = replaced(plan, replaced, other, false);
+  public abstract SparkPlan over(Dataset<Row> merged);
+
+  /** The whole plan of a query that has not started, with no rows in the place of the state, of columns like these. */
+  public SparkPlan overNothing(SparkSession session, String columns) {
+    return over(session.createDataFrame(List.of(), (StructType) DataType.fromJson(columns)));
+  }
+
+  /**
+   * The rows of the whole plan, with merged rows in the place of the state: by a job when they are asked for, or at hand if
+   * they need none.
+   *
+   * @param merged as {@link #over} takes them
+   * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
+   */
+  public Dataset<Row> above(SparkSession session, Dataset<Row> merged, StructType schema) {
+    SparkPlan rows = over(merged);
     List<InternalRow> few = LocalRows.of(rows);
     return few != null
         ? RowsDataset.of(session, few, schema)
         : RowsDataset.of(session, new SQLExecutionRDD(rows.execute(), session.sessionState().conf()), schema);
+  }
+
+  /** The whole plan, with another one, made to stand in generated code or not, in the place of one of its operators. */
+  SparkPlan with(SparkPlan replaced, Function<Boolean, SparkPlan> other) {
+    return replaced(plan, replaced, other, false);
   }
 
   private static SparkPlan replaced(

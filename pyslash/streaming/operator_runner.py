@@ -1,0 +1,322 @@
+"""The life of one stateful operator that pyslash executes, from epoch to epoch: its blocks, manifests and merges.
+
+    update -> replica, checkpoint -> manifest -> commit -> merge;  release when the next epoch starts
+
+A failure before the manifest leaves nothing behind: the epoch's rows are read again. A failure after it leaves the
+manifest: the replayed epoch merges the same blocks and yields the same rows. `phase` has the rules.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import DataFrame
+
+from pyslash.agent.store.share import EVERY_PANE
+from pyslash.block_head import head_crc
+from pyslash.checkpoint.directory import BlockFile
+from pyslash.conf import Conf
+from pyslash.errors import (
+    AgentTimeoutError,
+    AgentUnavailableError,
+    LateManifestError,
+    SlashError,
+    StaleIncarnationError,
+)
+from pyslash.plan.operators import Aggregation, SessionAggregation
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.streaming.coordinator import LiveBlock
+from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
+from pyslash.streaming.ingest import Ingest
+from pyslash.streaming.manifest import Manifest
+from pyslash.streaming.merging import Merging
+from pyslash.streaming.phase import Event, Phase, advance
+from pyslash.streaming.progress import EpochProgress
+from pyslash.streaming.recovery import Recovery, RunState
+from pyslash.streaming.repartition import ingest_of
+from pyslash.streaming.sessions import SessionPanes
+from pyslash.tasks.merge import Kept
+from pyslash.tasks.receipt import Receipt
+
+logger = logging.getLogger("pyslash")
+_OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
+# Before this phase nothing of an epoch counts.
+_BEFORE_LOG = frozenset({Phase.BEGUN, Phase.UPDATED, Phase.STORED})
+
+
+class OperatorRunner:
+    """Runs the epochs of one stateful operator of a started query."""
+
+    def __init__(self, operator: Aggregation, conf: Conf, secret: bytes) -> None:
+        self.operator = operator
+        self._conf = conf
+        self._secret = secret
+        self._ingest: Ingest | None = None
+        self._merging: Merging | None = None
+        self._recovery = Recovery(operator, conf, secret)
+        self._sessions = SessionPanes(operator, conf) if isinstance(operator, SessionAggregation) else None
+        self._state: RunState | None = None
+        self._manifest: Manifest | None = None  # of the epoch that is under way
+        self._has_standby = True  # until it turns out otherwise, which is said once
+        self.phase = Phase.EMITTED
+
+    @property
+    def has_state(self) -> bool:
+        """Whether an epoch has left state."""
+        return self._state is not None and self._state.last is not None
+
+    @property
+    def has_logged(self) -> bool:
+        """Whether the epoch that is under way counts by now."""
+        return self.phase not in _BEFORE_LOG
+
+    def begin(self) -> None:
+        """An epoch begins."""
+        self.phase = Phase.BEGUN
+
+    def can_begin_again(self, error: Exception) -> bool:
+        """Whether the epoch that failed by this error may do better as a new run, out of what is kept of the state."""
+        if not self._conf.recovers:
+            return False
+        if isinstance(error, LateManifestError):
+            return True
+        if isinstance(error.__cause__, _OUT_OF_REACH):
+            return True  # even if that agent answers by now: what it has done of the call is not known
+        if self._state is not None:
+            return bool(self._state.coordinator.lost_agents())
+        return self._recovery.may_succeed_after(error)
+
+    def begin_again(self) -> None:
+        """Forget the run that has failed."""
+        self.phase = advance(self.phase, Event.AGENT_LOST)
+        self._close()
+
+    def leave(self, execution: SparkBatch, epoch: int) -> None:
+        """Take back what a failed attempt has left, so that nobody finds state of ours beside Spark's.
+
+        Raises:
+            CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
+        """
+        self._recovery.leave(execution, epoch)
+
+    def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> DataFrame:
+        """The operator's rows, once its epoch is committed."""
+        state = self._state or self._begin(execution, epoch, progress)
+        if state.last is not None and state.last.epoch < epoch:
+            # Spark has logged the last epoch as done: nobody will ask for its windows again.
+            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
+            state.manifests.purge(epoch)
+            if state.durable is not None:
+                state.durable.clean()
+            self._recovery.join_standby(execution.session, state.coordinator)
+        manifest = state.manifests.read(epoch, self.operator.identity)
+        progress.replayed = manifest is not None
+        if manifest is not None and self._conf.recovers and state.as_of < epoch:
+            raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
+        if manifest is None:
+            manifest = self._update(execution, epoch, state, progress)
+        else:
+            self.phase = advance(self.phase, Event.REPLAYED)
+            tell_times(execution.cut, manifest.times)
+        with progress.timed("commit"):
+            state.coordinator.commit(manifest)
+        self.phase = advance(self.phase, Event.COMMITTED)
+        state.last = self._manifest = manifest
+        return self._merge(execution, manifest, state, progress)
+
+    def end(self, resumable: bool) -> None:
+        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+
+        Args:
+            resumable: it has a checkpoint of its own, so that it may be started again.
+        """
+        if self._state is None:
+            return
+        try:
+            if not resumable:
+                self._state.coordinator.drop()
+            elif self._state.durable is not None:
+                self._state.coordinator.release(EVERY_PANE)
+        except SlashError as error:
+            logger.warning("an agent keeps what it holds of a query that has ended: %s", error)
+        if self._merging is not None:
+            self._merging.forget()
+        self._close()
+
+    def _close(self) -> None:
+        if self._ingest is not None:
+            self._ingest.close()
+            self._ingest = None
+        if self._state is not None:
+            self._state.coordinator.close()
+            self._state = None
+
+    def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
+        query_id = execution.query_id
+        state = self._recovery.begin(execution, epoch, progress)
+        run, meet = state.manifests.run, state.coordinator.meet
+        self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
+        self._merging = Merging(self.operator, self._conf, state.coordinator)
+        self._state = state
+        return state
+
+    def _update(self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
+        assert self._ingest is not None
+        cut, operator = execution.cut, self.operator
+        late_us, closing_us = cut.late_us, cut.eviction_us
+        mode = operator.emission.mode
+        emitted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
+        held_in = 0
+        if state.last is not None:
+            emitted_us, held_in = state.last.watermark_us, state.last.pane
+        is_early = self._conf.early and operator.emission.as_windows_close
+        if is_early:
+            late_us = max(late_us, emitted_us)
+        if mode is OutputMode.UPDATE:
+            emitted_us = max(late_us, emitted_us)
+        logged = execution.offsets(epoch)
+        coordinator, ingest, sessions = state.coordinator, self._ingest, self._sessions
+        pane, place = held_in, ""
+        if sessions is not None:
+            pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
+            place = sessions.place(pane, emitted_us)
+
+        def update() -> tuple[list[Receipt], list[Receipt]]:
+            """Of what is written anew, and of the epoch's rows."""
+            with coordinator.discard_on_failure(epoch):
+                rewritten: list[Receipt] = []
+                if sessions is not None and pane != held_in:
+                    blocks = coordinator.live_blocks()
+                    rewritten = sessions.rewrite(execution, ingest, blocks, (held_in, pane), epoch, emitted_us)
+                return rewritten, ingest.update(execution, epoch, late_us, place)
+
+        with progress.timed("update"):
+            coordinator.make_room_ahead(epoch)
+            rewritten, receipts = coordinator.with_room(epoch, update)
+        self.phase = advance(self.phase, Event.UPDATED)
+        if is_early:
+            closing_us = next_watermark_us(cut, closing_us)
+        progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
+        progress.json_by_spark = ingest.json_by_spark
+        progress.groups = sum(receipt.head.groups for receipt in receipts)
+        written = [receipt for receipt in [*rewritten, *receipts] if receipt.head.length > 0]
+        agents = {agent.incarnation: agent for agent in coordinator.agents}
+        agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
+        files: list[BlockFile] = []
+        if state.durable is not None:
+            with progress.timed("checkpoint"):
+                added = coordinator.store(epoch, written, state.durable)
+            progress.checkpoint_bytes = sum(file.bytes for file in added)
+            files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us, pane))
+        standbys: dict[str, str] = {}
+        if self._conf.replicates:
+            with progress.timed("replica"):
+                standbys, progress.replica_bytes = coordinator.with_room(
+                    epoch, lambda: coordinator.replicate(epoch, written, self._conf.transport)
+                )
+            self._warn_without_standby(standbys)
+        self.phase = advance(self.phase, Event.STORED)
+        manifest = Manifest(
+            epoch=epoch,
+            run=state.manifests.run,
+            plan=operator.text,
+            columns=list(operator.identity.columns),
+            time=operator.identity.time,
+            offsets=logged.sources,
+            timestamp_ms=logged.timestamp_ms,
+            input=operator.fingerprint,
+            emitted_us=emitted_us,
+            watermark_us=max(emitted_us, closing_us),
+            rows=sum(receipt.head.rows for receipt in receipts),
+            late_rows=sum(receipt.head.late_rows for receipt in receipts),
+            times=event_times(cut),
+            blocks=[
+                (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+                for receipt in written
+            ],
+            agents=list(agents.values()),
+            files=files,
+            in_checkpoint=state.durable is not None,
+            standbys=standbys,
+            before=state.last.state if state.last is not None else "",
+            pane=pane,
+        )
+        with progress.timed("commit"):
+            state.manifests.create(manifest)
+        if state.durable is not None:
+            state.durable.logged(files)
+            if not state.swept:
+                previous = state.last.files if state.last is not None else []
+                state.durable.sweep({file.name for file in [*files, *previous]}, state.manifests.run)
+                state.swept = True
+        self.phase = advance(self.phase, Event.LOGGED)
+        return manifest
+
+    def _warn_without_standby(self, standbys: dict[str, str]) -> None:
+        if not standbys and self._has_standby:
+            logger.warning(
+                "spark.slash.durability=%s, spark.slash.replication=%d: there is one agent only, so nothing is "
+                "replicated until another executor has one",
+                self._conf.durability,
+                self._conf.replication,
+            )
+        self._has_standby = bool(standbys)
+
+    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> DataFrame:
+        assert self._merging is not None
+        blocks = state.coordinator.live_blocks()
+        changed = _panes([block for block in blocks if block.head.epoch == manifest.epoch])
+        windows = self.operator.emission.windows(
+            _panes(blocks), changed, manifest.emitted_us, manifest.watermark_us, manifest.pane
+        )
+        progress.count_rows(manifest.rows, manifest.late_rows)
+        progress.blocks, progress.windows = len(blocks), len(windows)
+        progress.agents = len(state.coordinator.agents)
+        progress.pinned_bytes = state.coordinator.used_bytes
+        progress.spilled_bytes = state.coordinator.spilled_bytes
+        progress.watermark_us = manifest.watermark_us
+        with progress.timed("merge"):
+            if self._sessions is not None:
+                kept = self._sessions.kept(manifest)
+            else:
+                kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
+            return self._merging.merge(execution.session, blocks, windows, kept, progress)
+
+    def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
+        """The sink has its rows: tell Spark what the epoch did."""
+        assert self._merging is not None
+        assert self._state is not None
+        assert self._manifest is not None
+        manifest = self._manifest
+        self.phase = advance(self.phase, Event.EMITTED)
+        self._merging.collect_counts(progress)
+        # Blocks may keep panes that were dead before.
+        emission = self.operator.emission
+        dead_from, dead_before = (
+            emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
+        )
+        held, dead = 0, 0
+        for block in self._state.coordinator.live_blocks():
+            for pane, groups, _ in block.head.panes:
+                held += groups if pane >= dead_before else 0
+                dead += groups if dead_from <= pane < dead_before else 0
+        updated = {"numUpdatedStateRows": progress.groups}
+        if emission.new_only:
+            taken = manifest.rows - manifest.late_rows
+            new = min(progress.merged_rows, taken)  # the sink may have run its result twice
+            updated = {"numUpdatedStateRows": new, "numDroppedDuplicateRows": taken - new}
+        execution.cut.count(
+            numTotalStateRows=held,
+            **updated,
+            numRemovedStateRows=dead,
+            numRowsDroppedByWatermark=manifest.late_rows,
+            stateMemory=progress.pinned_bytes,
+            allUpdatesTimeMs=round(progress.update_ms),
+            allRemovalsTimeMs=round(progress.merge_ms),
+            commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
+        )
+
+
+def _panes(blocks: list[LiveBlock]) -> set[int]:
+    return {pane for block in blocks for pane, _, _ in block.head.panes}

@@ -1,0 +1,102 @@
+"""Queries with several stateful operators, against plain Spark over the same micro-batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from pyslash.streaming import hook
+from tests.streaming.ran import Query, ran
+from tests.streaming.stream import Stream, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
+
+
+def add(stream: Stream, generator: random.Random, at: float, rows: int = 200) -> None:
+    """Rows around a time, out of order: some late, some that were there before, some without a time."""
+
+    def row() -> tuple[object, ...]:
+        late = generator.random() < 0.15
+        time = at + (generator.uniform(-60, -15) if late else generator.uniform(-12, 12))
+        key = generator.randrange(8)
+        return (
+            None if generator.random() < 0.03 else seconds(round(time)),
+            generator.randrange(300),
+            generator.choice((None, key)),
+            generator.choice((None, *range(100))),
+        )
+
+    table = [row() for _ in range(rows)]
+    stream.add(pa.table([[row[i] for row in table] for i in range(4)], SCHEMA))
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """Micro-batches of which each has rows of windows, sessions and ids of those before."""
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=10)
+    generator = random.Random(11)
+    for batch in range(5):
+        add(made, generator, 1000 + 15 * batch)
+    return made
+
+
+def by_window(rows: DataFrame, size: str = "10 seconds", *keys: str) -> DataFrame:
+    return rows.groupBy(F.window("ts", size), *keys).agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+
+
+def unique(rows: DataFrame) -> DataFrame:
+    # Which of several equal rows survives is nobody's to say: what is counted further up is the same in all of them.
+    return rows.select("ts", "id", (F.col("id") % 7).alias("k"), (F.col("id") % 5).alias("v")).dropDuplicates(["ts", "id"])
+
+
+def windows_of_windows(rows: DataFrame) -> DataFrame:
+    first = by_window(rows, "10 seconds", "k")
+    return first.groupBy(F.window(F.window_time("window"), "30 seconds")).agg(
+        F.sum("n").alias("n"), F.count("*").alias("groups"), F.max("s").alias("s")
+    )
+
+
+def windows_of_a_window_column(rows: DataFrame) -> DataFrame:
+    return by_window(rows, "5 seconds", "k").groupBy(F.window("window", "20 seconds", "10 seconds"), "k").agg(F.max("n"))
+
+
+def sessions_in_windows(rows: DataFrame) -> DataFrame:
+    sessions = rows.groupBy(F.session_window("ts", "4 seconds").alias("session"), "k").agg(F.count("*").alias("n"))
+    return sessions.groupBy(F.window(F.window_time("session"), "30 seconds")).agg(F.count("*"), F.sum("n"))
+
+
+def three(rows: DataFrame) -> DataFrame:
+    return windows_of_windows(unique(rows))
+
+
+def both_of_a_union(rows: DataFrame) -> DataFrame:
+    odd, even = (by_window(rows.where(f"v % 2 = {rest}"), "10 seconds", "k") for rest in (1, 0))
+    return odd.union(even)
+
+
+QUERIES: dict[str, tuple[Query, str, int]] = {
+    "unique rows, then windows": (lambda rows: by_window(unique(rows), "10 seconds", "k"), "append", 2),
+    "unique rows, then windows, updated": (lambda rows: by_window(unique(rows), "10 seconds", "k"), "update", 2),
+    "unique rows, then all windows": (lambda rows: by_window(unique(rows), "10 seconds", "k"), "complete", 2),
+    "windows of windows": (windows_of_windows, "append", 2),
+    "windows of a window column": (windows_of_a_window_column, "append", 2),
+    "sessions in windows": (sessions_in_windows, "append", 2),
+    "three": (three, "append", 3),
+    "two side by side": (both_of_a_union, "append", 2),
+}
+EVERYWHERE = {"merge.driverBytes": "0"}
+
+
+@pytest.mark.parametrize(("query", "output", "operators"), QUERIES.values(), ids=QUERIES)
+def test_micro_batches_are_sparks(stream: Stream, query: Query, output: str, operators: int) -> None:
+    expected = ran(stream.read(), stream.folder, query, output, "off")
+    found = ran(stream.read(), stream.folder, query, output, "require")
+    assert found.batches == expected.batches
+    assert sum(map(len, found.batches)) > 0
+    assert {epoch["operator"] for epoch in found.progress} == set(range(operators))
