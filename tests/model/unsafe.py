@@ -20,7 +20,7 @@ from pyslash.checkpoint import block_file
 from pyslash.checkpoint.block_file import Segment, StoredBlock
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.protocol.messages import Commit
-from pyslash.streaming import epoch
+from pyslash.streaming import operator_runner
 from pyslash.streaming.execution import LoggedOffsets
 from pyslash.streaming.manifest import Manifest, ManifestLog
 from pyslash.streaming.recovery import Recovery
@@ -98,7 +98,7 @@ def without_fingerprints() -> Iterator[None]:
 @contextmanager
 def without_told_times() -> Iterator[None]:
     """A replayed epoch does not tell Spark the event times of its rows."""
-    with patch.object(epoch, "tell_times", lambda cut, times: None):
+    with patch.object(operator_runner, "tell_times", lambda cut, times: None):
         yield
 
 

@@ -23,9 +23,20 @@ class Ran:
     progress: list[dict[str, Any]] = field(default_factory=list)
 
 
-def ran(rows: DataFrame, folder: Path, query: Query, output: str, mode: str, **conf: str) -> Ran:
-    """Run a query to the end of its input, from the checkpoint that it has left there for this engine, if it has."""
-    result = Ran()
+def ran(
+    rows: DataFrame,
+    folder: Path,
+    query: Query,
+    output: str,
+    mode: str,
+    batches: list[list[Any]] | None = None,
+    **conf: str,
+) -> Ran:
+    """Run a query to the end of its input, from the checkpoint that it has left there for this engine, if it has.
+
+    `batches` has what earlier runs gave, and gets what this one gives even if it fails.
+    """
+    result = Ran(batches if batches is not None else [])
     values = {"spark.slash.mode": mode, **{f"spark.slash.{name}": value for name, value in conf.items()}}
     with settings(rows.sparkSession, values):
         running = (

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.streaming import hook
+from pyslash.streaming.coordinator import Coordinator
+from pyslash.streaming.operator_runner import OperatorRunner
+from pyslash.streaming.progress import EpochProgress
+from tests.faults.local import kill_agents
+from tests.streaming.attempt import settings
 from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, seconds
 
@@ -52,7 +60,9 @@ def by_window(rows: DataFrame, size: str = "10 seconds", *keys: str) -> DataFram
 
 def unique(rows: DataFrame) -> DataFrame:
     # Which of several equal rows survives is nobody's to say: what is counted further up is the same in all of them.
-    return rows.select("ts", "id", (F.col("id") % 7).alias("k"), (F.col("id") % 5).alias("v")).dropDuplicates(["ts", "id"])
+    return rows.select("ts", "id", (F.col("id") % 7).alias("k"), (F.col("id") % 5).alias("v")).dropDuplicates(
+        ["ts", "id"]
+    )
 
 
 def windows_of_windows(rows: DataFrame) -> DataFrame:
@@ -63,7 +73,9 @@ def windows_of_windows(rows: DataFrame) -> DataFrame:
 
 
 def windows_of_a_window_column(rows: DataFrame) -> DataFrame:
-    return by_window(rows, "5 seconds", "k").groupBy(F.window("window", "20 seconds", "10 seconds"), "k").agg(F.max("n"))
+    return (
+        by_window(rows, "5 seconds", "k").groupBy(F.window("window", "20 seconds", "10 seconds"), "k").agg(F.max("n"))
+    )
 
 
 def sessions_in_windows(rows: DataFrame) -> DataFrame:
@@ -100,3 +112,77 @@ def test_micro_batches_are_sparks(stream: Stream, query: Query, output: str, ope
     assert found.batches == expected.batches
     assert sum(map(len, found.batches)) > 0
     assert {epoch["operator"] for epoch in found.progress} == set(range(operators))
+
+
+def test_a_query_that_starts_again_goes_on_with_all_of_its_state(stream: Stream) -> None:
+    generator = random.Random(12)
+    for start in range(2):
+        expected = ran(stream.read(), stream.folder, three, "append", "off")
+        found = ran(stream.read(), stream.folder, three, "append", "require", durability="checkpoint", **EVERYWHERE)
+        assert found.batches == expected.batches
+        hook._sweep()
+        if start == 0:
+            for batch in range(3):
+                add(stream, generator, 1080 + 15 * batch)
+    assert any(found.batches)
+
+
+class BetweenOperatorsError(Exception):
+    """The driver's own."""
+
+
+def after_the_first(monkeypatch: pytest.MonkeyPatch, strike: Callable[[Coordinator], None]) -> None:
+    """Once the first operator of epoch 3 is merged, before the one above it begins: this happens, once."""
+    merged = OperatorRunner.merged
+    struck: list[int] = []
+
+    def merged_and_struck(self: OperatorRunner, execution: Any, epoch: int, progress: EpochProgress) -> DataFrame:
+        rows = merged(self, execution, epoch, progress)
+        if (epoch, progress.operator) == (3, 0) and not struck:
+            assert self._state is not None
+            struck.append(epoch)
+            strike(self._state.coordinator)
+        return rows
+
+    monkeypatch.setattr(OperatorRunner, "merged", merged_and_struck)
+
+
+def test_an_agent_that_dies_between_two_operators_costs_no_row(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ran(stream.read(), stream.folder, windows_of_windows, "append", "off")
+    after_the_first(monkeypatch, kill_agents)
+    found = ran(stream.read(), stream.folder, windows_of_windows, "append", "require", **EVERYWHERE)
+    assert found.batches == expected.batches
+    assert [epoch["recoveries"] for epoch in found.progress if epoch["epoch"] == 3] == [1, 1]
+    assert [epoch["replayed"] for epoch in found.progress if epoch["epoch"] == 3] == [True, False]
+
+
+def test_a_driver_that_fails_between_two_operators_costs_no_row(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ran(stream.read(), stream.folder, windows_of_windows, "append", "off")
+
+    def fail(coordinator: Coordinator) -> None:
+        raise BetweenOperatorsError
+
+    after_the_first(monkeypatch, fail)
+    found = []
+    with pytest.raises(StreamingQueryException, match="BetweenOperatorsError"):
+        ran(stream.read(), stream.folder, windows_of_windows, "append", "require", found)
+    last = ran(stream.read(), stream.folder, windows_of_windows, "append", "require", found)
+    assert found == expected.batches
+    assert [epoch["replayed"] for epoch in last.progress if epoch["epoch"] == 3] == [True, False]
+
+
+def test_explain_tells_of_each_operator(stream: Stream) -> None:
+    text = pyslash.explain(three(stream.read()))
+    assert [line.split(", ")[1] for line in text.splitlines() if line.startswith("operator")] == [
+        "StreamingDeduplicate",
+        "StateStoreSave",
+        "StateStoreSave",
+    ]
+    assert "rows: those of the operators below" in text
+
+
+def test_early_windows_below_others_stay_sparks(stream: Stream) -> None:
+    with settings(stream.spark, {"spark.slash.early": "true"}):
+        assert "queries with one stateful operator" in pyslash.explain(windows_of_windows(stream.read()))

@@ -55,8 +55,8 @@ Row = tuple[Any, ...]
 File = tuple[Row, ...]
 Batch = tuple[File, ...]
 Step = tuple[str, ...]
-"""One of ("where", condition), ("with", name, expression), ("select", expressions...), ("join", how, key, table) and
-("top", number)."""
+"""One of ("where", condition), ("with", name, expression), ("select", expressions...), ("join", how, key, table),
+("unique",) and ("top", number)."""
 
 TABLES = {
     "int": "SELECT * FROM VALUES (-1, 'minus', 1L), (0, 'zero', 2L), (5, NULL, 3L) AS t(j, label, weight)",
@@ -222,6 +222,8 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> Dat
             rows = rows.withColumn(arguments[0], F.expr(arguments[1]))
         elif kind == "select":
             rows = rows.selectExpr(*arguments)
+        elif kind == "unique":
+            rows = rows.dropDuplicates()
         elif kind == "top":
             rows = rows.orderBy(*rows.columns).limit(int(arguments[0]))
         else:

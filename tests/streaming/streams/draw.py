@@ -106,6 +106,7 @@ MICROS = 1_000_000
 _HUGE = "sum(v_huge)"
 _KINDS = 6  # every so many-th stream is deduplicated
 SESSIONS = float(os.environ.get("PYSLASH_STREAMS_OF_SESSIONS", "0.15"))
+CHAINS = float(os.environ.get("PYSLASH_STREAMS_OF_CHAINS", "0.1"))  # aggregations of rows that are deduplicated first
 
 
 def draw(seed: int) -> Case:
@@ -133,6 +134,10 @@ class _Draw:
         gap, slide_of_gap = self._gap(keys)
         if gap:
             mode, window, grouping = ("append" if mode == "update" else mode), (), "groupBy"
+            aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
+        if not (ansi and _HUGE in aggregates) and self.often(CHAINS):
+            # Which rows come first is then another thing than which ones came first.
+            after = (("unique",), *after)
             aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
         calm = ansi and _HUGE in aggregates

@@ -259,7 +259,8 @@ public final class StreamingAggregate extends StreamingOperator {
   public SparkPlan over(Dataset<Row> merged) {
     SparkPlan groups = planned(merged);
     boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
-    boolean isGlobal = windowAt < 0 && keys.isEmpty(); // then there is a row of no rows too
+    // A group of all rows has a row of none too; the plan of a query that has not started is not for being executed.
+    boolean isGlobal = windowAt < 0 && keys.isEmpty() && exchange != null;
     return with(
         (SparkPlan) last,
         inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage));

@@ -174,7 +174,8 @@ public abstract class StreamingOperator {
 
   /** The whole plan of a query that has not started, with no rows in the place of the state, of columns like these. */
   public SparkPlan overNothing(SparkSession session, String columns) {
-    return over(session.createDataFrame(List.of(), (StructType) DataType.fromJson(columns)));
+    StructType schema = (StructType) DataType.fromJson(columns);
+    return session.withActive(() -> over(session.createDataFrame(List.of(), schema))); // whose the plan's nodes are
   }
 
   /**
