@@ -11,7 +11,7 @@ from itertools import count
 from typing import ClassVar, Self
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.catalyst import JavaObject, elements, items
 from pyslash.plan.emission import Emission
@@ -80,7 +80,10 @@ class Aggregation:
         return [
             ("window", f"{self.grouping}{time}"),
             *(("key", f"{key.sql}: {key.type}") for key in self.keys),
-            *(("aggregate", aggregate.sql) for aggregate in self.aggregates),
+            *(
+                ("aggregate", f"{aggregate.sql}{' in buffers of Spark' if aggregate.is_buffer else ''}")
+                for aggregate in self.aggregates
+            ),
         ]
 
     @cached_property
@@ -103,9 +106,12 @@ class Aggregation:
         """
         found = cls._found(bridge, plan, node, mode)
         window = cls._window(found, thinned)
-        carried = cls._input(found)
-        keys, aggregates, inputs = cls._groups(found, carried)
-        schema = _result_schema(found)
+        functions = cls._functions(found)
+        cls._check_buffers(found, functions, window)
+        _keep_buffers(found, functions, window)
+        carried = cls._input(found, functions)
+        keys, aggregates, inputs = cls._groups(found, carried, functions)
+        schema = _result_schema(found, aggregates)
         if not aggregates:
             # SELECT DISTINCT k: groups without aggregates. The row count that groups keep anyway serves as one.
             aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
@@ -132,7 +138,9 @@ class Aggregation:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return AggregationCut(self._found(bridge, plan, node, self.mode), self._input_columns)
+        found = self._found(bridge, plan, node, self.mode)
+        _keep_buffers(found, self.aggregates, self.window)
+        return AggregationCut(found, self._input_columns)
 
     # What of this other operators do in another way.
 
@@ -147,24 +155,50 @@ class Aggregation:
         return TimeWindow(*parameters) if parameters else TimeWindow.all_time()
 
     @classmethod
-    def _input(cls, found: JavaObject) -> InputColumns:
-        """The columns that no key and no aggregate reads."""
-        return InputColumns(found.describe)
+    def _functions(cls, found: JavaObject) -> list[Aggregate]:
+        """The aggregates, in the order of Spark's."""
+        return [
+            aggregate_of(function, elements(values))
+            for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True)
+        ]
 
     @classmethod
-    def _groups(cls, found: JavaObject, carried: InputColumns) -> Groups:
+    def _check_buffers(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+        """Pass if native code can keep the buffers that Spark's own code makes for functions.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        for function in functions:
+            if function.is_buffer and not found.isTimed():
+                raise Uncovered(
+                    f"{function.sql} has no native form, and the buffers that Spark's own code makes for it pile up: it "
+                    "is covered by a time window with a watermark, in append or update mode"
+                )
+            if not function.merges_anyhow and window.overlap > 1:
+                raise Uncovered(
+                    f"{function.sql} depends on the order in which Spark reads and merges the rows of a window, and "
+                    "these windows overlap"
+                )
+
+    @classmethod
+    def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
+        """The columns that no key and no aggregate reads. Behind a group's rows, those of its buffers have nulls."""
+        return InputColumns(found.describe, all_nullable=_has_buffers(functions))
+
+    @classmethod
+    def _groups(cls, found: JavaObject, carried: InputColumns, functions: list[Aggregate]) -> Groups:
         keys = [
             carried.add(slot, key, f"the grouping expression {found.describe(key)}")
             for slot, key in enumerate(elements(found.keys()))
         ]
-        aggregates: list[Aggregate] = []
+        if _has_buffers(functions):
+            carried.separate()  # the rows of buffers have the keys, and no values
         inputs: list[list[int]] = []
         slot = count(len(keys))
-        for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True):
-            expressions = elements(values)
-            aggregates.append(aggregate_of(function, expressions))
-            inputs.append([carried.add(next(slot), value, aggregates[-1].sql) for value in expressions])
-        return keys, aggregates, inputs
+        for function, values in zip(functions, elements(found.inputs()), strict=True):
+            inputs.append([carried.add(next(slot), value, function.sql) for value in elements(values)])
+        return keys, functions, inputs
 
     @classmethod
     def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
@@ -237,6 +271,17 @@ def _microseconds(milliseconds: int) -> int:
     return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
 
 
+def _has_buffers(functions: list[Aggregate]) -> bool:
+    return any(function.is_buffer for function in functions)
+
+
+def _keep_buffers(found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+    """Has Spark's own code compute what has no native form."""
+    kept = [str(number) for number, function in enumerate(functions) if function.is_buffer]
+    if kept:
+        found.keepBuffers(" ".join(kept), window.pane_us, window.start_offset_us)
+
+
 def time_of(found: JavaObject) -> Column:
     """The event time of a `StreamingOperator`."""
     time = found.time()
@@ -244,14 +289,17 @@ def time_of(found: JavaObject) -> Column:
     return Column(native, True, str(found.describe(time)))
 
 
-def _result_schema(found: JavaObject) -> StructType:
-    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them."""
+def _result_schema(found: JavaObject, aggregates: list[Aggregate]) -> StructType:
+    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them, or has yet to finish."""
     bound = _spark_type(found.time())
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
-    fields += [
-        StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
-        for index, target in enumerate(elements(found.results()))
-    ]
+    results = elements(found.results())
+    first = len(results) - len(aggregates)
+    for index, target in enumerate(results):
+        if index >= first and aggregates[index - first].is_finished_by_spark:
+            fields.append(StructField(f"result{index}", BinaryType(), False))
+        else:
+            fields.append(StructField(f"result{index}", _spark_type(target), bool(target.nullable())))
     return StructType(fields)
 
 

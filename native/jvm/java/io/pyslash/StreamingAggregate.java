@@ -2,6 +2,7 @@ package io.pyslash;
 
 import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Function;
@@ -16,9 +17,12 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.First;
+import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
@@ -34,6 +38,8 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -76,6 +82,7 @@ public final class StreamingAggregate extends StreamingOperator {
   private final List<Expression> keys = new ArrayList<>();
   private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
+  private BuffersExec.Panes panes; // of what Spark's own code keeps buffers of; null: of nothing
 
   /**
    * The aggregation whose state this operator of the plan saves.
@@ -190,6 +197,73 @@ public final class StreamingAggregate extends StreamingOperator {
     return input;
   }
 
+  /** Whether groups become complete, and are forgotten, as the watermark moves. */
+  public boolean isTimed() {
+    return isTimed;
+  }
+
+  /**
+   * From now on, Spark's own code computes these functions, and what it has computed of a task's rows stands in rows of its
+   * own, one a group ({@link BuffersExec}). All that others read of such a row is null.
+   *
+   * @param which numbers of functions, by blanks
+   * @param paneMicros length of panes, none of which belongs to a window in part
+   * @param offset a time at which one begins
+   */
+  public void keepBuffers(String which, long paneMicros, long offset) {
+    panes = new BuffersExec.Panes(paneMicros, offset);
+    Set<String> kept = Set.of(which.split(" "));
+    for (int i = 0; i < inputs.size(); i++) {
+      AggregateExpression function = functions.apply(i);
+      if (kept.contains(Integer.toString(i))) {
+        Expression filter = function.filter().isDefined() ? function.filter().get() : null;
+        inputs.set(i, List.of(new BufferOf(function.aggregateFunction(), filter)));
+      } else if (function.filter().isEmpty() && (inputs.get(i).isEmpty() || heedsNulls(function))) {
+        List<Expression> values = new ArrayList<>(inputs.get(i));
+        values.add(one());
+        inputs.set(i, values);
+      }
+    }
+  }
+
+  @Override
+  public SparkPlan input(String columns) {
+    return panes == null ? super.input(columns) : withBuffers(columns);
+  }
+
+  /** The same with buffers: what their functions read crosses to {@link BuffersExec}, which leaves it out. */
+  private SparkPlan withBuffers(String columns) {
+    List<Expression> values = new ArrayList<>(keys);
+    inputs.forEach(values::addAll);
+    List<BufferOf> buffers = new ArrayList<>();
+    List<NamedExpression> rows = new ArrayList<>(List.of(input.moment()));
+    List<BuffersExec.Column> found = new ArrayList<>();
+    found.add(new BuffersExec.Column(input.moment().toAttribute(), 0, false, false));
+    for (String slot : columns.replace("?", "").split(" ")) {
+      int at = Integer.parseInt(slot);
+      String name = "column" + found.size();
+      if (values.get(at) instanceof BufferOf buffer) {
+        Attribute column = WindowedInput.alias(buffer, name).toAttribute();
+        found.add(new BuffersExec.Column(column, buffers.size(), false, true));
+        buffers.add(buffer);
+      } else {
+        NamedExpression column = WindowedInput.alias(values.get(at), name);
+        found.add(new BuffersExec.Column(column.toAttribute(), rows.size(), at < keys.size(), false));
+        rows.add(column);
+      }
+    }
+    boolean keepsRows = found.stream().anyMatch(one -> !one.isBuffer() && !one.isKey() && one.place() > 0);
+    Set<Long> read = new HashSet<>();
+    for (BufferOf buffer : buffers) {
+      for (Expression leaf : CollectionConverters.asJava(buffer.collectLeaves())) {
+        if (leaf instanceof Attribute attribute && read.add(attribute.exprId().id())) {
+          rows.add(attribute);
+        }
+      }
+    }
+    return new BuffersExec(input.plan(rows), new BuffersExec.Layout(found, buffers, panes, keepsRows));
+  }
+
   /** Grouping expressions but the window. */
   @Override
   public List<Expression> keys() {
@@ -284,13 +358,25 @@ public final class StreamingAggregate extends StreamingOperator {
       name(columns, named);
     }
     for (int i = 0; i < results.size(); i++) {
-      named.add(WindowedInput.alias(columns.get(i + 2), results.get(i)));
+      named.add(WindowedInput.alias(result(columns.get(i + 2), i - keys.size()), results.get(i)));
     }
     rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
     for (Expression condition : input.windowConditions()) {
       rows = new FilterExec(condition, rows);
     }
     return new ProjectExec(last.resultExpressions(), rows);
+  }
+
+  /** The result of a function (below 0: a key), out of the column that native code has given. */
+  private Expression result(Attribute column, int function) {
+    if (function < 0) {
+      return column;
+    }
+    AggregateFunction of = functions.apply(function).aggregateFunction();
+    if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
+      return SparkResult.ofBuffers(column, of);
+    }
+    return isEstimated(of) ? SparkResult.ofRegisters(column, of) : column;
   }
 
   /** The window of merged rows, under every name that it has. */
@@ -335,8 +421,7 @@ public final class StreamingAggregate extends StreamingOperator {
   private static List<Expression> inputsOf(AggregateExpression function) {
     List<Expression> arguments =
         CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
-    List<Expression> values =
-        new ArrayList<>(function.aggregateFunction() instanceof Count ? counted(arguments) : arguments);
+    List<Expression> values = new ArrayList<>(taken(function.aggregateFunction(), arguments));
     if (function.filter().isDefined()) {
       if (values.isEmpty() || heedsNulls(function)) {
         values.add(one());
@@ -345,6 +430,29 @@ public final class StreamingAggregate extends StreamingOperator {
       values.add(new If(function.filter().get(), last, Literal$.MODULE$.create(null, last.dataType())));
     }
     return values;
+  }
+
+  private static List<Expression> taken(AggregateFunction function, List<Expression> arguments) {
+    if (function instanceof Count) {
+      return counted(arguments);
+    }
+    return isEstimated(function) ? List.of(hashed(arguments.get(0))) : arguments;
+  }
+
+  /** Whether native code computes it, of hashes: of plain types, so that no collation decides what is distinct. */
+  private static boolean isEstimated(AggregateFunction function) {
+    return function instanceof HyperLogLogPlusPlus distinct
+        && NativeTypes.nameOf(distinct.child().dataType()) != null;
+  }
+
+  /** The hash that Spark's HyperLogLog++ takes of a value; null of null. */
+  private static Expression hashed(Expression value) {
+    boolean isFloating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
+    Expression normalized = isFloating ? new NormalizeNaNAndZero(value) : value;
+    Expression hash = new XxHash64(seq(normalized));
+    return value.nullable()
+        ? new If(new IsNotNull(value), hash, Literal$.MODULE$.create(null, DataTypes.LongType))
+        : hash;
   }
 
   /** Whether a row counts whose value is null. */

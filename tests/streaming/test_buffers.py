@@ -1,0 +1,142 @@
+"""Functions that Spark's own code computes, in buffers that pyslash keeps, against plain Spark's micro-batches."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.streaming.ran import Query, ran
+from tests.streaming.stream import Stream, in_order, seconds
+
+SCHEMA = pa.schema(
+    [
+        ("ts", pa.timestamp("us", "UTC")),
+        ("k", pa.float64()),
+        ("i", pa.int32()),
+        ("d", pa.float64()),
+        ("s", pa.string()),
+        ("day", pa.date32()),
+        ("a", pa.list_(pa.int32())),
+    ]
+)
+# Whatever rows are merged first, the result is the same.
+ANYHOW = [
+    "percentile(i, 0.25)",
+    "percentile(i, array(0.1, 0.5), 2) FILTER (WHERE d > 0)",
+    "median(d)",
+    "array_sort(collect_set(s))",
+    "array_sort(collect_set(i) FILTER (WHERE i > 0))",
+    "approx_count_distinct(i)",
+    "approx_count_distinct(d, 0.2)",
+    "approx_count_distinct(s) FILTER (WHERE i > 0)",
+    "approx_count_distinct(a)",
+    "approx_count_distinct(day) + count(*)",
+    "bitmap_count(bitmap_construct_agg(bitmap_bit_position(abs(i))))",
+    "count(*)",
+    "count(s)",
+    "sum(i)",
+    "max(k)",  # a key, too
+    "first(i)",
+    "last(s, true)",
+    "max_by(s, i)",
+]
+# These are Spark's where one task reads the rows of a micro-batch.
+IN_ORDER = [
+    "collect_list(i)",
+    "collect_list(s) FILTER (WHERE i > 0)",
+    "collect_list(struct(ts, s, a))",
+    "listagg(s, ',')",
+    "listagg(s, ',') WITHIN GROUP (ORDER BY s DESC)",
+    "first(a)",
+    "last(struct(i, s), true)",
+    "max(struct(i, s))",
+    "max_by(a, i)",
+    "mode(s, true)",
+    "approx_percentile(i, 0.5, 100)",
+    "histogram_numeric(d, 3)",
+    "hll_sketch_estimate(hll_sketch_agg(i))",
+    "avg(make_dt_interval(0, 0, i % 10))",
+]
+TUMBLING, SLIDING = ("10 seconds", "10 seconds", "3 seconds"), ("10 seconds", "4 seconds")
+PATHS = {
+    "driver": {"ingest": "rows"},
+    "tasks": {"ingest": "rows", "merge.driverBytes": "0"},
+    "arrow": {"ingest": "arrow", "emit": "arrow", "merge.driverBytes": "0"},
+    "repartition": {"ingest": "rows", "strategy": "repartition"},
+}
+
+
+def rows_of(generator: random.Random, batch: int, rows: int = 50) -> pa.Table:
+    """Rows of a micro-batch; some are late, some have no time."""
+
+    def row() -> tuple[Any, ...]:
+        late = generator.random() < 0.1
+        time = 1000 + 4 * batch + (generator.uniform(-30, -5) if late else generator.uniform(0, 8))
+        value = generator.choice((None, *range(-20, 60)))
+        return (
+            None if generator.random() < 0.05 else seconds(time),
+            generator.choice((None, 0.0, -0.0, 2.0)),
+            value,
+            None if value is None else value * 0.37,
+            generator.choice((None, "", "a", "é", "z" * 40)),
+            generator.choice((None, date(1969, 12, 31), date(2026, 1, 1))),
+            generator.choice((None, [], [1, None], [generator.randrange(3)])),
+        )
+
+    table = [row() for _ in range(rows)]
+    return pa.Table.from_arrays([pa.array(column, of.type) for column, of in zip(zip(*table), SCHEMA)], schema=SCHEMA)
+
+
+def made(spark: SparkSession, folder: Path, batches: int = 6) -> Stream:
+    stream = Stream(spark, folder, SCHEMA, delay_seconds=5)
+    generator = random.Random(3)
+    for batch in range(batches):
+        stream.add(rows_of(generator, batch))
+    return stream
+
+
+def query_of(calls: list[str], window: tuple[str, ...]) -> Query:
+    aggregates = [F.expr(call).alias(f"a{place}") for place, call in enumerate(calls)]
+
+    def query(rows: DataFrame) -> DataFrame:
+        return rows.groupBy(F.window("ts", *window), "k").agg(*aggregates)
+
+    return query
+
+
+@pytest.fixture(scope="module")
+def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
+    """Plain Spark's micro-batches, by window and output mode."""
+    found = {}
+    for name, calls, window in (("tumbling", [*ANYHOW, *IN_ORDER], TUMBLING), ("sliding", ANYHOW, SLIDING)):
+        for output in ("append", "update"):
+            stream = made(spark, tmp_path_factory.mktemp(f"{name}-{output}"))
+            found[name, output] = ran(stream.read(), stream.folder, query_of(calls, window), output, "off").batches
+            assert sum(map(len, found[name, output])) > 8
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "path"),
+    [
+        ("tumbling", "append", "driver"),
+        ("tumbling", "append", "arrow"),
+        ("tumbling", "update", "tasks"),
+        ("tumbling", "append", "repartition"),
+        ("sliding", "append", "tasks"),
+        ("sliding", "update", "driver"),
+    ],
+)
+def test_micro_batches_are_sparks(sparks: Any, spark: SparkSession, tmp_path: Path, name: str, output: str, path: str) -> None:
+    stream = made(spark, tmp_path)
+    query = query_of([*ANYHOW, *IN_ORDER], TUMBLING) if name == "tumbling" else query_of(ANYHOW, SLIDING)
+    found = ran(stream.read(), stream.folder, query, output, "require", **PATHS[path])
+    assert found.batches == sparks[name, output]
