@@ -248,7 +248,8 @@ public final class StreamingAggregate extends StreamingOperator {
         buffers.add(buffer);
       } else {
         NamedExpression column = WindowedInput.alias(values.get(at), name);
-        found.add(new BuffersExec.Column(column.toAttribute(), rows.size(), at < keys.size(), false));
+        Attribute nullable = column.toAttribute().withNullability(true); // in a row of buffers
+        found.add(new BuffersExec.Column(nullable, rows.size(), at < keys.size(), false));
         rows.add(column);
       }
     }
