@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.streaming import hook
 from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, in_order, seconds
 
@@ -65,6 +66,7 @@ IN_ORDER = [
     "hll_sketch_estimate(hll_sketch_agg(i))",
     "avg(make_dt_interval(0, 0, i % 10))",
 ]
+Window = tuple[str, ...]
 TUMBLING, SLIDING = ("10 seconds", "10 seconds", "3 seconds"), ("10 seconds", "4 seconds")
 PATHS = {
     "driver": {"ingest": "rows"},
@@ -95,7 +97,7 @@ def rows_of(generator: random.Random, batch: int, rows: int = 50) -> pa.Table:
     return pa.Table.from_arrays([pa.array(column, of.type) for column, of in zip(zip(*table), SCHEMA)], schema=SCHEMA)
 
 
-def made(spark: SparkSession, folder: Path, batches: int = 6) -> Stream:
+def made(spark: SparkSession, folder: Path, batches: int = 5) -> Stream:
     stream = Stream(spark, folder, SCHEMA, delay_seconds=5)
     generator = random.Random(3)
     for batch in range(batches):
@@ -103,7 +105,8 @@ def made(spark: SparkSession, folder: Path, batches: int = 6) -> Stream:
     return stream
 
 
-def query_of(calls: list[str], window: tuple[str, ...]) -> Query:
+def query_of(*window: str, calls: list[str] | None = None) -> Query:
+    calls = calls or ([*ANYHOW, *IN_ORDER] if window == TUMBLING else ANYHOW)
     aggregates = [F.expr(call).alias(f"a{place}") for place, call in enumerate(calls)]
 
     def query(rows: DataFrame) -> DataFrame:
@@ -116,27 +119,82 @@ def query_of(calls: list[str], window: tuple[str, ...]) -> Query:
 def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
     """Plain Spark's micro-batches, by window and output mode."""
     found = {}
-    for name, calls, window in (("tumbling", [*ANYHOW, *IN_ORDER], TUMBLING), ("sliding", ANYHOW, SLIDING)):
-        for output in ("append", "update"):
-            stream = made(spark, tmp_path_factory.mktemp(f"{name}-{output}"))
-            found[name, output] = ran(stream.read(), stream.folder, query_of(calls, window), output, "off").batches
-            assert sum(map(len, found[name, output])) > 8
+    for window, output in ((TUMBLING, "append"), (TUMBLING, "update"), (SLIDING, "append")):
+        stream = made(spark, tmp_path_factory.mktemp(output))
+        found[window, output] = ran(stream.read(), stream.folder, query_of(*window), output, "off").batches
+        assert sum(map(len, found[window, output])) > 8
     return found
 
 
 @pytest.mark.parametrize(
-    ("name", "output", "path"),
+    ("window", "output", "path"),
     [
-        ("tumbling", "append", "driver"),
-        ("tumbling", "append", "arrow"),
-        ("tumbling", "update", "tasks"),
-        ("tumbling", "append", "repartition"),
-        ("sliding", "append", "tasks"),
-        ("sliding", "update", "driver"),
+        (TUMBLING, "append", "driver"),
+        (TUMBLING, "append", "arrow"),
+        (TUMBLING, "append", "repartition"),
+        (TUMBLING, "update", "tasks"),
+        (SLIDING, "append", "tasks"),
     ],
 )
-def test_micro_batches_are_sparks(sparks: Any, spark: SparkSession, tmp_path: Path, name: str, output: str, path: str) -> None:
+def test_micro_batches_are_sparks(
+    sparks: Any, spark: SparkSession, tmp_path: Path, window: Window, output: str, path: str
+) -> None:
     stream = made(spark, tmp_path)
-    query = query_of([*ANYHOW, *IN_ORDER], TUMBLING) if name == "tumbling" else query_of(ANYHOW, SLIDING)
-    found = ran(stream.read(), stream.folder, query, output, "require", **PATHS[path])
-    assert found.batches == sparks[name, output]
+    found = ran(stream.read(), stream.folder, query_of(*window), output, "require", **PATHS[path])
+    assert found.batches == sparks[window, output]
+
+
+FEW = ["percentile(i, 0.5)", "sort_array(collect_list(i))", "approx_count_distinct(s)", "count(*)", "sum(i)"]
+
+
+@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+def test_a_query_that_starts_again_goes_on_with_its_buffers(
+    spark: SparkSession, tmp_path: Path, durability: str
+) -> None:
+    generator = random.Random(5)
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=5)
+    conf = {"merge.driverBytes": "0", "durability": durability}
+    for start in range(2):
+        for batch in range(2):
+            stream.add(rows_of(generator, 2 * start + batch))
+        expected = ran(stream.read(), stream.folder, query_of("10 seconds", calls=FEW), "update", "off")
+        found = ran(stream.read(), stream.folder, query_of("10 seconds", calls=FEW), "update", "require", **conf)
+        assert found.batches == expected.batches
+        assert any(found.batches)
+        hook._sweep()
+
+
+def test_buffers_of_several_tasks_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    """Of each micro-batch two tasks have rows of every group, and a third one has more groups than it holds at once."""
+    generator = random.Random(8)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for batch in range(3):
+        many = rows_of(generator, batch, 3000)
+        keys = pa.array([generator.randrange(9000) for _ in range(3000)], pa.float64())
+        parts = [rows_of(generator, batch), rows_of(generator, batch), many.set_column(1, SCHEMA.field("k"), keys)]
+        for number, part in enumerate(parts):
+            pq.write_table(part, folder / f"{batch}-{number}.parquet")
+            in_order(folder / f"{batch}-{number}.parquet", batch)
+    rows = (
+        spark.readStream.schema(spark.read.parquet(str(folder)).schema)
+        .option("maxFilesPerTrigger", 3)
+        .parquet(str(folder))
+        .withWatermark("ts", "5 seconds")
+    )
+    results = {mode: ran(rows, tmp_path, query_of("10 seconds", calls=FEW), "update", mode) for mode in ("off", "require")}
+    assert sum(map(len, results["off"].batches)) > 1000
+    assert results["require"].batches == results["off"].batches
+
+
+def test_functions_of_a_users_own(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark._jvm
+    same = getattr(getattr(jvm.scala, "$less$colon$less$"), "MODULE$").refl()
+    total = jvm.org.apache.spark.sql.internal.TypedSumDouble(same)
+    encoder = jvm.org.apache.spark.sql.Encoders.DOUBLE()
+    spark._jsparkSession.udf().register("total_of_mine", jvm.org.apache.spark.sql.functions.udaf(total, encoder))
+    query = query_of("10 seconds", calls=["total_of_mine(d)", "count(d)"])
+    stream = made(spark, tmp_path, 3)
+    results = [ran(stream.read(), stream.folder, query, "append", mode).batches for mode in ("off", "require")]
+    assert sum(map(len, results[0])) > 2
+    assert results[0] == results[1]

@@ -290,21 +290,26 @@ def time_of(found: JavaObject) -> Column:
 
 
 def _result_schema(found: JavaObject, aggregates: list[Aggregate]) -> StructType:
-    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them, or has yet to finish."""
+    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them.
+
+    Keys and results that Spark has yet to make of what native code gives are binaries.
+    """
     bound = _spark_type(found.time())
-    fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
+    keys = elements(found.keys())
+    types = [_spark_type(key) for key in keys]
     results = elements(found.results())
-    first = len(results) - len(aggregates)
-    for index, target in enumerate(results):
-        if index >= first and aggregates[index - first].is_finished_by_spark:
-            fields.append(StructField(f"result{index}", BinaryType(), False))
-        else:
-            fields.append(StructField(f"result{index}", _spark_type(target), bool(target.nullable())))
+    for target, aggregate in zip(results[len(keys) :], aggregates, strict=True):
+        types.append(BinaryType() if aggregate.is_finished_by_spark else _spark_type(target))
+    fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
+    fields += [
+        StructField(f"result{index}", kind, bool(target.nullable()))
+        for index, (kind, target) in enumerate(zip(types, results, strict=True))
+    ]
     return StructType(fields)
 
 
-def _spark_type(attribute: JavaObject) -> DataType:
-    return _parse_datatype_json_string(attribute.dataType().json())
+def _spark_type(expression: JavaObject) -> DataType:
+    return _parse_datatype_json_string(expression.dataType().json())
 
 
 def _text(

@@ -1,32 +1,23 @@
 package io.pyslash;
 
-import java.io.Serializable;
-import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
-import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** The result of an aggregate function, by Spark's own code, of what native code has kept of it. */
-final class SparkResult extends Expression implements CodegenFallback, Serializable {
+final class SparkResult extends UnaryFunction {
   private static final long serialVersionUID = 1L;
   private static final int HEAD_BYTES = 16; // of a buffer: its epoch and its length
 
-  private final Expression child;
   private final AggregateFunction function;
   private final boolean isOfRegisters;
   private transient SparkFunction code;
 
   private SparkResult(Expression child, AggregateFunction function, boolean isOfRegisters) {
-    this.child = child;
+    super(child);
     this.function = function;
     this.isOfRegisters = isOfRegisters;
   }
@@ -42,12 +33,16 @@ final class SparkResult extends Expression implements CodegenFallback, Serializa
   }
 
   @Override
-  public Object eval(InternalRow row) {
+  Object of(Object kept) {
     if (code == null) {
       code = SparkFunction.of(function);
     }
-    byte[] kept = (byte[]) child.eval(row);
-    return code.result(isOfRegisters ? registers(kept) : merged(kept));
+    return code.result(isOfRegisters ? registers((byte[]) kept) : merged((byte[]) kept));
+  }
+
+  @Override
+  UnaryFunction over(Expression other) {
+    return new SparkResult(other, function, isOfRegisters);
   }
 
   private static InternalRow registers(byte[] words) {
@@ -85,21 +80,6 @@ final class SparkResult extends Expression implements CodegenFallback, Serializa
   }
 
   @Override
-  public ExprCode doGenCode(CodegenContext context, ExprCode result) {
-    return CodegenFallback.super.doGenCode(context, result);
-  }
-
-  @Override
-  public Seq<Expression> children() {
-    return CollectionConverters.asScala(List.of(child)).toSeq();
-  }
-
-  @Override
-  public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new SparkResult(children.head(), function, isOfRegisters);
-  }
-
-  @Override
   public DataType dataType() {
     return function.dataType();
   }
@@ -110,27 +90,12 @@ final class SparkResult extends Expression implements CodegenFallback, Serializa
   }
 
   @Override
-  public int productArity() {
-    return 2;
-  }
-
-  @Override
-  public Object productElement(int index) {
-    return index == 0 ? child : function;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof SparkResult;
-  }
-
-  @Override
   public boolean equals(Object other) {
-    return other instanceof SparkResult result && result.child.equals(child) && result.function.equals(function);
+    return super.equals(other) && ((SparkResult) other).function.equals(function);
   }
 
   @Override
   public int hashCode() {
-    return 31 * child.hashCode() + function.hashCode();
+    return 31 * super.hashCode() + function.hashCode();
   }
 }

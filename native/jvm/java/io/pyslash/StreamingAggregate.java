@@ -143,7 +143,7 @@ public final class StreamingAggregate extends StreamingOperator {
         if (grouping.metadata().contains(WATERMARK_KEY)) {
           throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
         }
-        keys.add(withoutWindow(key((Expression) grouping)));
+        keys.add(KeyBytes.of(withoutWindow(key((Expression) grouping))));
       }
       index++;
     }
@@ -317,10 +317,13 @@ public final class StreamingAggregate extends StreamingOperator {
     }
   }
 
-  /** Only a window is a struct that the native core can group by. */
+  /** Whether one of the keys is of a window's type: there are windows below, or the plan is not understood. */
   private static boolean mayHaveWindow(BaseAggregateExec partial) {
     return CollectionConverters.asJava(partial.groupingExpressions()).stream()
-        .anyMatch(grouping -> ((Expression) grouping).dataType() instanceof StructType);
+        .anyMatch(
+            grouping ->
+                ((Expression) grouping).dataType() instanceof StructType struct
+                    && List.of(struct.fieldNames()).equals(List.of("start", "end")));
   }
 
   /**
@@ -359,7 +362,11 @@ public final class StreamingAggregate extends StreamingOperator {
       name(columns, named);
     }
     for (int i = 0; i < results.size(); i++) {
-      named.add(WindowedInput.alias(result(columns.get(i + 2), i - keys.size()), results.get(i)));
+      Attribute column = columns.get(i + 2);
+      named.add(
+          WindowedInput.alias(
+              i < keys.size() ? key(column, keys.get(i), results.get(i)) : result(column, i - keys.size()),
+              results.get(i)));
     }
     rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
     for (Expression condition : input.windowConditions()) {
@@ -368,11 +375,12 @@ public final class StreamingAggregate extends StreamingOperator {
     return new ProjectExec(last.resultExpressions(), rows);
   }
 
-  /** The result of a function (below 0: a key), out of the column that native code has given. */
+  private static Expression key(Attribute column, Expression key, Attribute as) {
+    return key instanceof KeyBytes ? KeyBytes.value(column, as.dataType()) : column;
+  }
+
+  /** The result of a function, out of the column that native code has given. */
   private Expression result(Attribute column, int function) {
-    if (function < 0) {
-      return column;
-    }
     AggregateFunction of = functions.apply(function).aggregateFunction();
     if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
       return SparkResult.ofBuffers(column, of);
