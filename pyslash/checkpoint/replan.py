@@ -50,7 +50,9 @@ def check(before: PlanIdentity, now: PlanIdentity) -> None:
         line for line in differences(before, now) if line.startswith(("the operator", "the window", "key", "a key"))
     ]
     if _has_buffers(before) != _has_buffers(now):
-        obstacles.append("aggregates in buffers of Spark were added or dropped, beside which rows are counted otherwise")
+        obstacles.append(
+            "aggregates in buffers of Spark were added or dropped, beside which rows are counted otherwise"
+        )
     held = {column.sql: column for one in before.aggregates for column in one.inputs}
     kept = {column.name for column in _states(before)}
     for plan in (before, now):

@@ -182,7 +182,9 @@ def test_buffers_of_several_tasks_are_merged(spark: SparkSession, tmp_path: Path
         .parquet(str(folder))
         .withWatermark("ts", "5 seconds")
     )
-    results = {mode: ran(rows, tmp_path, query_of("10 seconds", calls=FEW), "update", mode) for mode in ("off", "require")}
+    results = {
+        mode: ran(rows, tmp_path, query_of("10 seconds", calls=FEW), "update", mode) for mode in ("off", "require")
+    }
     assert sum(map(len, results["off"].batches)) > 1000
     assert results["require"].batches == results["off"].batches
 

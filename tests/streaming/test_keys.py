@@ -48,7 +48,11 @@ def windowed(rows: DataFrame) -> DataFrame:
 QUERIES: dict[str, tuple[Query, str, dict[str, str]]] = {
     "windows": (windowed, "append", {"ingest": "rows"}),
     "windows, by arrow": (windowed, "update", {"ingest": "arrow", "emit": "arrow", "merge.driverBytes": "0"}),
-    "struct": (lambda rows: rows.groupBy(F.expr(KEYS["struct"]).alias("k")).count(), "update", {"merge.driverBytes": "0"}),
+    "struct": (
+        lambda rows: rows.groupBy(F.expr(KEYS["struct"]).alias("k")).count(),
+        "update",
+        {"merge.driverBytes": "0"},
+    ),
     "array": (lambda rows: rows.groupBy("i", F.expr(KEYS["array"]).alias("k")).count(), "complete", {}),
 }
 

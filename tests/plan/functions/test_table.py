@@ -154,7 +154,11 @@ def in_mode(df: DataFrame, mode: str) -> Aggregation:
 
 
 def test_buffers_are_kept_where_windows_close(events: DataFrame) -> None:
-    tumbling, sliding, session = F.window("ts", "10 seconds"), F.window("ts", "10 seconds", "5 seconds"), F.session_window("ts", "10 seconds")
+    tumbling, sliding, session = (
+        F.window("ts", "10 seconds"),
+        F.window("ts", "10 seconds", "5 seconds"),
+        F.session_window("ts", "10 seconds"),
+    )
     percentile, values = F.expr("percentile(i, 0.5)"), F.expr("collect_list(i)")
     for mode in ("append", "update"):
         in_mode(events.groupBy(sliding).agg(percentile), mode)
