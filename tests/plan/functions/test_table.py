@@ -82,7 +82,6 @@ IN_BUFFERS = (
 )
 UNCOVERED = {
     "count(DISTINCT i)": "DISTINCT",
-    "collect_list(rand())": "not deterministic",
 }
 
 
