@@ -179,9 +179,9 @@ def _functions(spark: SparkSession) -> Iterator[str]:
             found.append(f"`{name}`")
     yield f"Native: {', '.join(native)}."
     yield ""
-    yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)}; functions of your own;"
-    yield "native ones over types that only Spark knows. For these, a time window with a watermark is needed, in append or"
-    yield "update mode, and most of them need windows that do not overlap (docs/design/031)."
+    yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)};"
+    yield "functions of your own; native ones over types that only Spark knows. These need a time window with a watermark,"
+    yield "in append or update mode, and most of them windows that do not overlap (docs/design/031)."
     yield ""
     yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
 

@@ -93,8 +93,8 @@ def rows_of(generator: random.Random, batch: int, rows: int = 50) -> pa.Table:
             generator.choice((None, [], [1, None], [generator.randrange(3)])),
         )
 
-    table = [row() for _ in range(rows)]
-    return pa.Table.from_arrays([pa.array(column, of.type) for column, of in zip(zip(*table), SCHEMA)], schema=SCHEMA)
+    table = [dict(zip(SCHEMA.names, row(), strict=True)) for _ in range(rows)]
+    return pa.Table.from_pylist(table, SCHEMA)
 
 
 def made(spark: SparkSession, folder: Path, batches: int = 5) -> Stream:

@@ -1,4 +1,4 @@
-"""Keys of types that only Spark knows, which native code groups by the bytes that Spark compares, against plain Spark."""
+"""Keys of types that only Spark knows, grouped by the bytes that Spark compares, against plain Spark."""
 
 from __future__ import annotations
 

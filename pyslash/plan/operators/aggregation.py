@@ -172,8 +172,8 @@ class Aggregation:
         for function in functions:
             if function.is_buffer and not found.isTimed():
                 raise Uncovered(
-                    f"{function.sql} has no native form, and the buffers that Spark's own code makes for it pile up: it "
-                    "is covered by a time window with a watermark, in append or update mode"
+                    f"{function.sql} has no native form, and the buffers that Spark's own code makes for it pile up; "
+                    "it is covered over time windows with a watermark, in append and update mode"
                 )
             if not function.merges_anyhow and window.overlap > 1:
                 raise Uncovered(

@@ -347,7 +347,7 @@ class _Draw:
         return around.format(call)
 
     def _distinct_and_in_buffers(self, mode: str, window: tuple[str, ...], gap: str, aggregates: bool) -> list[str]:
-        """Aggregates of which Spark makes the result, from a generator of its own: other streams stay what they were."""
+        """Aggregates whose results Spark makes; from a generator of its own: other streams stay what they were."""
         rng = random.Random(f"buffers of {self.seed}")
         calls = []
         if aggregates and rng.random() < 0.2:
