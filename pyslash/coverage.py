@@ -180,8 +180,8 @@ def _functions(spark: SparkSession) -> Iterator[str]:
     yield f"Native: {', '.join(native)}."
     yield ""
     yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)};"
-    yield "functions of your own; native ones over types that only Spark knows. These need a time window with a watermark,"
-    yield "in append or update mode, and most of them windows that do not overlap (docs/design/031)."
+    yield "functions of your own; native ones over types that only Spark knows. These need a time window with a"
+    yield "watermark, in append or update mode, and most of them windows that do not overlap (docs/design/031)."
     yield ""
     yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
 
