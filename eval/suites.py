@@ -21,6 +21,7 @@ from eval.workloads import (
     HighestBid,
     JobLoad,
     ReadOnly,
+    Spread,
     Workload,
     Ysb,
 )
@@ -235,6 +236,17 @@ def sessions(rows: int) -> list[Comparison]:
     return [Comparison("NB11", workload, engines, _first(workload, 2))]
 
 
+def functions(rows: int) -> list[Comparison]:
+    """Distinct values, whose registers native code keeps, and medians, whose buffers are made by Spark's own code."""
+    medians = Spread(rows=rows // 4, span_s=rows / 4 / PACE)
+    distinct = replace(medians, median=False)
+    engines = ("slash", *STORES)
+    return [
+        Comparison("distinct values, 10 s tumbling", distinct, engines, _first(distinct, 4)),
+        Comparison("distinct values and medians, 10 s tumbling", medians, engines, _first(medians, 4)),
+    ]
+
+
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
@@ -256,6 +268,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "batches": batches,
     "monitoring": monitoring,
     "sessions": sessions,
+    "functions": functions,
     "arcon": arcon,
 }
 

@@ -40,11 +40,15 @@ Build = Callable[[DataFrame, DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a query runs on pyslash, else the reason; `refused`: Spark does not run it either."""
+    """Whether a query runs on pyslash, else the reason; `refused`: Spark does not run it either.
+
+    `in_buffers`: a function of it is computed by Spark's own code.
+    """
 
     covered: bool
     reason: str = ""
     refused: bool = False
+    in_buffers: bool = False
 
 
 def _late(rows: DataFrame) -> DataFrame:
@@ -164,16 +168,22 @@ def _queries(spark: SparkSession) -> Iterator[str]:
 
 
 def _functions(spark: SparkSession) -> Iterator[str]:
-    covered: list[str] = []
+    native: list[str] = []
+    in_buffers: list[str] = []
     others: list[str] = []
     for name in _aggregate_functions(spark):
         verdicts = (_of_function(spark, name, arguments) for arguments in _ARGUMENTS)
         verdict = next((one for one in verdicts if not one.refused), None)
         if verdict is not None:
-            (covered if verdict.covered else others).append(f"`{name}`")
-    yield f"Native: {', '.join(covered)}."
+            found = in_buffers if verdict.in_buffers else native if verdict.covered else others
+            found.append(f"`{name}`")
+    yield f"Native: {', '.join(native)}."
     yield ""
-    yield f"On plain Spark: {', '.join(others)}; `DISTINCT`; functions of your own."
+    yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)};"
+    yield "functions of your own; native ones over types that only Spark knows. These need a time window with a"
+    yield "watermark, in append or update mode, and most of them windows that do not overlap (docs/design/031)."
+    yield ""
+    yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
 
 
 def _of_function(spark: SparkSession, name: str, arguments: str) -> Verdict:
@@ -190,12 +200,13 @@ def _verdict(build: Callable[[], DataFrame], mode: OutputMode) -> Verdict:
         output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output_mode)
-        operators_of(rows, mode, Conf.read(lambda _, default: default))
+        operators, _ = operators_of(rows, mode, Conf.read(lambda _, default: default))
     except (PySparkException, Py4JJavaError):
         return Verdict(False, refused=True)
     except Uncovered as reason:
         return Verdict(False, str(reason), refused=str(reason).startswith(_REFUSED))
-    return Verdict(True)
+    aggregates = [aggregate for operator in operators for aggregate in operator.aggregates]
+    return Verdict(True, in_buffers=any(aggregate.is_buffer for aggregate in aggregates))
 
 
 def _rows(spark: SparkSession) -> DataFrame:

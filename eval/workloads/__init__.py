@@ -10,6 +10,7 @@ from eval.workloads.grouped import Grouped
 from eval.workloads.monitoring import CategoryLoad, JobLoad
 from eval.workloads.nexmark import BidderSessions, HighestBid
 from eval.workloads.readonly import ReadOnly
+from eval.workloads.spread import Spread
 from eval.workloads.ysb import Ysb
 
 _KINDS: tuple[type[Workload], ...] = (
@@ -23,6 +24,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Arcon,
     Grouped,
     Deduplicated,
+    Spread,
 )
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
@@ -37,6 +39,7 @@ __all__ = [
     "HighestBid",
     "JobLoad",
     "ReadOnly",
+    "Spread",
     "Workload",
     "Ysb",
 ]

@@ -42,6 +42,8 @@ const std::vector<std::string> plans{
     "column int64 0\ncolumn string 1\ncolumn float32 0\nkey 1\nkey 2\nkey 3\naggregate count 2 0\n",
     "column float64 1\ncolumn int64 1\ncolumn string 1\nkey 2\naggregate skewness 1 0\naggregate bit_xor 2 0\n"
     "aggregate covar_pop 1,1 0\naggregate max_by 3,2 0\naggregate min_by 1,3 0\naggregate first 3 0\n",
+    "column int64 0\ncolumn binary 1\ncolumn int64 1\nkey 1\naggregate collect 2 0\naggregate count - 0\n"
+    "aggregate approx_count_distinct 3 0 5\n",
     "deduplicate\ncolumn string 1\ncolumn int64 1\ncolumn string 1\nkey 1\naggregate first 2 0\naggregate first 3 0\n",
 };
 

@@ -167,3 +167,15 @@ def test_functions_that_have_not_seen_the_rows_are_refused(line: str, told: str)
     now = replace(old, columns=(*TWO.columns, ("float64", True)), lines=(*old.lines, line))
     with pytest.raises(PlanMismatchError, match=told):
         check(PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x")))
+
+
+def test_beside_buffers_of_spark_rows_are_counted_otherwise() -> None:
+    count = "column int64 1\nkey 1\naggregate count - 0\n"
+    collect = "column int64 1\ncolumn binary 1\nkey 1\naggregate count - 0\naggregate collect 2 0\n"
+    head = "pyslash-plan 1\nwindow 10 10 0\n"
+    without = PlanIdentity(head + count, ("k",), "ts")
+    having = PlanIdentity(head + collect, ("k", "buffer of median(v)"), "ts")
+    for before, now in ((without, having), (having, without)):
+        with pytest.raises(PlanMismatchError, match="buffers of Spark were added or dropped"):
+            check(before, now)
+    check(having, having)

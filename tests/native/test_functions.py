@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from fractions import Fraction
 from functools import reduce
 from operator import and_, or_, xor
@@ -250,6 +251,62 @@ def test_one_value_has_no_sample() -> None:
         assert found[0, 10, 2] == (None,) * len(asked.lines)
 
 
+def collected(value: bytes) -> list[tuple[int, bytes]]:
+    """Epochs and values of a list, as `collect` gives it."""
+    found, at = [], 0
+    while at < len(value):
+        epoch, length = struct.unpack_from("<qq", value, at)
+        found.append((epoch, value[at + 16 : at + 16 + length]))
+        assert not any(value[at + 16 + length : at + 16 + -(-length // 8) * 8])
+        at += 16 + -(-length // 8) * 8
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks_of("binary"))
+def test_collected_values_are_in_the_order_of_their_positions(drawn: tuple[list[Block], list[int]]) -> None:
+    blocks, order = drawn
+    asked = query((("int64", False), ("binary", True)), "collect 2 0", "count 2 0")
+    expected: dict[tuple[Any, ...], list[tuple[int, bytes]]] = {}
+    for epoch, partition, rows in sorted(blocks, key=lambda block: block[:2]):
+        for group, values in groups(asked, [(epoch, partition, rows)]).items():
+            found = expected.setdefault(group, [])
+            found += [(epoch, row[2]) for row in values if row[2] is not None]
+    for result in evaluate(asked, blocks, order):
+        assert {group: collected(value) for group, (value, _) in result.items()} == expected
+        assert {group: count for group, (_, count) in result.items()} == {g: len(v) for g, v in expected.items()}
+
+
+def registers(hashes: list[int], bits: int) -> bytes:
+    """The words of HyperLogLog++'s registers, by its definition."""
+    least: dict[int, int] = {}
+    for value in hashes:
+        text = format(value % 2**64, "064b")
+        rest = text[bits:] + "1"
+        least[int(text[:bits], 2)] = max(least.get(int(text[:bits], 2), 0), rest.index("1") + 1)
+    words = [0] * (2**bits // 10 + 1)
+    for register, value in least.items():
+        words[register // 10] |= value << register % 10 * 6
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
+@pytest.mark.parametrize("bits", [4, 9, 14])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_registers_hold_the_longest_runs_of_zeros(bits: int, data: st.DataObject) -> None:
+    few = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 2 ** (66 - bits)) | st.sampled_from([0, -1, 1, -(2**63)])
+    row = st.tuples(st.integers(0, 24), st.integers(0, 2), st.none() | few)
+    parts = data.draw(st.lists(st.lists(row, max_size=12), min_size=1, max_size=3))
+    blocks = [(0, place, rows) for place, rows in enumerate(parts)]
+    asked = query((("int64", False), ("int64", True)), f"approx_count_distinct 2 0 {bits}")
+    expected = {
+        group: (registers([row[2] for row in rows if row[2] is not None], bits),)
+        for group, rows in groups(asked, blocks).items()
+    }
+    for found in evaluate(asked, blocks, list(range(len(parts)))):
+        assert found == expected
+
+
 def test_try_sum_is_null_where_it_overflows() -> None:
     asked = query((("int64", False), ("int64", False)), "sum 2 0 try", "sum 2 0")
     rows = [(1, 1, 2**62), (1, 1, 2**62), (1, 2, 5), (1, 3, 2**62), (1, 3, 2**62), (1, 3, -1)]
@@ -272,6 +329,11 @@ def test_try_sum_is_null_where_it_overflows() -> None:
         ("max_by 1,9 0", "no column 9"),
         ("var_pop 1 0", "no var_pop over int64"),
         ("bit_or 2 0", "no bit_or over float64"),
+        ("collect 1 0", "no collect over int64"),
+        ("approx_count_distinct 2 0 9", "no approx_count_distinct over float64"),
+        ("approx_count_distinct 1 0 3", "4 to 18 bits"),
+        ("approx_count_distinct 1 0 9x", "4 to 18 bits"),
+        ("approx_count_distinct 1 0", "4 to 18 bits"),
     ],
 )
 def test_plans_that_are_refused(line: str, told: str) -> None:

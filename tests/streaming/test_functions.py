@@ -48,6 +48,8 @@ NUMBERS = [
     *("bool_and(flag)", "bool_or(flag)", "count_if(flag)", "try_sum(if(i > 0, 4611686018427387904, 0))", "try_avg(w)"),
     "stddev_samp(i) FILTER (WHERE flag)",
     "corr(i, small) FILTER (WHERE flag)",
+    *(f"approx_count_distinct({name})" for name in ("d", "s")),
+    "approx_count_distinct(m, 0.2) FILTER (WHERE flag)",
 ]
 TUMBLING, SLIDING = ("10 seconds",), ("10 seconds", "4 seconds")
 PATHS = [

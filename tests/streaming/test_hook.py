@@ -95,7 +95,7 @@ def test_processing_time_trigger_and_stop(stream: Stream) -> None:
 
 @pytest.mark.usefixtures("enabled")
 def test_uncovered_query_runs_on_spark_with_its_reason(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
-    df = stream.read().groupBy(window()).agg(F.collect_list("v"))
+    df = stream.read().groupBy(F.window("ts", "10 seconds", "5 seconds")).agg(F.collect_list("v"))
     with caplog.at_level(logging.WARNING, "pyslash"):
         query = finish(df.writeStream.format("noop").trigger(availableNow=True).start())
     assert pyslash.progress(query) == []

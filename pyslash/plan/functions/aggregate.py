@@ -12,12 +12,26 @@ from pyslash.plan.types import NUMERIC, is_decimal
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A native aggregate (docs/block-format.md). `ansi`: an overflow is an error; `parameter`: "" if it has none."""
+    """A native aggregate (docs/block-format.md). `ansi`: an overflow is an error; `parameter`: "" if it has none.
+
+    `merges_anyhow`: of buffers, that their result does not depend on how rows are shared among them.
+    """
 
     function: str
     ansi: bool
     sql: str
     parameter: str = ""
+    merges_anyhow: bool = True
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether Spark's own code computes it, and native code keeps the buffers that it gives (docs/design/031)."""
+        return self.function == "collect"
+
+    @property
+    def is_finished_by_spark(self) -> bool:
+        """Whether Spark's own code makes the result of a binary that native code gives."""
+        return self.function in ("collect", "approx_count_distinct")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslash.plan.catalyst import JavaObject, name_of
-from pyslash.plan.functions import average, chosen, moments
+from pyslash.plan.functions import average, buffers, chosen, distinct, moments
 from pyslash.plan.functions import sum as sum_
 from pyslash.plan.functions.aggregate import Aggregate, Call, named
 from pyslash.plan.reasons import Uncovered
@@ -41,27 +41,31 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     # A row counts unless what orders it is null.
     "MaxBy": named("max_by"),
     "MinBy": named("min_by"),
+    "HyperLogLogPlusPlus": distinct.read,
 }
 
 
 def aggregate_of(expression: JavaObject, inputs: Sequence[JavaObject]) -> Aggregate:
-    """The native aggregate of a Catalyst `AggregateExpression`.
+    """The native aggregate of a Catalyst `AggregateExpression`: of its own, or one that keeps Spark's buffers.
 
     Args:
         expression: as Spark's optimizer has left it.
         inputs: what it reads of a row, as `io.pyslash.StreamingAggregate` tells; nothing: it counts every row.
 
     Raises:
-        Uncovered: the function, its types or its modifiers are not covered.
+        Uncovered: the function's modifiers are not covered.
     """
     sql = str(expression.sql())
     function = expression.aggregateFunction()
-    read = FUNCTIONS.get(name_of(function))
-    if read is None:
-        raise Uncovered(f"the aggregate {sql} is not covered yet")
     if expression.isDistinct():
         raise Uncovered(f"DISTINCT in {sql} is not covered yet")
     if not all(value.deterministic() for value in inputs):
         raise Uncovered(f"{sql} is over an expression that is not deterministic")
-    types = tuple(native_type(str(value.dataType().simpleString()), sql) for value in inputs)
-    return read(Call(function, types, sql))
+    read = FUNCTIONS.get(name_of(function))
+    if read is None:
+        return buffers.read(function, sql)
+    try:
+        types = tuple(native_type(str(value.dataType().simpleString()), sql) for value in inputs)
+        return read(Call(function, types, sql))
+    except Uncovered:
+        return buffers.read(function, sql)

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType, LongType, StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.plan.catalyst import JavaObject, elements, items
 from pyslash.plan.emission import Emission
@@ -81,7 +81,10 @@ class Aggregation:
         return [
             ("window", f"{self.grouping}{time}"),
             *(("key", f"{key.sql}: {key.type}") for key in self.keys),
-            *(("aggregate", aggregate.sql) for aggregate in self.aggregates),
+            *(
+                ("aggregate", f"{aggregate.sql}{' in buffers of Spark' if aggregate.is_buffer else ''}")
+                for aggregate in self.aggregates
+            ),
         ]
 
     @cached_property
@@ -104,9 +107,12 @@ class Aggregation:
         """
         found = cls._found(bridge, plan, node, mode)
         window = cls._window(found, thinned)
-        carried = cls._input(found)
-        keys, aggregates, inputs = cls._groups(found, carried)
-        schema = _result_schema(found)
+        functions = cls._functions(found)
+        cls._check_buffers(found, functions, window)
+        _keep_buffers(found, functions, window)
+        carried = cls._input(found, functions)
+        keys, aggregates, inputs = cls._groups(found, carried, functions)
+        schema = _result_schema(found, aggregates)
         if not aggregates:
             # SELECT DISTINCT k: groups without aggregates. The row count that groups keep anyway serves as one.
             aggregates, inputs = [Aggregate("count", False, "count(1)")], [[]]
@@ -138,7 +144,9 @@ class Aggregation:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return AggregationCut(self._found(bridge, plan, node, self.mode), self._input_columns)
+        found = self._found(bridge, plan, node, self.mode)
+        _keep_buffers(found, self.aggregates, self.window)
+        return AggregationCut(found, self._input_columns)
 
     # What of this other operators do in another way.
 
@@ -153,24 +161,50 @@ class Aggregation:
         return TimeWindow(*parameters) if parameters else TimeWindow.all_time()
 
     @classmethod
-    def _input(cls, found: JavaObject) -> InputColumns:
-        """The columns that no key and no aggregate reads."""
-        return InputColumns(found.describe)
+    def _functions(cls, found: JavaObject) -> list[Aggregate]:
+        """The aggregates, in the order of Spark's."""
+        return [
+            aggregate_of(function, elements(values))
+            for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True)
+        ]
 
     @classmethod
-    def _groups(cls, found: JavaObject, carried: InputColumns) -> Groups:
+    def _check_buffers(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+        """Pass if native code can keep the buffers that Spark's own code makes for functions.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        for function in functions:
+            if function.is_buffer and not found.isTimed():
+                raise Uncovered(
+                    f"{function.sql} has no native form, and the buffers that Spark's own code makes for it pile up; "
+                    "it is covered over time windows with a watermark, in append and update mode"
+                )
+            if not function.merges_anyhow and window.overlap > 1:
+                raise Uncovered(
+                    f"{function.sql} depends on the order in which Spark reads and merges the rows of a window, and "
+                    "these windows overlap"
+                )
+
+    @classmethod
+    def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
+        """The columns that no key and no aggregate reads. Behind a group's rows, those of its buffers have nulls."""
+        return InputColumns(found.describe, all_nullable=_has_buffers(functions))
+
+    @classmethod
+    def _groups(cls, found: JavaObject, carried: InputColumns, functions: list[Aggregate]) -> Groups:
         keys = [
             carried.add(slot, key, f"the grouping expression {found.describe(key)}")
             for slot, key in enumerate(elements(found.keys()))
         ]
-        aggregates: list[Aggregate] = []
+        if _has_buffers(functions):
+            carried.separate()  # the rows of buffers have the keys, and no values
         inputs: list[list[int]] = []
         slot = count(len(keys))
-        for function, values in zip(items(found.functions()), elements(found.inputs()), strict=True):
-            expressions = elements(values)
-            aggregates.append(aggregate_of(function, expressions))
-            inputs.append([carried.add(next(slot), value, aggregates[-1].sql) for value in expressions])
-        return keys, aggregates, inputs
+        for function, values in zip(functions, elements(found.inputs()), strict=True):
+            inputs.append([carried.add(next(slot), value, function.sql) for value in elements(values)])
+        return keys, functions, inputs
 
     @classmethod
     def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
@@ -247,6 +281,17 @@ def _microseconds(milliseconds: int) -> int:
     return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
 
 
+def _has_buffers(functions: list[Aggregate]) -> bool:
+    return any(function.is_buffer for function in functions)
+
+
+def _keep_buffers(found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+    """Has Spark's own code compute what has no native form."""
+    kept = [str(number) for number, function in enumerate(functions) if function.is_buffer]
+    if kept:
+        found.keepBuffers(" ".join(kept), window.pane_us, window.start_offset_us)
+
+
 def time_of(found: JavaObject) -> Column:
     """The event time of a `StreamingOperator`."""
     time = found.time()
@@ -254,19 +299,27 @@ def time_of(found: JavaObject) -> Column:
     return Column(native, True, str(found.describe(time)))
 
 
-def _result_schema(found: JavaObject) -> StructType:
-    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them."""
+def _result_schema(found: JavaObject, aggregates: list[Aggregate]) -> StructType:
+    """Schema of merged rows: window_start, window_end, keys, aggregates, as Spark types them.
+
+    Keys and results that Spark has yet to make of what native code gives are binaries.
+    """
     bound = _spark_type(found.time())
+    keys = elements(found.keys())
+    types = [_spark_type(key) for key in keys]
+    results = elements(found.results())
+    for target, aggregate in zip(results[len(keys) :], aggregates, strict=True):
+        types.append(BinaryType() if aggregate.is_finished_by_spark else _spark_type(target))
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
     fields += [
-        StructField(f"result{index}", _spark_type(target), bool(target.nullable()))
-        for index, target in enumerate(elements(found.results()))
+        StructField(f"result{index}", kind, bool(target.nullable()))
+        for index, (kind, target) in enumerate(zip(types, results, strict=True))
     ]
     return StructType(fields)
 
 
-def _spark_type(attribute: JavaObject) -> DataType:
-    return _parse_datatype_json_string(attribute.dataType().json())
+def _spark_type(expression: JavaObject) -> DataType:
+    return _parse_datatype_json_string(expression.dataType().json())
 
 
 def _text(

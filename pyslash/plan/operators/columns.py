@@ -32,6 +32,10 @@ class InputColumns:
         self._all_nullable = all_nullable
         self._carried: list[JavaObject] = []
 
+    def separate(self) -> None:
+        """What is added from now on is carried besides, though the same is there."""
+        self._carried = []
+
     def add(self, slot: int, expression: JavaObject, what: str) -> int:
         """Index (1-based) of the expression's column.
 

@@ -74,12 +74,16 @@ class Deduplication(Aggregation):
         return TimeWindow(_PANE_US, _PANE_US, 0) if found.isTimed() else TimeWindow.all_time()
 
     @classmethod
-    def _input(cls, found: JavaObject) -> InputColumns:
+    def _functions(cls, found: JavaObject) -> list[Aggregate]:
+        return []
+
+    @classmethod
+    def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
         # A column is an attribute here, which one micro-batch's plan has as nullable, and another one's has not.
         return InputColumns(found.describe, all_nullable=True)
 
     @classmethod
-    def _groups(cls, found: JavaObject, carried: InputColumns) -> Groups:
+    def _groups(cls, found: JavaObject, carried: InputColumns, functions: list[Aggregate]) -> Groups:
         keys, firsts = elements(found.keys()), [elements(one)[0] for one in elements(found.inputs())]
         key_columns = [carried.add(slot, key, f"the key {found.describe(key)}") for slot, key in enumerate(keys)]
         if any(carried.columns[index - 1].type in _FLOATING for index in key_columns) and not _normalises_keys():

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.emission import SessionEmission
+from pyslash.plan.functions import Aggregate
 from pyslash.plan.operators.aggregation import Aggregation, time_of
 from pyslash.plan.operators.columns import Column, InputColumns
 from pyslash.plan.output_mode import OutputMode
@@ -63,7 +64,13 @@ class SessionAggregation(Aggregation):
         return _PANES
 
     @classmethod
-    def _input(cls, found: JavaObject) -> InputColumns:
+    def _check_buffers(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+        for function in functions:
+            if function.is_buffer:
+                raise Uncovered(f"{function.sql} of a session has no native form")
+
+    @classmethod
+    def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
         ends = [] if int(found.gap()) else [Column(time_of(found).type, True, str(found.sessionEnd()))]
         return InputColumns(found.describe, first=ends)
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyslash._native import Plan
 from pyslash.conf import Conf
 from pyslash.plan.operators import Aggregation
+from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operators_of
 
@@ -65,13 +66,21 @@ COVERED = {
     "max_by(s, i) FILTER (WHERE b)": "max_by 1,2 0",
     "first(s) FILTER (WHERE b)": "first 1,2 0",
     "first(s, true) FILTER (WHERE b)": "first 1 0 ignore_nulls",
+    "approx_count_distinct(i)": "approx_count_distinct 1 0 9",
+    "approx_count_distinct(s, 0.01)": "approx_count_distinct 1 0 14",
+    "approx_count_distinct(d) FILTER (WHERE b)": "approx_count_distinct 1 0 9",
 }
+IN_BUFFERS = (
+    "mode(i)",
+    "collect_list(i)",
+    "percentile(d, 0.5) FILTER (WHERE b)",
+    "first(a)",
+    "max_by(a, i)",
+    "max_by(i, struct(i, l))",
+    "approx_count_distinct(a)",
+    "approx_count_distinct(s COLLATE UTF8_LCASE)",
+)
 UNCOVERED = {
-    "mode(i)": "mode",
-    "collect_list(i)": "collect_list",
-    "first(a)": "array<int>",
-    "max_by(a, i)": "array<int>",
-    "max_by(i, struct(i, l))": "struct<",
     "count(DISTINCT i)": "DISTINCT",
 }
 
@@ -111,11 +120,61 @@ def test_covered(events: DataFrame, call: str) -> None:
     assert aggregates(events, call) == [COVERED[call]]
 
 
+@pytest.mark.parametrize("call", IN_BUFFERS)
+def test_what_has_no_native_form_keeps_sparks_buffers(events: DataFrame, call: str) -> None:
+    found = operator(events, call)
+    assert [line for line in found.text.splitlines() if line.startswith("aggregate")] == ["aggregate collect 1 0"]
+    assert found.columns[0].type == "binary"
+    assert found.told[-1] == ("aggregate", f"{found.aggregates[0].sql} in buffers of Spark")
+
+
+def test_beside_buffers_other_functions_leave_rows_of_buffers_out(events: DataFrame) -> None:
+    calls = ["count(*)", "collect_list(i)", "first(s)", "sum(i)", "max(s)", "collect_list(i)", "count(s)"]
+    df = events.groupBy(F.window("ts", "10 seconds"), "s").agg(*map(F.expr, calls))
+    found = operators_of(df, "update", Conf.read(df.sparkSession.conf.get))[0][0]
+    assert found.text.splitlines()[2:] == [
+        "column string 1",
+        "column int32 1",  # 1, or nothing in a row of buffers
+        "column binary 1",
+        "column string 1",
+        "column int32 1",
+        "key 1",
+        "aggregate count 2 0",
+        "aggregate collect 3 0",
+        "aggregate first 4,2 0",
+        "aggregate sum 5 1",
+        "aggregate max 4 0",
+        "aggregate count 4 0",
+    ]
+
+
+def in_mode(df: DataFrame, mode: str) -> Aggregation:
+    return operators_of(df, OutputMode(mode), Conf.read(df.sparkSession.conf.get))[0][0]
+
+
+def test_buffers_are_kept_where_windows_close(events: DataFrame) -> None:
+    tumbling, sliding, session = (
+        F.window("ts", "10 seconds"),
+        F.window("ts", "10 seconds", "5 seconds"),
+        F.session_window("ts", "10 seconds"),
+    )
+    percentile, values = F.expr("percentile(i, 0.5)"), F.expr("collect_list(i)")
+    for mode in ("append", "update"):
+        in_mode(events.groupBy(sliding).agg(percentile), mode)
+    for df, mode, reason in (
+        (events.groupBy(tumbling).agg(values), "complete", "pile up"),
+        (events.groupBy("s").agg(values), "update", "pile up"),
+        (events.groupBy(sliding).agg(values), "append", "overlap"),
+        (events.groupBy(session, "s").agg(percentile), "append", "of a session"),
+    ):
+        with pytest.raises(Uncovered, match=reason):
+            in_mode(df, mode)
+
+
 @pytest.mark.parametrize("call", OF_SOME_RELEASES)
 def test_covered_where_spark_does_not_divide_by_zero(events: DataFrame, call: str) -> None:
     if pyspark.__version__.startswith("4.0."):
-        with pytest.raises(Uncovered, match="in this release of Spark"):
-            operator(events, call)
+        assert aggregates(events, call) == ["collect 1 0"]
     else:
         assert aggregates(events, call) == [OF_SOME_RELEASES[call]]
 

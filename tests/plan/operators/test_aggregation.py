@@ -139,7 +139,10 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
         "DISTINCT",
     ),
-    "other aggregate": (lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.mode("v")), "mode"),
+    "order of overlapping windows": (
+        lambda e: e.groupBy(F.window("ts", "10 seconds", "5 seconds")).agg(F.mode("v")),
+        r"mode\(.*these windows overlap",
+    ),
     "aggregate of the window": (
         lambda e: (
             e.select(F.window("ts", "10 seconds").alias("w"), "k")

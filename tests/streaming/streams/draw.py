@@ -61,6 +61,25 @@ BITS = ("byte", "short", "int", "long", "huge")
 MOMENTS = ("stddev", "stddev_pop", "var_samp", "var_pop")
 # Rows that these have as equal have the same value, so that their order is not to be seen in the result.
 ORDERED = tuple(kind for kind in POOLS if kind not in ("float", "double"))
+# Of the first ones, of any rows in any order, the result is the same; the others need windows that do not overlap.
+ANYHOW_IN_BUFFERS = (
+    "percentile(v_int, 0.5)",
+    "median(v_short)",
+    "percentile(v_long, 0.3, v_short)",
+    "size(collect_set(v_string))",
+    "array_sort(collect_set(v_date))",
+    "approx_count_distinct(array(v_int, v_short))",
+)
+IN_BUFFERS = (
+    *ANYHOW_IN_BUFFERS,
+    "sort_array(collect_list(v_int))",
+    "sort_array(collect_list(struct(v_small, v_string)))",
+    "listagg(hex(v_binary), ',') WITHIN GROUP (ORDER BY hex(v_binary))",
+    "mode(v_string, true)",
+    "max(struct(v_int, v_date))",
+    "max_by(array(v_large), v_large)",
+    "bit_length(string_agg(v_string))",
+)
 PREDICATES_OF_ROWS = (
     "v_int > 0",
     "v_string IS NOT NULL",
@@ -135,17 +154,20 @@ class _Draw:
         if gap:
             mode, window, grouping = ("append" if mode == "update" else mode), (), "groupBy"
             aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
-        if not (ansi and _HUGE in aggregates) and self.often(CHAINS):
+        is_chain = not (ansi and _HUGE in aggregates) and random.Random(f"chain of {self.seed}").random() < CHAINS
+        if is_chain:
             # Which rows come first is then another thing than which ones came first.
             after = (("unique",), *after)
             aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
+        in_buffers = self._distinct_and_in_buffers(mode, window, gap, bool(aggregates), is_chain)
+        aggregates = tuple(dict.fromkeys([*aggregates, *in_buffers]))
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
         calm = ansi and _HUGE in aggregates
         union = not calm and self.often(0.15)
         above = self._above(mode, bool(window or gap), kinds, aggregates)
         columns = columns_in([*before, *after, *above], [*keys, *aggregates, gap])
         slide = _seconds(window[min(1, len(window) - 1)]) if window else slide_of_gap
-        is_timed = mode == "append" or self.often(0.7)
+        is_timed = mode == "append" or self.often(0.7) or bool(in_buffers)
         delay_of_first, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
         count, files = rng.randint(2, 5), rng.choice((1, 1, 2, 3))
         start = STARTS[0] if calm else rng.choice(STARTS)
@@ -329,6 +351,19 @@ class _Draw:
         if self.often(0.2):
             call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
         return around.format(call)
+
+    def _distinct_and_in_buffers(
+        self, mode: str, window: tuple[str, ...], gap: str, aggregates: bool, is_chain: bool
+    ) -> list[str]:
+        """Aggregates whose results Spark makes; from a generator of its own: other streams stay what they were."""
+        rng = random.Random(f"buffers of {self.seed}")
+        calls = []
+        if aggregates and rng.random() < 0.2:
+            calls.append(f"approx_count_distinct(v_{rng.choice([*POOLS])}{rng.choice(('', ', 0.2'))})")
+        if aggregates and window and not gap and mode != "complete" and rng.random() < 0.5:
+            in_any_order = is_chain or (len(window) > 1 and window[0] != window[1])
+            calls += rng.sample(ANYHOW_IN_BUFFERS if in_any_order else IN_BUFFERS, rng.choice((1, 1, 2)))
+        return calls
 
     def _other_aggregate(self) -> tuple[str, str]:
         """A call, and what is made of its result."""

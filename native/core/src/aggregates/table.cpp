@@ -10,6 +10,8 @@
 namespace pyslash {
 namespace {
 
+constexpr std::string_view any_parameter = "*";  // the function itself reads it
+
 struct Function {
   std::string_view name;
   std::shared_ptr<const Aggregate> (*make)(const AggregateCall&, StateRequests&);
@@ -45,6 +47,8 @@ constexpr auto functions = std::to_array<Function>({
     {"last", make_chosen, 1, 2, "ignore_nulls"},
     {"max_by", make_chosen, 2, 2},
     {"min_by", make_chosen, 2, 2},
+    {"approx_count_distinct", make_approx_count_distinct, 1, 1, any_parameter},
+    {"collect", make_collect},
 });
 
 std::string inputs_of(const Function& function) {
@@ -97,7 +101,7 @@ std::shared_ptr<const Aggregate> make_aggregate(const AggregateCall& call, State
     throw Error(Status::invalid_plan,
                 name + " takes " + inputs_of(*function) + " columns, not " + std::to_string(call.inputs.size()));
   }
-  if (!call.parameter.empty() && call.parameter != function->parameter) {
+  if (!call.parameter.empty() && function->parameter != any_parameter && call.parameter != function->parameter) {
     throw Error(Status::invalid_plan, name + " has no parameter '" + std::string(call.parameter) + "'");
   }
   return function->make(call, states);

@@ -20,6 +20,8 @@ std::shared_ptr<const Aggregate> make_kurtosis(const AggregateCall& call, StateR
 std::shared_ptr<const Aggregate> make_comoment(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_bits(const AggregateCall& call, StateRequests& states);
 std::shared_ptr<const Aggregate> make_chosen(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_approx_count_distinct(const AggregateCall& call, StateRequests& states);
+std::shared_ptr<const Aggregate> make_collect(const AggregateCall& call, StateRequests& states);
 
 // A function of one column whose result is the value of a `ValueState`; null where the column was always null.
 std::shared_ptr<const Aggregate> make_value(const StateKind& kind, const AggregateCall& call, StateRequests& states);

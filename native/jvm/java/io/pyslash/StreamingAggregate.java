@@ -2,6 +2,7 @@ package io.pyslash;
 
 import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.Row;
@@ -15,9 +16,12 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.First;
+import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
@@ -33,6 +37,8 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -75,6 +81,7 @@ public final class StreamingAggregate extends StreamingOperator {
   private final List<Expression> keys = new ArrayList<>();
   private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
+  private BuffersExec.Panes panes; // of what Spark's own code keeps buffers of; null: of nothing
 
   /**
    * The aggregation whose state this operator of the plan saves.
@@ -138,7 +145,7 @@ public final class StreamingAggregate extends StreamingOperator {
         if (grouping.metadata().contains(WATERMARK_KEY)) {
           throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
         }
-        keys.add(withoutWindow(key((Expression) grouping)));
+        keys.add(KeyBytes.of(withoutWindow(key((Expression) grouping))));
       }
       index++;
     }
@@ -190,6 +197,74 @@ public final class StreamingAggregate extends StreamingOperator {
   @Override
   WindowedInput input() {
     return input;
+  }
+
+  /** Whether groups become complete, and are forgotten, as the watermark moves. */
+  public boolean isTimed() {
+    return isTimed;
+  }
+
+  /**
+   * From now on, Spark's own code computes these functions, and what it has computed of a task's rows stands in rows of its
+   * own, one a group ({@link BuffersExec}). All that others read of such a row is null.
+   *
+   * @param which numbers of functions, by blanks
+   * @param paneMicros length of panes, none of which belongs to a window in part
+   * @param offset a time at which one begins
+   */
+  public void keepBuffers(String which, long paneMicros, long offset) {
+    panes = new BuffersExec.Panes(paneMicros, offset);
+    Set<String> kept = Set.of(which.split(" "));
+    for (int i = 0; i < inputs.size(); i++) {
+      AggregateExpression function = functions.apply(i);
+      if (kept.contains(Integer.toString(i))) {
+        Expression filter = function.filter().isDefined() ? function.filter().get() : null;
+        inputs.set(i, List.of(new BufferOf(function.aggregateFunction(), filter)));
+      } else if (function.filter().isEmpty() && (inputs.get(i).isEmpty() || heedsNulls(function))) {
+        List<Expression> values = new ArrayList<>(inputs.get(i));
+        values.add(one());
+        inputs.set(i, values);
+      }
+    }
+  }
+
+  @Override
+  public SparkPlan input(String columns) {
+    return panes == null ? super.input(columns) : withBuffers(columns);
+  }
+
+  /** The same with buffers: what their functions read crosses to {@link BuffersExec}, which leaves it out. */
+  private SparkPlan withBuffers(String columns) {
+    List<Expression> values = new ArrayList<>(keys);
+    inputs.forEach(values::addAll);
+    List<BufferOf> buffers = new ArrayList<>();
+    List<NamedExpression> rows = new ArrayList<>(List.of(input.moment()));
+    List<BuffersExec.Column> found = new ArrayList<>();
+    found.add(new BuffersExec.Column(input.moment().toAttribute(), 0, false, false));
+    for (String slot : columns.replace("?", "").split(" ")) {
+      int at = Integer.parseInt(slot);
+      String name = "column" + found.size();
+      if (values.get(at) instanceof BufferOf buffer) {
+        Attribute column = WindowedInput.alias(buffer, name).toAttribute();
+        found.add(new BuffersExec.Column(column, buffers.size(), false, true));
+        buffers.add(buffer);
+      } else {
+        NamedExpression column = WindowedInput.alias(values.get(at), name);
+        Attribute nullable = column.toAttribute().withNullability(true); // in a row of buffers
+        found.add(new BuffersExec.Column(nullable, rows.size(), at < keys.size(), false));
+        rows.add(column);
+      }
+    }
+    boolean keepsRows = found.stream().anyMatch(one -> !one.isBuffer() && !one.isKey() && one.place() > 0);
+    Set<Long> read = new HashSet<>();
+    for (BufferOf buffer : buffers) {
+      for (Expression leaf : CollectionConverters.asJava(buffer.collectLeaves())) {
+        if (leaf instanceof Attribute attribute && read.add(attribute.exprId().id())) {
+          rows.add(attribute);
+        }
+      }
+    }
+    return new BuffersExec(input.plan(rows), new BuffersExec.Layout(found, buffers, panes, keepsRows));
   }
 
   /** Grouping expressions but the window. */
@@ -244,10 +319,13 @@ public final class StreamingAggregate extends StreamingOperator {
     }
   }
 
-  /** Only a window is a struct that the native core can group by. */
+  /** Whether one of the keys is of a window's type: there are windows below, or the plan is not understood. */
   private static boolean mayHaveWindow(BaseAggregateExec partial) {
     return CollectionConverters.asJava(partial.groupingExpressions()).stream()
-        .anyMatch(grouping -> ((Expression) grouping).dataType() instanceof StructType);
+        .anyMatch(
+            grouping ->
+                ((Expression) grouping).dataType() instanceof StructType struct
+                    && List.of(struct.fieldNames()).equals(List.of("start", "end")));
   }
 
   /**
@@ -287,13 +365,30 @@ public final class StreamingAggregate extends StreamingOperator {
       name(columns, named);
     }
     for (int i = 0; i < results.size(); i++) {
-      named.add(WindowedInput.alias(columns.get(i + 2), results.get(i)));
+      Attribute column = columns.get(i + 2);
+      named.add(
+          WindowedInput.alias(
+              i < keys.size() ? key(column, keys.get(i), results.get(i)) : result(column, i - keys.size()),
+              results.get(i)));
     }
     rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
     for (Expression condition : input.windowConditions()) {
       rows = new FilterExec(condition, rows);
     }
     return new ProjectExec(last.resultExpressions(), rows);
+  }
+
+  private static Expression key(Attribute column, Expression key, Attribute as) {
+    return key instanceof KeyBytes ? KeyBytes.value(column, as.dataType()) : column;
+  }
+
+  /** The result of a function, out of the column that native code has given. */
+  private Expression result(Attribute column, int function) {
+    AggregateFunction of = functions.apply(function).aggregateFunction();
+    if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
+      return SparkResult.ofBuffers(column, of);
+    }
+    return isEstimated(of) ? SparkResult.ofRegisters(column, of) : column;
   }
 
   /** The window of merged rows, under every name that it has. */
@@ -338,8 +433,7 @@ public final class StreamingAggregate extends StreamingOperator {
   private static List<Expression> inputsOf(AggregateExpression function) {
     List<Expression> arguments =
         CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
-    List<Expression> values =
-        new ArrayList<>(function.aggregateFunction() instanceof Count ? counted(arguments) : arguments);
+    List<Expression> values = new ArrayList<>(taken(function.aggregateFunction(), arguments));
     if (function.filter().isDefined()) {
       if (values.isEmpty() || heedsNulls(function)) {
         values.add(one());
@@ -348,6 +442,29 @@ public final class StreamingAggregate extends StreamingOperator {
       values.add(new If(function.filter().get(), last, Literal$.MODULE$.create(null, last.dataType())));
     }
     return values;
+  }
+
+  private static List<Expression> taken(AggregateFunction function, List<Expression> arguments) {
+    if (function instanceof Count) {
+      return counted(arguments);
+    }
+    return isEstimated(function) ? List.of(hashed(arguments.get(0))) : arguments;
+  }
+
+  /** Whether native code computes it, of hashes: of plain types, so that no collation decides what is distinct. */
+  private static boolean isEstimated(AggregateFunction function) {
+    return function instanceof HyperLogLogPlusPlus distinct
+        && NativeTypes.nameOf(distinct.child().dataType()) != null;
+  }
+
+  /** The hash that Spark's HyperLogLog++ takes of a value; null of null. */
+  private static Expression hashed(Expression value) {
+    boolean isFloating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
+    Expression normalized = isFloating ? new NormalizeNaNAndZero(value) : value;
+    Expression hash = new XxHash64(seq(normalized));
+    return value.nullable()
+        ? new If(new IsNotNull(value), hash, Literal$.MODULE$.create(null, DataTypes.LongType))
+        : hash;
   }
 
   /** Whether a row counts whose value is null. */

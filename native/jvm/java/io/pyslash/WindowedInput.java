@@ -29,6 +29,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
@@ -361,8 +362,17 @@ final class WindowedInput {
         }
       }
     }
+    if (inStage && columns.stream().anyMatch(WindowedInput::isInterpreted)) {
+      SparkPlan stage = node instanceof InputAdapter boundary ? boundary.child() : new WholeStageCodegenExec(node, 1);
+      return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), stage);
+    }
     SparkPlan rows = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), node);
     return inStage ? new WholeStageCodegenExec(rows, 1) : rows;
+  }
+
+  /** Whether Spark keeps it out of generated stages. */
+  private static boolean isInterpreted(NamedExpression column) {
+    return ((Expression) column).exists(part -> part instanceof CodegenFallback);
   }
 
   /** Attributes below that the bounds of windows are computed of. */

@@ -1,0 +1,17 @@
+"""Functions without a native form: Spark's own code makes buffers of a task's rows, and results of buffers.
+
+Native code keeps the buffers, as a list a group (docs/design/031).
+"""
+
+from __future__ import annotations
+
+from pyslash.plan.catalyst import JavaObject, name_of
+from pyslash.plan.functions.aggregate import Aggregate
+
+# Of others the result depends on the order of rows, or, as of sketches, on which rows are merged first.
+_MERGE_ANYHOW = frozenset({"BitmapConstructAgg", "BitmapOrAgg", "CollectSet", "HyperLogLogPlusPlus", "Percentile"})
+
+
+def read(function: JavaObject, sql: str) -> Aggregate:
+    """The native aggregate that keeps buffers of the function."""
+    return Aggregate("collect", False, sql, merges_anyhow=name_of(function) in _MERGE_ANYHOW)

@@ -1,0 +1,13 @@
+"""`approx_count_distinct`: native code keeps the registers of Spark's own HyperLogLog++, Spark estimates."""
+
+from __future__ import annotations
+
+from pyslash.plan.functions.aggregate import Aggregate, Call
+
+_REGISTERS_A_WORD = 10
+_BITS = {(1 << bits) // _REGISTERS_A_WORD + 1: bits for bits in range(4, 19)}
+
+
+def read(call: Call) -> Aggregate:
+    """Its input is the hash that Spark takes (`io.pyslash.StreamingAggregate`), whose first bits choose a register."""
+    return Aggregate("approx_count_distinct", False, call.sql, str(_BITS[int(call.java.aggBufferSchema().length())]))
