@@ -7,18 +7,29 @@ VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
+PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
 .PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka eval eval-cluster model wheel clean
+.PHONY: pipeline-append pipeline-merge pipeline-kafka
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
 demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
 	@pyslash demo
+
+pipeline-append: setup ## a real pipeline, live: JSON from Kafka, windows, appended to a Delta table (a minute)
+	@$(PIPELINE) append $(ARGS)
+
+pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
+	@$(PIPELINE) merge $(ARGS)
+
+pipeline-kafka: setup ## the same with open windows, into another topic
+	@$(PIPELINE) kafka $(ARGS)
 
 test: setup ## native tests under sanitizers, then pytest, then what was not covered
 	@scripts/test.sh

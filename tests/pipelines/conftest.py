@@ -1,4 +1,4 @@
-"""A broker, and a session of a PySpark that has a connector for it."""
+"""A broker, and a session of a PySpark that has a connector for it and Delta."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from eval.broker import BrokerError, broker, connector
+from eval.broker import BrokerError, broker, connector, delta
+from eval.pipelines.job import DELTA_SETTINGS, KEEP_LOGS
 
 
 @pytest.fixture(scope="session")
@@ -26,16 +27,32 @@ def kafka() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def delta_jars() -> str:
+    """Delta, as `spark.jars` takes it."""
+    try:
+        return delta()
+    except BrokerError as error:
+        pytest.skip(f"no Delta: {error}")
+
+
+@pytest.fixture(scope="session")
 def spark(kafka: str) -> Iterator[SparkSession]:
-    """A local session with Spark's connector."""
+    """A local session with Spark's connector, and with Delta if it is there."""
+    jars, settings = [connector()], {**KEEP_LOGS}
+    try:
+        jars.append(delta())
+        settings.update(DELTA_SETTINGS)
+    except BrokerError:
+        pass  # what needs it asks for `delta_jars`
     session = (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars", connector())
+        .config("spark.jars", ",".join(jars))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.slash.arena.size", "256m")
+        .config(map=settings)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
