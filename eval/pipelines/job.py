@@ -109,6 +109,11 @@ class Job:
                 start_new_session=True,
             )
 
+    @property
+    def is_started(self) -> bool:
+        """Whether it was, and has not been killed since."""
+        return self._process is not None
+
     def is_running(self) -> bool:
         """Whether it has not ended.
 
@@ -137,3 +142,4 @@ class Job:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            self._process = None
