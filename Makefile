@@ -42,6 +42,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 
 nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly --ignore=tests/pipelines
+	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
 	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=

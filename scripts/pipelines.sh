@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What real pipelines need, into build/pipelines: a Kafka broker and a client for it, and Spark's connector and Delta with
-# the PySpark that they are made for. From PyPI and Maven Central; Spark's own Ivy is the client, so that nothing else has
-# to be installed. A part that cannot be fetched is named, and the others are there.
+# What real pipelines need, into build/pipelines: a Kafka broker, clients for it and for PostgreSQL, and Spark's connector
+# and Delta with the PySpark that they are made for. From PyPI and Maven Central, by pip and Spark's own Ivy, so that
+# nothing else has to be installed. A part that cannot be fetched is named, and the others are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 spark=4.2.0 # the newest that has a connector and a Delta
 kafka=4.1.2
-client=2.16.1 # of Kafka, for Python
+kafka_client=2.16.1
+postgres_client=3.3.9
 delta=4.4.0
 folder=build/pipelines
 
@@ -34,8 +35,8 @@ fetch_connector() {
     rm -f "$folder"/connector/{hadoop-client,scala-,slf4j-,jsr305-,lz4-,snappy-}* # Spark brings them itself
 }
 
-fetch_client() {
-  install --no-deps "confluent-kafka==$client"
+fetch_clients() {
+  install --no-deps "confluent-kafka==$kafka_client" "psycopg==$postgres_client" "psycopg-binary==$postgres_client"
 }
 
 fetch_delta() {
@@ -45,7 +46,7 @@ fetch_delta() {
 }
 
 missing=()
-for part in pyspark broker client connector delta; do
+for part in pyspark broker clients connector delta; do
   complete="$folder/$part/.complete"
   if [ -e "$complete" ] && [ "$complete" -nt scripts/pipelines.sh ]; then continue; fi
   rm -rf "${folder:?}/$part"

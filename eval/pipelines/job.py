@@ -72,9 +72,9 @@ EXAMPLES = {
 class Job:
     """A job in a process of its own; it can be started again after it was killed."""
 
-    def __init__(self, script: Path, arguments: list[str], folder: Path) -> None:
-        """It works in `folder`, where its log is too."""
-        self._script, self._arguments, self._folder = script, arguments, folder
+    def __init__(self, script: Path, arguments: list[str], folder: Path, **settings: str) -> None:
+        """It works in `folder`, where its log is too; `settings` of Spark's come after ours."""
+        self._script, self._arguments, self._folder, self._settings = script, arguments, folder, settings
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str) -> None:
@@ -87,6 +87,7 @@ class Job:
             "spark.ui.enabled": "false",
             **DELTA_SETTINGS,
             **KEEP_LOGS,
+            **self._settings,
         }
         command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
         command += ["--properties-file", str(ROOT / "spark-conf" / "slash.conf")]

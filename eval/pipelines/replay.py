@@ -31,6 +31,7 @@ class Expected:
     appended: Counter[Row] = field(default_factory=Counter)
     updated: Counter[Row] = field(default_factory=Counter)
     latest: Counter[Row] = field(default_factory=Counter)
+    batches: int = 0
     orders: int = 0
     dropped: int = 0
 
@@ -52,6 +53,7 @@ def replay(checkpoint: Path, partitions: Sequence[Sequence[Order]]) -> Expected:
         before, watermark = watermark, max(watermark, latest_ms - DELAY_MS)
         if logged_ms != watermark:
             raise ReplayError(f"Spark's watermark is {logged_ms}, that of the orders {watermark}")
+        expected.batches += 1
         touched = set()
         for order in batch:
             group = (order.at_ms - order.at_ms % WINDOW_MS, order.shop)

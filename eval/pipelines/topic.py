@@ -7,9 +7,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from eval.pipelines.orders import Order
 from eval.pipelines.replay import Row
 
@@ -23,6 +20,8 @@ class TopicError(Exception):
 
 def create(address: str, *topics: str) -> None:
     """New topics of `PARTITIONS` partitions."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
     client = AdminClient(_client(address))  # the topics are made for as long as there is one
     for future in client.create_topics([NewTopic(name, PARTITIONS) for name in topics]).values():
         future.result(_SECONDS)
@@ -40,6 +39,8 @@ class Orders:
     """Sends orders to a topic, each once and in sequence."""
 
     def __init__(self, address: str, topic: str) -> None:
+        from confluent_kafka import Producer
+
         self._topic = topic
         self._producer = Producer({**_client(address), "enable.idempotence": True, "linger.ms": 20})
         self._errors: list[str] = []
@@ -71,6 +72,8 @@ class Revenue:
     """Reads a topic that `examples/kafka_to_kafka.py` writes to."""
 
     def __init__(self, address: str, topic: str) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
         self._parts = [TopicPartition(topic, part, OFFSET_BEGINNING) for part in range(PARTITIONS)]
         self._consumer = Consumer({**_client(address), "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
         self._consumer.assign(self._parts)

@@ -51,7 +51,7 @@ def test_a_replay_drops_by_the_watermark_of_the_micro_batch_before(tmp_path: Pat
         (25, {"0": 3, "1": 2}),  # by 25 s these are not
     )
     found = replay(checkpoint, partitions)
-    assert (found.orders, found.dropped) == (5, 2)
+    assert (found.batches, found.orders, found.dropped) == (3, 5, 2)
     first, open_one = (0, "a", 2, 2), (30 * SECOND, "a", 1, 1)
     assert found.appended == Counter([first])
     assert found.latest == Counter([first, open_one])

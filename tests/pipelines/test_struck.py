@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import pytest
 from tests.pipelines.struck import AGENT, DRIVER, WRITING, WRITTEN, Strike, Struck, draw, is_right
 
 FEW = [
-    Strike("merge", WRITING, AGENT),
-    Strike("append", WRITTEN, DRIVER),
+    Strike("append", WRITING, AGENT),
     Strike("merge", WRITTEN, DRIVER),
     Strike("kafka", WRITING, DRIVER),
 ]
@@ -24,8 +24,8 @@ def test_a_few_kills(kafka: str, tmp_path: Path) -> None:
     struck = Struck(tmp_path, kafka, seed=101)
     verdicts = struck.run(FEW)
     assert is_right(verdicts), verdicts
-    assert struck.repeated.keys() == {"append", "merge", "kafka"}
-    assert sum(struck.repeated.values()) > 0, "no micro-batch came again to a sink that had it"
+    assert struck.strikes == Counter(FEW)
+    assert struck.repeated.total() > 0, "no micro-batch came again to a sink that had it"
 
 
 @pytest.mark.nightly
