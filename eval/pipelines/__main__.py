@@ -98,7 +98,7 @@ class Pipeline:
 
     def _rows(self) -> list[Row]:
         if self._example.to_kafka:
-            return self._revenue.read()
+            return self._revenue.rows()
         return list(delta_table.revenue(self._table).elements())
 
     def _draw(self, show: Callable[[str, list[Row]], None], more: str = "") -> None:

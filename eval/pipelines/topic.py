@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from eval.pipelines.orders import Order
 from eval.pipelines.replay import Row
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 PARTITIONS = 2
 _SECONDS = 30
@@ -18,12 +22,13 @@ class TopicError(Exception):
     """The broker has not taken a message, or not given one."""
 
 
-def create(address: str, *topics: str) -> None:
-    """New topics of `PARTITIONS` partitions."""
+def create(address: str, *topics: str, settings: Mapping[str, str] | None = None) -> None:
+    """New topics of `PARTITIONS` partitions, with settings of the broker's."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     client = AdminClient(_client(address))  # the topics are made for as long as there is one
-    for future in client.create_topics([NewTopic(name, PARTITIONS) for name in topics]).values():
+    made = client.create_topics([NewTopic(name, PARTITIONS, config=dict(settings or {})) for name in topics])
+    for future in made.values():
         future.result(_SECONDS)
 
 
@@ -68,8 +73,8 @@ class Orders:
             self._errors.append(str(error))
 
 
-class Revenue:
-    """Reads a topic that `examples/kafka_to_kafka.py` writes to."""
+class Messages:
+    """Reads a topic from its beginning."""
 
     def __init__(self, address: str, topic: str) -> None:
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -78,23 +83,20 @@ class Revenue:
         self._consumer = Consumer({**_client(address), "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
         self._consumer.assign(self._parts)
         self._next = [0] * PARTITIONS
-        self.messages: list[Row] = []
 
-    def read(self) -> list[Row]:
-        """Each message up to the end of the topic, as of now.
+    def read(self) -> Iterator[Message]:
+        """Each message that has not been read, up to the end of the topic as of now.
 
         Raises:
             TopicError: the broker does not give them.
         """
         ends = self._ends()
         while any(at < end for at, end in zip(self._next, ends, strict=True)):
-            found = self._consumer.consume(10_000, 1)
-            for message in found:
+            for message in self._consumer.consume(10_000, 1):
                 if message.error():
                     raise TopicError(str(message.error()))
                 self._next[message.partition()] = message.offset() + 1
-                self.messages.append(_row(message.key(), message.value()))
-        return self.messages
+                yield message
 
     def end(self) -> int:
         """How many messages there are."""
@@ -106,6 +108,19 @@ class Revenue:
 
     def _ends(self) -> list[int]:
         return [self._consumer.get_watermark_offsets(part, _SECONDS)[1] for part in self._parts]
+
+
+class Revenue(Messages):
+    """Reads a topic that `examples/kafka_to_kafka.py` writes to."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        super().__init__(address, topic)
+        self._rows: list[Row] = []
+
+    def rows(self) -> list[Row]:
+        """Of all messages up to the end of the topic, as of now, in their sequence."""
+        self._rows += (_row(message.key(), message.value()) for message in self.read())
+        return self._rows
 
 
 def _client(address: str) -> dict[str, object]:

@@ -166,7 +166,7 @@ class Struck:
             expected = replay(self.folder / name / "checkpoint", topic.partitions(self.sent))
             assert expected.orders == len(self.sent)
             if example.to_kafka:
-                found = self._revenue.read()
+                found = self._revenue.rows()
             else:
                 found = list(delta_table.revenue(self.folder / name / "table").elements())
                 # A repeated MERGE would not show in the rows: each micro-batch has one transaction.

@@ -33,7 +33,7 @@ class Sink:
     def written(self) -> list[tuple[Any, Counter[Row]]]:
         """By micro-batch: the rows of the table after it, by its number; or all messages at once."""
         if self._topic is not None:
-            return [(None, Counter(self._topic.read()))]
+            return [(None, Counter(self._topic.rows()))]
         return [(batch, rows_of(self._table, files)) for batch, files in versions(self._table) if batch is not None]
 
     def close(self) -> None:
