@@ -30,7 +30,7 @@ HELD_BACK = 0.1  # the share of the orders that come after the job was killed
 LEAST_BATCHES = 3  # before that
 ORDERS_A_BATCH = 5_000  # at most
 SHOW_SECONDS = 0.5
-DEADLINE_SECONDS = 180
+DEADLINE_SECONDS = 300
 
 
 class Pipeline:

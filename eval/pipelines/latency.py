@@ -3,8 +3,8 @@
     scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.latency [--per-second 5000]
 
 Every engine has a process of its own, takes micro-batches as fast as it goes, and reads a topic of its own with
-messages of the same keys. A message has arrived with the first row of its window and key that counts it: rows tell the creation
-of the latest message in them, and a key's messages keep their sequence. The broker tells when it has taken a row.
+messages of the same keys. A message has arrived with the first row of its window and key that counts it: rows tell the
+creation of the latest message in them, and a key's messages keep their sequence. The broker tells when it has a row.
 """
 
 from __future__ import annotations

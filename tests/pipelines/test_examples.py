@@ -42,7 +42,10 @@ class Sink:
 
 
 def rewind(checkpoint: Path) -> None:
-    """The last micro-batch is in the sink, and Spark's commit never came: it comes again."""
+    """The last micro-batch is in the sink, and Spark's commit never came: it comes again.
+
+    Not for plain Spark: its query fails where Delta skips a MERGE, since then nobody has run its state stores.
+    """
     commits = checkpoint / "commits"
     last_one = max(int(path.name) for path in commits.glob("[0-9]*"))
     for name in (f"{last_one}", f".{last_one}.crc"):
@@ -71,7 +74,7 @@ def test_a_sink_gets_what_plain_spark_gives_it(spark: SparkSession, kafka: str, 
                 query = script.start(spark, script.parse([*arguments, *more]))
                 assert query.awaitTermination(120)
                 assert bool(pyslash.progress(query)) == (mode == "require")
-                rewind(tmp_path / mode / "checkpoint")
+            rewind(tmp_path / "require" / "checkpoint")
         plain, ours = (sinks[mode].written() for mode in ("off", "require"))
     finally:
         spark.conf.unset("spark.slash.mode")
