@@ -10,7 +10,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
-.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka eval eval-cluster model wheel clean
+.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
 .PHONY: pipeline-append pipeline-merge pipeline-kafka
 
 help: ## list the targets
@@ -90,6 +90,10 @@ bench-modes: setup ## update mode, complete mode and deduplication beside Spark'
 bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="--rows 4000000"
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.kafka $(ARGS)
+
+bench-latency: setup ## from a message's creation to its row in another topic, at 5,000 a second (7 minutes)
+	@scripts/pipelines.sh
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.latency $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

@@ -78,14 +78,7 @@ class Latencies:
         self.under_way[created_us // WINDOW_US, key].append(created_us)
 
     def arrived(self, key: str, latest_us: int, at_us: int) -> None:
-        """A row of the sink counts all messages of its window and key up to that creation.
-
-        >>> found = Latencies()
-        >>> for created in (1_000_000, 2_000_000, 4_000_000): found.created("a", created)
-        >>> found.arrived("a", 2_000_000, 2_500_000)
-        >>> found.seconds, found.missing
-        ([(1000000, 1.5), (2000000, 0.5)], 1)
-        """
+        """A row of the sink counts all messages of its window and key up to that creation."""
         waiting = self.under_way[latest_us // WINDOW_US, key]
         while waiting and waiting[0] <= latest_us:
             created_us = waiting.popleft()

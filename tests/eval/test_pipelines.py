@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eval.pipelines.delta_table import DeltaTableError, revenue, versions
+from eval.pipelines.latency import Latencies
 from eval.pipelines.orders import Order, last, orders
 from eval.pipelines.replay import ReplayError, replay
 from eval.pipelines.verdict import Verdict
@@ -66,6 +67,21 @@ def test_a_replay_refuses_a_log_that_is_not_of_these_orders(tmp_path: Path) -> N
     (gap / "offsets" / "0").unlink()
     with pytest.raises(ReplayError, match=r"entries \[1\]"):
         replay(gap, partitions)
+
+
+def test_a_message_has_arrived_with_the_first_row_that_counts_it() -> None:
+    """Rows of another key or window count others; a row that comes again, or an older one, counts nothing new."""
+    found, second = Latencies(), 1_000_000
+    for created in (1, 2, 4, 11):
+        found.created("a", created * second)
+    found.created("b", 2 * second)
+    for key, latest, at in (("a", 2, 3), ("a", 1, 5), ("a", 2, 6), ("a", 11, 12)):
+        found.arrived(key, latest * second, at * second)
+    assert found.seconds == [(1 * second, 2), (2 * second, 1), (11 * second, 1)]
+    assert found.missing == 2
+    found.seconds = [(created, created / 1000) for created in range(1, 1001)]
+    assert found.percentiles(since_us=0) == pytest.approx((500, 950, 990), abs=1)
+    assert found.percentiles(since_us=901)[0] == pytest.approx(950, abs=1)
 
 
 def write(table: Path, version: int, *actions: dict[str, object]) -> None:
