@@ -9,6 +9,7 @@ Python makes of the same orders.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -27,8 +28,8 @@ from pyslash.demo.run import progress_of
 
 ORDERS, REVENUE = "orders", "revenue"
 HELD_BACK = 0.1  # the share of the orders that come after the job was killed
-LEAST_BATCHES = 3  # before that
-ORDERS_A_BATCH = 5_000  # at most
+LEAST_BATCHES = 2  # before that
+BATCHES = 6  # at least, by a bound of the orders in each
 SHOW_SECONDS = 0.5
 DEADLINE_SECONDS = 300
 
@@ -44,7 +45,7 @@ class Pipeline:
         self._sent = 0
         self._checkpoint, self._table = folder / "checkpoint", folder / "table"
         arguments = example.arguments(address, ORDERS, REVENUE, folder)
-        self._job = Job(example.path, [*arguments, "--offsets-per-trigger", str(ORDERS_A_BATCH)], folder)
+        self._job = Job(example.path, [*arguments, "--offsets-per-trigger", str(len(stream) // BATCHES)], folder)
         self._revenue = topic.Revenue(address, REVENUE)
         self._live = Live()
 
@@ -118,6 +119,7 @@ def main() -> int:
     example = EXAMPLES[given.example]
     print(f"{example.path.name} on pyslash: {example.what}; {given.per_second:,} orders a second from Kafka")
     begin = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     try:
         with broker(topic.PARTITIONS) as address, tempfile.TemporaryDirectory(prefix="pipeline-") as folder:
             stream = [*islice(orders(given.seed), given.orders - 1), last(given.orders - 1)]

@@ -18,6 +18,8 @@ from eval.pipelines.replay import Expected, Row
 from eval.pipelines.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
+# A job here lives for a minute or two: not long enough for what a better compiler would make of its code.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -85,6 +87,8 @@ class Job:
             "spark.jars": f"{connector()},{delta()}",
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
+            "spark.log.level": "WARN",
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
             **DELTA_SETTINGS,
             **KEEP_LOGS,
             **self._settings,
