@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,13 +24,35 @@ class TopicError(Exception):
 
 
 def create(address: str, *topics: str, settings: Mapping[str, str] | None = None) -> None:
-    """New topics of `PARTITIONS` partitions, with settings of the broker's."""
+    """New topics of `PARTITIONS` partitions, with settings of the broker's; returns when they can be read.
+
+    Raises:
+        TopicError: the broker does not make them.
+    """
     from confluent_kafka.admin import AdminClient, NewTopic
 
     client = AdminClient(_client(address))  # the topics are made for as long as there is one
     made = client.create_topics([NewTopic(name, PARTITIONS, config=dict(settings or {})) for name in topics])
     for future in made.values():
         future.result(_SECONDS)
+    _wait_for_leaders(address, topics)
+
+
+def _wait_for_leaders(address: str, topics: Iterable[str]) -> None:
+    """A topic that is made has no leaders for a moment, and who asks for its offsets then gets an error."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer, deadline = Consumer({**_client(address), "group.id": uuid.uuid4().hex}), time.monotonic() + _SECONDS
+    waiting = [TopicPartition(name, part) for name in topics for part in range(PARTITIONS)]
+    while waiting:
+        try:
+            consumer.get_watermark_offsets(waiting[-1], _SECONDS)
+            waiting.pop()
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise TopicError(f"{waiting[-1].topic} has no leader after {_SECONDS} s: {error}") from error
+            time.sleep(0.05)  # polling another process, up to the deadline
+    consumer.close()
 
 
 def partitions(orders: Iterable[Order]) -> Sequence[Sequence[Order]]:
