@@ -7,18 +7,29 @@ VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # Spark binds to this address when it runs on one machine; a host name that does not resolve is then no trouble.
 export SPARK_LOCAL_IP ?= 127.0.0.1
+PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
-.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka eval eval-cluster model wheel clean
+.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
+.PHONY: pipeline-append pipeline-merge pipeline-kafka
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
 demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
 	@pyslash demo
+
+pipeline-append: setup ## a real pipeline, live: JSON from Kafka, windows, appended to a Delta table (a minute)
+	@$(PIPELINE) append $(ARGS)
+
+pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
+	@$(PIPELINE) merge $(ARGS)
+
+pipeline-kafka: setup ## the same with open windows, into another topic
+	@$(PIPELINE) kafka $(ARGS)
 
 test: setup ## native tests under sanitizers, then pytest, then what was not covered
 	@scripts/test.sh
@@ -31,6 +42,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 
 nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly --ignore=tests/pipelines
+	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
 	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=
@@ -78,6 +90,10 @@ bench-modes: setup ## update mode, complete mode and deduplication beside Spark'
 bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="--rows 4000000"
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.kafka $(ARGS)
+
+bench-latency: setup ## from a message's creation to its row in another topic, at 5,000 a second (7 minutes)
+	@scripts/pipelines.sh
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.latency $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

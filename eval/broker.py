@@ -1,6 +1,7 @@
 """A Kafka broker of one's own, as a plain JVM: for tests, measurements and examples.
 
-Its jars, and those of Spark's connector, are in `build/pipelines` once `scripts/pipelines.sh` has brought them.
+Its jars, and those of Spark's connector and of Delta, are in `build/pipelines` once `scripts/pipelines.sh` has brought
+them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ def connector() -> str:
     return ",".join(map(str, _jars("connector")))
 
 
+def delta() -> str:
+    """Delta with all that it needs, as `spark.jars` takes it.
+
+    Raises:
+        BrokerError: it is not there.
+    """
+    return ",".join(map(str, _jars("delta")))
+
+
 @contextmanager
 def broker(partitions: int = 2) -> Iterator[str]:
     """The address of a broker on the loopback interface. New topics have so many partitions.
@@ -67,10 +77,9 @@ def broker(partitions: int = 2) -> Iterator[str]:
 
 
 def _jars(of: str) -> list[Path]:
-    found = sorted((JARS / of).glob("*.jar"))
-    if not (JARS / ".complete").exists():
-        raise BrokerError(f"the jars of Kafka are not in {JARS}: scripts/pipelines.sh brings them from Maven Central")
-    return found
+    if not (JARS / of / ".complete").exists():
+        raise BrokerError(f"{JARS / of} is not complete: scripts/pipelines.sh brings it from Maven Central")
+    return sorted((JARS / of).glob("*.jar"))
 
 
 def _settings(data: Path, port: int, controller: int, partitions: int) -> str:

@@ -1,27 +1,60 @@
 #!/usr/bin/env bash
-# What real pipelines need, into build/pipelines: a Kafka broker, Spark's connector, and the PySpark that it is made for.
-# From PyPI and Maven Central; Spark's own Ivy is the client, so that nothing else has to be installed.
+# What real pipelines need, into build/pipelines: a Kafka broker, clients for it and for PostgreSQL, and Spark's connector
+# and Delta with the PySpark that they are made for. From PyPI and Maven Central, by pip and Spark's own Ivy, so that
+# nothing else has to be installed. A part that cannot be fetched is named, and the others are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-spark=4.2.0 # the newest that has a connector
+spark=4.2.0 # the newest that has a connector and a Delta
 kafka=4.1.2
+kafka_client=2.16.1
+postgres_client=3.3.9
+delta=4.4.0
 folder=build/pipelines
-
-[ -e "$folder/.complete" ] && [ "$folder/.complete" -nt scripts/pipelines.sh ] && exit
-rm -rf "$folder"
-pip install --quiet --disable-pip-version-check --target "$folder/pyspark" "pyspark==$spark"
 
 retrieve() { # folder, organisation, module, revision
   java -jar "$folder"/pyspark/pyspark/jars/ivy-*.jar -warn -m2compatible -cache "$folder/cache" -confs default \
-    -dependency "$2" "$3" "$4" -retrieve "$folder/$1/[artifact]-[revision].[ext]" >/dev/null
+    -dependency "$2" "$3" "$4" -retrieve "$folder/$1/[artifact]-[revision].[ext]" >"$folder/$1/log"
 }
 
-retrieve broker org.apache.kafka kafka_2.13 $kafka
-retrieve logging org.slf4j slf4j-simple 1.7.36
-rm -f "$folder"/broker/slf4j-*
-mv "$folder"/logging/*.jar "$folder/broker/"
-retrieve connector org.apache.spark spark-sql-kafka-0-10_2.13 $spark
-# What Spark brings itself.
-rm -f "$folder"/connector/{hadoop-client,scala-,slf4j-,jsr305-,lz4-,snappy-}*
-rm -rf "$folder/cache" "$folder/logging"
-touch "$folder/.complete"
+install() { # packages, beside PySpark
+  pip install --quiet --disable-pip-version-check --target "$folder/pyspark" "$@"
+}
+
+# Each ends with the status of what may fail: `set -e` does not hold in here.
+fetch_pyspark() {
+  install "pyspark==$spark"
+}
+
+fetch_broker() {
+  retrieve broker org.apache.kafka kafka_2.13 $kafka && rm -f "$folder"/broker/slf4j-* &&
+    retrieve broker org.slf4j slf4j-simple 1.7.36
+}
+
+fetch_connector() {
+  retrieve connector org.apache.spark spark-sql-kafka-0-10_2.13 $spark &&
+    rm -f "$folder"/connector/{hadoop-client,scala-,slf4j-,jsr305-,lz4-,snappy-}* # Spark brings them itself
+}
+
+fetch_clients() {
+  install --no-deps "confluent-kafka==$kafka_client" "psycopg==$postgres_client" "psycopg-binary==$postgres_client"
+}
+
+fetch_delta() {
+  retrieve delta io.delta "delta-spark_${spark%.*}_2.13" $delta &&
+    find "$folder/delta" -name '*.jar' ! -name 'delta-*' ! -name 'unitycatalog-*' -delete && # Spark brings the others
+    install --no-deps "delta-spark==$delta" "importlib-metadata<=8.7.1" zipp
+}
+
+missing=()
+for part in pyspark broker clients connector delta; do
+  complete="$folder/$part/.complete"
+  if [ -e "$complete" ] && [ "$complete" -nt scripts/pipelines.sh ]; then continue; fi
+  rm -rf "${folder:?}/$part"
+  mkdir -p "$folder/$part"
+  if "fetch_$part"; then touch "$complete"; else missing+=("$part"); fi
+done
+rm -rf "$folder/cache"
+if [ ${#missing[@]} != 0 ]; then
+  printf 'pipelines: NOT FETCHED from PyPI or Maven Central: %s\n' "${missing[*]}" >&2
+  exit 1
+fi

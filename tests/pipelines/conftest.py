@@ -1,14 +1,17 @@
-"""A broker, and a session of a PySpark that has a connector for it."""
+"""A broker, and a session of a PySpark that has a connector for it and Delta."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from eval.broker import BrokerError, broker, connector
+from eval.broker import BrokerError, broker, connector, delta
+from eval.pipelines.job import DELTA_SETTINGS, KEEP_LOGS
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +22,8 @@ def kafka() -> Iterator[str]:
             pytest.skip(
                 f"PySpark {pyspark.__version__} has no connector here: scripts/test_pipelines.sh has one that does"
             )
+        if find_spec("confluent_kafka") is None:
+            pytest.skip("there is no client for Kafka here: scripts/pipelines.sh brings it")
         with broker() as address:
             yield address
     except BrokerError as error:
@@ -26,16 +31,30 @@ def kafka() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def delta_jars() -> str:
+    """Delta, as `spark.jars` takes it."""
+    try:
+        return delta()
+    except BrokerError as error:
+        pytest.skip(f"no Delta: {error}")
+
+
+@pytest.fixture(scope="session")
 def spark(kafka: str) -> Iterator[SparkSession]:
-    """A local session with Spark's connector."""
+    """A local session with Spark's connector, and with Delta if it is there."""
+    jars, settings = [connector()], {**KEEP_LOGS}
+    with suppress(BrokerError):  # what needs Delta asks for `delta_jars`
+        jars.append(delta())
+        settings.update(DELTA_SETTINGS)
     session = (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars", connector())
+        .config("spark.jars", ",".join(jars))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.slash.arena.size", "256m")
+        .config(map=settings)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -1,0 +1,39 @@
+"""Drivers and agents that are killed in the middle of a sink's write: nothing is lost, and Delta has nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.struck import AGENT, DRIVER, WRITING, WRITTEN, Strike, Struck, draw, is_right
+
+FEW = [
+    Strike("append", WRITING, AGENT),
+    Strike("merge", WRITTEN, DRIVER),
+    Strike("kafka", WRITING, DRIVER),
+]
+KILLS = 100
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("delta_jars")
+def test_a_few_kills(kafka: str, tmp_path: Path) -> None:
+    struck = Struck(tmp_path, kafka, seed=101)
+    verdicts = struck.run(FEW)
+    assert is_right(verdicts), verdicts
+    assert struck.strikes == Counter(FEW)
+    assert struck.repeated.total() > 0, "no micro-batch came again to a sink that had it"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.usefixtures("delta_jars")
+def test_a_hundred_kills(kafka: str, tmp_path: Path) -> None:
+    struck = Struck(tmp_path, kafka, seed=102)
+    verdicts = struck.run(islice(draw(102), KILLS))
+    assert is_right(verdicts), verdicts
+    assert struck.strikes.total() == KILLS
+    assert all(struck.repeated[name] for name in verdicts), struck.repeated
