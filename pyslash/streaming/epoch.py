@@ -33,13 +33,14 @@ from pyslash.errors import (
     StaleIncarnationError,
     UnsupportedQueryError,
 )
-from pyslash.plan.operators import Aggregation, SessionAggregation
+from pyslash.plan.operators import Aggregation, SessionAggregation, StreamJoin
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
+from pyslash.streaming.joining import Joining
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
@@ -78,7 +79,7 @@ class EpochRunner:
         self._secret = secret
         self._spark_batch = spark_batch
         self._ingest: Ingest | None = None
-        self._merging: Merging | None = None
+        self._merging: Merging | Joining | None = None
         self._recovery = Recovery(operator, conf, secret)
         self._sessions = SessionPanes(operator, conf) if isinstance(operator, SessionAggregation) else None
         self._state: RunState | None = None
@@ -239,7 +240,8 @@ class EpochRunner:
         state = self._recovery.begin(execution, epoch, progress)
         run, meet = state.manifests.run, state.coordinator.meet
         self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
-        self._merging = Merging(self.operator, self._conf, state.coordinator)
+        joins = isinstance(self.operator, StreamJoin)
+        self._merging = (Joining if joins else Merging)(self.operator, self._conf, state.coordinator)
         self._state = state
         return state
 
@@ -263,6 +265,8 @@ class EpochRunner:
         if sessions is not None:
             pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
             place = sessions.place(pane, emitted_us)
+
+        cut.begin(epoch, emitted_us)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
             """Of what is written anew, and of the epoch's rows."""
@@ -310,8 +314,8 @@ class EpochRunner:
             input=operator.fingerprint,
             emitted_us=emitted_us,
             watermark_us=max(emitted_us, closing_us),
-            rows=sum(receipt.head.rows for receipt in receipts),
-            late_rows=sum(receipt.head.late_rows for receipt in receipts),
+            rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
+            late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
             times=event_times(cut),
             blocks=[
                 (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
@@ -361,9 +365,12 @@ class EpochRunner:
         with progress.timed("merge"):
             if self._sessions is not None:
                 kept = self._sessions.kept(manifest)
+            elif isinstance(self.operator, StreamJoin):
+                versions = manifest.versions
+                kept = Kept(*versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
             else:
                 kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
-            return execution.result(self._merging.merge(execution.session, blocks, windows, kept, progress))
+            return self._merging.result(execution, blocks, windows, kept, progress)
 
     def _emitted(self, execution: SparkBatch, manifest: Manifest, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark and the user what the epoch did."""

@@ -71,6 +71,10 @@ class SparkBatch(Protocol):
     def input_rows(self) -> DataFrame:
         """The rows that the operator takes: the event time and the columns."""
 
+    @property
+    def schema(self) -> Any:
+        """The JVM's schema of the query's result."""
+
     def result(self, merged: DataFrame) -> DataFrame:
         """The rows of the query, over those that the operator gives."""
 
@@ -143,11 +147,14 @@ class BatchExecution:
         """The rows that the operator takes: the event time and the columns."""
         return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
 
+    @property
+    def schema(self) -> JavaObject:
+        """The JVM's schema of the query's result."""
+        return self._batch._jdf.schema()
+
     def result(self, merged: DataFrame) -> DataFrame:
         """The rows of the query, over those that the operator gives."""
-        return DataFrame(
-            self.cut.above(self.session._jsparkSession, merged._jdf, self._batch._jdf.schema()), self.session
-        )
+        return DataFrame(self.cut.above(self.session._jsparkSession, merged._jdf, self.schema), self.session)
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.

@@ -120,6 +120,28 @@ public final class Bridge {
     return new StreamingDeduplicate(DeferredExec.planned(plan), operator);
   }
 
+  /** The join of two streams that this operator of the plan does. */
+  public StreamingJoin join(SparkPlan plan, SparkPlan operator) {
+    return new StreamingJoin(DeferredExec.planned(plan), operator);
+  }
+
+  /**
+   * The rows of a micro-batch's whole plan, joined by tasks as an order (JSON, as {@link MergeOrder} reads it) describes.
+   * Tasks count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
+   */
+  public Dataset<Row> joined(
+      SparkSession session,
+      StreamingJoin join,
+      String order,
+      int tasks,
+      boolean keeps,
+      LongAccumulator bytesRead,
+      LongAccumulator rowsGiven,
+      StructType schema) {
+    MergeCounts counts = new MergeCounts(bytesRead, rowsGiven);
+    return join.above(session, MergeOrder.parse(order), tasks, keeps, executors(), counts, schema);
+  }
+
   /** The rows of a plan that Spark has planned. */
   public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
     SQLExecutionRDD rows = new SQLExecutionRDD(plan.execute(), session.sessionState().conf());
