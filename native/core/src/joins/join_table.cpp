@@ -111,13 +111,10 @@ void JoinTable::empty(size_t slot) {
 }
 
 KeptRow* JoinTable::next(Position& position, int64_t until_us) const {
-  auto bucket = buckets_.lower_bound(position.bucket);
-  if (bucket != buckets_.end() && bucket->first > position.bucket) position.row = 0;
-  while (bucket != buckets_.end() && bucket->first <= bucket_of(until_us)) {
-    position.bucket = bucket->first;
+  for (auto bucket = buckets_.lower_bound(position.bucket); bucket != buckets_.end(); ++bucket) {
+    if (bucket->first > bucket_of(until_us)) break;
+    if (bucket->first != position.bucket) position = {bucket->first, 0};
     if (position.row < bucket->second.rows.size()) return bucket->second.rows[position.row++];
-    ++bucket;
-    position.row = 0;
   }
   return nullptr;
 }
