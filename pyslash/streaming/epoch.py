@@ -240,8 +240,10 @@ class EpochRunner:
         state = self._recovery.begin(execution, epoch, progress)
         run, meet = state.manifests.run, state.coordinator.meet
         self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
-        joins = isinstance(self.operator, StreamJoin)
-        self._merging = (Joining if joins else Merging)(self.operator, self._conf, state.coordinator)
+        if isinstance(self.operator, StreamJoin):
+            self._merging = Joining(execution.session, self.operator, self._conf, state.coordinator)
+        else:
+            self._merging = Merging(self.operator, self._conf, state.coordinator)
         self._state = state
         return state
 

@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import memory
 from pyslash.conf import Conf
+from pyslash.errors import TransportUnavailableError
 from pyslash.plan.operators import JoinCut, StreamJoin
+from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.progress import EpochProgress
@@ -23,11 +25,19 @@ logger = logging.getLogger("pyslash")
 class Joining:
     """Makes the DataFrame of an epoch's result for a join of two streams."""
 
-    def __init__(self, plan: StreamJoin, conf: Conf, coordinator: Coordinator) -> None:
+    def __init__(self, session: SparkSession, plan: StreamJoin, conf: Conf, coordinator: Coordinator) -> None:
+        """Passes where executors can read each other's state.
+
+        Raises:
+            Uncovered: they are on more than one host.
+            RowBridgeUnavailableError: the JVM has no native code.
+        """
+        self._columns = ColumnMerge(session)
+        if not self._columns.on_one_host:
+            raise Uncovered("the rows of a join are read from shared memory, and executors are on more than one host")
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
-        self._columns: ColumnMerge | None = None
         self._counted = (0, 0)  # bytes, rows
         self._homes = 0  # ranges of keys that executors keep the rows of, once they do
         self._has_told_room = False  # that rows take more than there is
@@ -38,11 +48,20 @@ class Joining:
         """The rows of the query in an epoch: a plan that joins when the sink runs it.
 
         Joining never consumes: the sink may run the result more than once.
+
+        Raises:
+            TransportUnavailableError: executors cannot read all of the state.
         """
         assert isinstance(execution.cut, JoinCut)
         session = execution.session
-        if self._columns is None:
-            self._columns = ColumnMerge(session)
+        spilled = any(block.head.arena_offset >= block.agent.arena_bytes for block in blocks)
+        agents = frozenset(block.agent for block in blocks)
+        obstacle = self._columns.obstacle(session, agents, self._conf.transport, spilled)
+        if obstacle is not None:
+            raise TransportUnavailableError(
+                f"the rows of a join are read from shared memory alone, and {obstacle}. The query goes on where all "
+                "executors are on one host, with a spark.slash.arena.size that holds its state"
+            )
         progress.emit = "rows"
         keeps = self._has_room(session, blocks)
         self._homes = self._homes or session.sparkContext.defaultParallelism
@@ -73,7 +92,7 @@ class Joining:
 
     def forget(self) -> None:
         """Have executors let go of the rows that they keep."""
-        if self._columns is None or not self._homes:
+        if not self._homes:
             return
         try:
             self._columns.forget(self._coordinator.query_id)
@@ -83,8 +102,6 @@ class Joining:
 
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what tasks have read, and given, since the last call."""
-        if self._columns is None:
-            return
         (read, given), before = (self._columns.bytes_read, self._columns.rows_given), self._counted
         if read > before[0]:
             progress.count("shm", read - before[0])

@@ -55,6 +55,11 @@ class ColumnMerge:
         """Merged rows that tasks have given so far."""
         return int(self._given.value())
 
+    @property
+    def on_one_host(self) -> bool:
+        """Whether all executors that there are run on one host."""
+        return bool(self._bridge.onOneHost())
+
     def obstacle(
         self, session: SparkSession, agents: frozenset[AgentDescriptor], transport: str, spilled: bool
     ) -> str | None:
@@ -70,7 +75,7 @@ class ColumnMerge:
             return f"spark.slash.transport={transport}"
         if spilled:
             return "there are blocks on an agent's disk"
-        if not self._bridge.onOneHost():
+        if not self.on_one_host:
             return "executors are on more than one host"
         if agents not in self._mapped:
             descriptors = [agent.to_json() for agent in agents]

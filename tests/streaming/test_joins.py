@@ -71,8 +71,8 @@ def of_window(how: str) -> Join:
     """Rows of a key and of the same window."""
 
     def join(left: DataFrame, right: DataFrame) -> DataFrame:
-        left, right = (side.withColumn("w", F.window("ts", "10 seconds")) for side in (left, right))
-        left, right = sides(left, right)
+        window = F.window("ts", "10 seconds").alias("w")
+        left, right = sides(*(side.select(window, "k", "v", "name") for side in (left, right)))
         return left.join(right, F.expr("k = r_k AND w = r_w AND v >= r_v AND v > 3 AND r_v > 0"), how)
 
     return join

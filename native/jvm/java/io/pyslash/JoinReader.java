@@ -70,7 +70,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     noLeft = nulls(leftSchema);
     noRight = nulls(rightSchema);
     joiner = GenerateUnsafeRowJoiner.create(leftSchema, rightSchema);
-    copy = new UnsafeRow(leftSchema.length());
+    copy = UnsafeRow.createFromByteArray(0, leftSchema.length());
     try {
       reader = open(order, keeps, prefixes);
     } catch (SlashException failure) {
