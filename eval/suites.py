@@ -20,6 +20,7 @@ from eval.workloads import (
     Grouped,
     HighestBid,
     JobLoad,
+    Joined,
     ReadOnly,
     Workload,
     Ysb,
@@ -47,6 +48,7 @@ LATE, LATE_SLIDING = (f"{title}, a part of the rows late" for title in (TUMBLING
 UPDATE, UPDATE_KEYS, COMPLETE = "update, by window", "update, 1 M keys, no window", "complete, no window"
 UPDATE_SMALL = "update, 1,000 rows a batch, 1 M groups open"
 UNIQUE, UNIQUE_TIMED = "deduplication, 1 M keys", "deduplication by key and time"
+JOIN_WINDOW, JOIN_WITHIN = "join by key and 10 s window", "join by key within 10 s"
 SKEWS = (0.0, 0.5, 1.0, 1.5)
 EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
 # What `eval.bars` has bars for.
@@ -235,6 +237,16 @@ def sessions(rows: int) -> list[Comparison]:
     return [Comparison("NB11", workload, engines, _first(workload, 2))]
 
 
+def joins(rows: int) -> list[Comparison]:
+    """Joins of two streams, with a million rows or so of state."""
+    within = Joined(rows=rows // 4, span_s=rows / 4 / PACE)
+    engines = ("slash", *STORES)
+    return [
+        Comparison(JOIN_WINDOW, replace(within, by_window=True), engines, _first(within, 2), repeats=1),
+        Comparison(JOIN_WITHIN, within, engines, _first(within, 2), repeats=1),
+    ]
+
+
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
@@ -256,6 +268,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "batches": batches,
     "monitoring": monitoring,
     "sessions": sessions,
+    "joins": joins,
     "arcon": arcon,
 }
 

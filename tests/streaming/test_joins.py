@@ -1,4 +1,4 @@
-"""Joins of two streams against plain Spark over the same micro-batches: types of joins, watermarks, conditions, restarts."""
+"""Joins of two streams against plain Spark over the same micro-batches: types of joins, conditions, restarts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import pyslash
+from pyslash.streaming import hook
+from tests.streaming.attempt import settings
+from tests.streaming.example import run_example
 from tests.streaming.ran import Ran, ran
-from tests.streaming.stream import Stream, seconds
+from tests.streaming.stream import Stream, in_order, seconds
 
-SCHEMA = pa.schema(
-    [("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("name", pa.string())]
-)
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("name", pa.string())])
 Join = Callable[[DataFrame, DataFrame], DataFrame]
 
 
@@ -61,7 +64,9 @@ def within(how: str) -> Join:
 
     def join(left: DataFrame, right: DataFrame) -> DataFrame:
         left, right = sides(left, right)
-        near = F.expr("k = r_k AND r_ts BETWEEN ts - INTERVAL 8 SECONDS AND ts + INTERVAL 13 SECONDS AND (v + r_v) % 3 > 0")
+        near = F.expr(
+            "k = r_k AND r_ts BETWEEN ts - INTERVAL 8 SECONDS AND ts + INTERVAL 13 SECONDS AND (v + r_v) % 3 > 0"
+        )
         return left.join(right, near, how)
 
     return join
@@ -91,3 +96,88 @@ def test_micro_batches_are_sparks(spark: SparkSession, tmp_path: Path, join: Any
     assert sum(map(len, expected.batches)) > 20
     found = run(spark, tmp_path, join(how), "require")
     assert found.batches == expected.batches
+
+
+@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+def test_a_query_that_starts_again_goes_on_with_its_rows_and_knows_which_have_joined(
+    spark: SparkSession, tmp_path: Path, durability: str
+) -> None:
+    left, right = made(spark, tmp_path, batches=3)
+    generator = random.Random(3)
+    for start in range(2):
+        expected = run(spark, tmp_path, within("full_outer"), "off")
+        found = run(spark, tmp_path, within("full_outer"), "require", durability=durability)
+        assert found.batches == expected.batches
+        assert any(found.batches)
+        assert {epoch["merged_by"] for epoch in found.progress} == {"2 homes"}
+        hook._sweep()
+        for stream in (left, right):
+            add(stream, generator, 1047 + 10 * start)
+
+
+def test_a_result_that_is_read_twice_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    made(spark, tmp_path, batches=3)
+    twice: list[tuple[list[Any], list[Any]]] = []
+
+    def read(rows: DataFrame, _: int) -> None:
+        assert rows.isEmpty() in (True, False)  # stops before the end
+        twice.append((sorted(rows.collect(), key=repr), sorted(rows.collect(), key=repr)))
+
+    expected = run(spark, tmp_path, within("left_semi"), "off").batches
+    left, right = (Stream(spark, tmp_path / side, SCHEMA, 10).read() for side in ("left", "right"))
+    pyslash.enable(spark)
+    try:
+        with settings(spark, {"spark.slash.mode": "require"}):
+            writer = within("left_semi")(left, right).writeStream.foreachBatch(read).trigger(availableNow=True)
+            assert writer.start().awaitTermination(120)
+    finally:
+        pyslash.disable()
+    assert [first for first, _ in twice] == expected
+    assert [second for _, second in twice] == expected
+
+
+def test_any_type_is_carried_and_sparks_figures_are_near(spark: SparkSession, tmp_path: Path) -> None:
+    made(spark, tmp_path, batches=3)
+
+    def nested(left: DataFrame, right: DataFrame) -> DataFrame:
+        shape = F.expr("named_struct('a', array(v, NULL), 'm', map(coalesce(name, '-'), v))").alias("shape")
+        left, right = (rows.select("ts", "k", shape) for rows in (left, right))
+        left, right = sides(left, right)
+        return left.join(right, F.expr("k = r_k AND ts = r_ts AND shape.a[0] IS NOT NULL"), "full_outer")
+
+    expected = run(spark, tmp_path, nested, "off")
+    found = run(spark, tmp_path, nested, "require")
+    assert found.batches == expected.batches
+    assert sum(epoch["late_rows"] for epoch in found.progress) > 0
+
+
+def test_what_is_not_covered_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = (stream.read() for stream in made(spark, tmp_path, batches=1))
+    joined = within("inner")(left, right)
+    assert "covered, in append mode" in pyslash.explain(joined)
+    assert "2 stateful operators" in pyslash.explain(joined.groupBy("k").count())
+    with settings(spark, {"spark.slash.emit": "arrow"}):
+        assert "spark.slash.emit=arrow" in pyslash.explain(joined)
+    a, b = sides(left, right)
+    assert "not deterministic" in pyslash.explain(a.join(b, F.expr("k = r_k AND r_ts > ts AND rand() > r_v")))
+
+
+def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
+    ads = tmp_path / "ads"
+    for name, times in (("impressions", (0, 20, 60, 400)), ("clicks", (5, 29, 75, 401))):
+        (ads / name).mkdir(parents=True)
+        for number, at in enumerate(times):
+            rows = {"impressions": ("shown_at", "ad", "page"), "clicks": ("clicked_at", "of_ad", "user")}[name]
+            values = [[seconds(60 * at)], [number], [f"{name} {number}"]]
+            kinds = [pa.timestamp("us", "UTC"), pa.int64(), pa.string()]
+            path = ads / name / f"{number}.parquet"
+            pq.write_table(pa.table(values, pa.schema(list(zip(rows, kinds, strict=True)))), path)
+            in_order(path, number)
+    output = run_example("joins.py", ads, tmp_path)
+    clicked = spark.read.parquet(str(output)).orderBy("ad").collect()
+    assert [(row.ad, row.page, row.user) for row in clicked] == [
+        (0, "impressions 0", "clicks 0"),
+        (1, "impressions 1", "clicks 1"),
+        (2, "impressions 2", None),
+        (3, "impressions 3", "clicks 3"),
+    ]

@@ -1,7 +1,7 @@
 """The join of two streams: Spark's `StreamingSymmetricHashJoinExec`.
 
-Rows of both sides are kept as they are, keyed by the bytes of their join keys. Which ones join is for Spark's own code to
-say, which evaluates the join's condition (docs/design/029).
+Rows of both sides are kept as they are, keyed by the bytes of their join keys. Which ones join is for Spark's own code
+to say, which evaluates the join's condition (docs/design/029).
 """
 
 from __future__ import annotations

@@ -124,7 +124,9 @@ class Case:
 
     def without_unread_columns(self) -> Case:
         """The same with only those columns in its files that the query reads."""
-        kept = columns_in([*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap, *self.join])
+        kept = columns_in(
+            [*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap, *self.join]
+        )
         places = [0, *(1 + self.columns.index(name) for name in kept)]
         sources = tuple(
             replace(
