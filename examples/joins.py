@@ -1,7 +1,7 @@
 """Advertisements shown and clicked: the clicks of each impression within ten minutes, and the impressions without any.
 
-An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It reads two folders of Parquet files, `impressions`
-and `clicks` below the input, in the order in which they were written.
+An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It reads the Parquet files of two folders,
+impressions and clicks, in the order in which they were written.
 
     spark-submit examples/joins.py --input ads/ --output clicked/ --checkpoint checkpoint/
     spark-submit --properties-file spark-conf/slash.conf examples/joins.py --input ...

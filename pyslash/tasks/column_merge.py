@@ -1,4 +1,4 @@
-"""Merge tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads the result in place.
+"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads what comes out.
 
 Only shared memory can be read this way: all executors have to be on one host, and no block on an agent's disk.
 """

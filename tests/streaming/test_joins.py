@@ -159,7 +159,8 @@ def test_what_is_not_covered_says_why(spark: SparkSession, tmp_path: Path) -> No
     with settings(spark, {"spark.slash.emit": "arrow"}):
         assert "spark.slash.emit=arrow" in pyslash.explain(joined)
     a, b = sides(left, right)
-    assert "not deterministic" in pyslash.explain(a.join(b, F.expr("k = r_k AND r_ts > ts AND rand() > r_v")))
+    evicted_never = a.join(b, F.expr("k = r_k AND r_ts BETWEEN ts AND ts + INTERVAL 5 SECONDS AND v > 3"), "left_outer")
+    assert "Spark does not evict its rows as the watermark moves" in pyslash.explain(evicted_never)
 
 
 def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
         (ads / name).mkdir(parents=True)
         for number, at in enumerate(times):
             rows = {"impressions": ("shown_at", "ad", "page"), "clicks": ("clicked_at", "of_ad", "user")}[name]
-            values = [[seconds(60 * at)], [number], [f"{name} {number}"]]
+            values = [[seconds(60 * (at + 1440))], [number], [f"{name} {number}"]]
             kinds = [pa.timestamp("us", "UTC"), pa.int64(), pa.string()]
             path = ads / name / f"{number}.parquet"
             pq.write_table(pa.table(values, pa.schema(list(zip(rows, kinds, strict=True)))), path)

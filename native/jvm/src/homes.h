@@ -23,8 +23,8 @@ struct Guarded {
 template <typename Home>
 class Homes {
  public:
-  // That of a range, to be brought to a version; `make` makes it where there is none, where it is of another plan, or where
-  // somebody still reads it as of another version.
+  // That of a range, to be brought to a version; `make` makes it where there is none, where it is of another plan, or
+  // where somebody still reads it as of another version.
   template <typename Make>
   std::shared_ptr<Guarded<Home>> of(const std::string& query, uint64_t prefix_lo, uint64_t prefix_hi, const Plan& plan,
                                     const std::string& version, Make&& make) {

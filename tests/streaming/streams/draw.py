@@ -118,7 +118,7 @@ _TIMES_OF_JOINS = (
 )
 _TIMES_OF_INNER_JOINS = ("true", "r_ts > ts", "ts <= r_ts + INTERVAL 4 SECONDS")
 _CONDITIONS_OF_JOINS = (
-    "v_int > 0",
+    "v_string <> 'a'",
     "r_v_int IS NOT NULL",
     "v_int >= r_v_int",
     "v_short + r_v_short <> 7",

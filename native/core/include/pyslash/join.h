@@ -1,6 +1,6 @@
-// The join of two streams, of keys in a range of hash prefixes: rows of both sides that stay in memory from epoch to epoch,
-// and the pairs of rows that an epoch has to look at. Whether a pair joins is for the caller to say, who knows the join's
-// condition (docs/design/029).
+// The join of two streams, of keys in a range of hash prefixes: rows of both sides that stay in memory from epoch to
+// epoch, and the pairs of rows that an epoch has to look at. Whether a pair joins is for the caller to say, who knows
+// the join's condition (docs/design/029).
 //
 // Like a home (home.h) it is a cache of blocks as of a version, and never the truth.
 #pragma once

@@ -1,5 +1,5 @@
-// The rows of an update task in the form that its plan asks for: groups of an Accumulator, buckets of a RowPartitioner, or
-// the rows of a join. Both faces of the core take rows through this.
+// The rows of an update task in the form that its plan asks for: groups of an Accumulator, buckets of a RowPartitioner,
+// or the rows of a join. Both faces of the core take rows through this.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,3 @@
-#include "pyslash/join.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "joins/join_table.h"
 #include "merge/segment_index.h"
 #include "pyslash/error.h"
+#include "pyslash/join.h"
 
 namespace pyslash {
 namespace {
@@ -62,9 +61,9 @@ class JoinHome::Impl {
   bool forgets_ = false;  // which rows have joined before this epoch is not known yet
   bool is_seen_ = false;  // a reader has had all pairs of the epoch, and said which ones join
   JoinSegment segment_;
-  std::array<JoinTable, 2> kept_;                        // by side
-  std::array<std::vector<const KeptRow*>, 2> new_;       // by side: those of the epoch
-  std::array<std::vector<const KeptRow*>, 2> alone_;     // likewise
+  std::array<JoinTable, 2> kept_;                     // by side
+  std::array<std::vector<const KeptRow*>, 2> new_;    // by side: those of the epoch
+  std::array<std::vector<const KeptRow*>, 2> alone_;  // likewise
   Chunks alone_memory_;
 };
 
@@ -189,8 +188,8 @@ JoinPhase JoinHome::Impl::next(Cursor& cursor, size_t most, std::vector<RowPair>
   return JoinPhase::done;
 }
 
-// Of each two rows the later one has found the earlier one if that had not been evicted when it came; the rows of one epoch
-// find each other.
+// Of each two rows the later one has found the earlier one if that had not been evicted when it came; the rows of one
+// epoch find each other.
 void JoinHome::Impl::remembered(Cursor& cursor, size_t most, std::vector<RowPair>& pairs) const {
   const auto met = [](const KeptRow& left, const KeptRow& right) {
     if (left.epoch == right.epoch) return true;
@@ -215,8 +214,8 @@ void JoinHome::Impl::remembered(Cursor& cursor, size_t most, std::vector<RowPair
   cursor.row = position.row;
 }
 
-// The pairs of new rows of this side with rows of the other one: of the left side with those that were there before, of the
-// right side with those that have come since, too.
+// The pairs of new rows of this side with rows of the other one: of the left side with those that were there before, of
+// the right side with those that have come since, too.
 void JoinHome::Impl::with_new(JoinSide side, Cursor& cursor, size_t most, std::vector<RowPair>& pairs) const {
   const std::vector<const KeptRow*>& rows = new_[side];
   const JoinTable& others = kept_[side == left_side ? right_side : left_side];

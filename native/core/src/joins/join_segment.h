@@ -17,8 +17,8 @@ class JoinSegment {
  public:
   explicit JoinSegment(const Plan& plan) : reader_(plan), keys_(plan) {}
 
-  // What it gives from here on is valid until the next call. Status::corrupt_block if the segment fails its checks, holds
-  // a null, or a key that does not belong into it.
+  // What it gives from here on is valid until the next call. Status::corrupt_block if the segment fails its checks,
+  // holds a null, or a key that does not belong into it.
   void open(const SegmentBytes& segment, PrefixRange range);
 
   const Batch& batch() const { return batch_; }

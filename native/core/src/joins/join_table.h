@@ -1,5 +1,5 @@
-// The rows of one side of a join that are kept: found by their keys, and dropped by the watermark that evicts them. To drop
-// rows costs what is dropped, not what stays.
+// The rows of one side of a join that are kept: found by their keys, and dropped by the watermark that evicts them. To
+// drop rows costs what is dropped, not what stays.
 #pragma once
 
 #include <cstddef>

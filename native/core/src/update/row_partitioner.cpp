@@ -91,10 +91,9 @@ std::vector<uint8_t> RowPartitioner::Impl::seal(Arena& arena, const BlockIdentit
     Segment& segment = segments.emplace_back(Segment{&bucket, {}});
     entry.length = bucket.measure(plan_->columns(), segment.lengths);
   }
-  return seal_rows(*plan_, arena, identity, std::move(entries), {rows_, 0, max_event_time_},
-                   [&](size_t i, std::span<uint8_t> out) {
-                     segments[i].bucket->write(plan_->columns(), segments[i].lengths, out);
-                   });
+  return seal_rows(
+      *plan_, arena, identity, std::move(entries), {rows_, 0, max_event_time_},
+      [&](size_t i, std::span<uint8_t> out) { segments[i].bucket->write(plan_->columns(), segments[i].lengths, out); });
 }
 
 RowPartitioner::RowPartitioner(std::shared_ptr<const Plan> plan) : impl_(std::make_unique<Impl>(std::move(plan))) {}

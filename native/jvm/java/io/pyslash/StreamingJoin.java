@@ -5,12 +5,16 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.classic.Dataset;
@@ -48,10 +52,13 @@ public final class StreamingJoin extends PlannedOperator {
   private static final int LEFT_SIDE_ONLY = 0;
   private static final int RIGHT_SIDE_ONLY = 1;
   private static final int BOTH_SIDES = 2;
+  private static final int FULL = 3;
 
   private static final String BY_KEY = "JoinStateKeyWatermarkPredicate";
   private static final String LATE_ROWS = "numRowsDroppedByWatermark";
   private static final long MICROS = 1000; // in a millisecond
+  // By which evictions are tried, in milliseconds: the first one that there is, and two that are decades apart.
+  private static final long[] WATERMARKS = {0, 1_000_000_000_000L, 4_000_000_000_000L};
 
   private final SparkPlan operator;
   private final Product fields;
@@ -77,6 +84,46 @@ public final class StreamingJoin extends PlannedOperator {
         List.of(
             side(0, LEFT_KEYS, part(condition, LEFT_SIDE_ONLY), (Option<?>) evictions.productElement(0)),
             side(1, RIGHT_KEYS, part(condition, RIGHT_SIDE_ONLY), (Option<?>) evictions.productElement(1)));
+    if (Stream.of(LEFT_KEYS, RIGHT_KEYS).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
+      checkEviction(0, part(condition, FULL));
+      checkEviction(1, part(condition, FULL));
+    }
+  }
+
+  /**
+   * Passes if rows of a side are evicted by a time that moves with the watermark. Spark takes any comparison in the condition
+   * for one of times, and evicts nothing above the number in `v > 0`.
+   */
+  private void checkEviction(int side, Expression condition) {
+    if (child(side).output().exists(StreamingJoin::isWatermarked)) {
+      LongStream shifts =
+          LongStream.of(WATERMARKS).map(watermark -> evicted(side, condition, watermark) - watermark).distinct();
+      if (shifts.count() > 1) {
+        throw new OnlySpark("Spark does not evict its rows as the watermark moves: " + condition.sql());
+      }
+    }
+  }
+
+  /** The time up to which Spark evicts rows of a side by this watermark; the watermark itself if it evicts none. */
+  private long evicted(int side, Expression condition, long watermark) {
+    Option<Object> time =
+        StreamingJoinHelper.getStateValueWatermark(
+            attributes(child(side)), attributes(child(1 - side)), Option.apply(condition), Option.apply(watermark));
+    return time.isDefined() ? ((Number) time.get()).longValue() : watermark;
+  }
+
+  private static AttributeSet attributes(SparkPlan plan) {
+    List<Expression> columns = List.copyOf(CollectionConverters.asJava(plan.output()));
+    return AttributeSet.apply(CollectionConverters.asScala(columns));
+  }
+
+  private static boolean isWatermarked(Object column) {
+    return column instanceof NamedExpression named && named.metadata().contains(WATERMARK_KEY);
+  }
+
+  @SuppressWarnings("unchecked") // the type of the operator's field
+  private Stream<Expression> keys(int field) {
+    return CollectionConverters.asJava((Seq<Expression>) fields.productElement(field)).stream();
   }
 
   private JoinRules.Type type() {
