@@ -1,8 +1,8 @@
 """One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
 
 python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*,
-                                                        output=MODE, query=windows, query=sessions, query=unique
-                                                        or query=joined, and fault=retry or fault=straggle, which befalls a task a batch,
+                                                        output=MODE, query=windows, sessions, unique or joined,
+                                                        and fault=retry or fault=straggle, which befalls a task a batch,
                                                         or fault=kill, which ends an executor after the second one
 """
 

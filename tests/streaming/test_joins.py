@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -88,14 +89,29 @@ def run(spark: SparkSession, folder: Path, join: Join, mode: str, output: str = 
     return ran(left, folder, lambda rows: join(rows, right), output, mode, **conf)
 
 
-@pytest.mark.parametrize("how", ["inner", "left_outer", "right_outer", "full_outer", "left_semi"])
-@pytest.mark.parametrize("join", [within, of_window], ids=["within", "window"])
-def test_micro_batches_are_sparks(spark: SparkSession, tmp_path: Path, join: Any, how: str) -> None:
+JOINS = {
+    **{f"{how} within": within(how) for how in ("inner", "left_outer", "right_outer", "full_outer", "left_semi")},
+    **{f"{how} of a window": of_window(how) for how in ("inner", "full_outer", "left_semi")},
+}
+
+
+@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
+def test_micro_batches_are_sparks(spark: SparkSession, tmp_path: Path, join: Join) -> None:
     made(spark, tmp_path)
-    expected = run(spark, tmp_path, join(how), "off")
+    expected = run(spark, tmp_path, join, "off")
     assert sum(map(len, expected.batches)) > 20
-    found = run(spark, tmp_path, join(how), "require")
-    assert found.batches == expected.batches
+    assert run(spark, tmp_path, join, "require").batches == expected.batches
+
+
+def test_update_mode_is_append_mode_where_spark_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    made(spark, tmp_path, batches=2)
+    try:
+        expected = run(spark, tmp_path, within("inner"), "off", "update")
+    except AnalysisException as refused:
+        assert "update" in str(refused).lower()
+        return
+    assert any(expected.batches)
+    assert run(spark, tmp_path, within("inner"), "require", "update").batches == expected.batches
 
 
 @pytest.mark.parametrize("durability", ["off", "checkpoint"])
