@@ -107,8 +107,8 @@ def test_update_mode_is_append_mode_where_spark_has_it(spark: SparkSession, tmp_
     made(spark, tmp_path, batches=2)
     try:
         expected = run(spark, tmp_path, within("inner"), "off", "update")
-    except AnalysisException as refused:
-        assert "update" in str(refused).lower()
+    except AnalysisException:
+        assert not spark.version.startswith("4.3.")
         return
     assert any(expected.batches)
     assert run(spark, tmp_path, within("inner"), "require", "update").batches == expected.batches
