@@ -182,7 +182,6 @@ class JoinFolder final : public Folder {
 
 std::unique_ptr<Folder> folder_of(const Plan& plan) {
   if (plan.joins()) return std::make_unique<JoinFolder>(plan);
-  if (plan.row_bits()) throw Error(Status::invalid_plan, "blocks of rows hold no groups that could be merged");
   if (plan.session()) return std::make_unique<SessionFolder>(plan);
   return std::make_unique<GroupFolder>(plan);
 }
@@ -202,7 +201,11 @@ Input open(const Plan& plan, const Arena& arena, const std::map<uint64_t, ArenaB
   }
   const Bytes bytes = arena.view(offset, found->second.length);
   Head head = read_head(bytes);
-  check_made_by(head, plan);
+  if (plan.joins()) {
+    check_made_by(head, plan);
+  } else {
+    check_plan(head, plan);
+  }
   if (head.header.arena_offset != offset || head.header.length != bytes.size()) {
     throw Error(Status::corrupt_block, "the block at offset " + std::to_string(offset) + " says it has " +
                                            std::to_string(head.header.length) + " bytes at offset " +

@@ -18,9 +18,8 @@ namespace pyslash {
 class RowPartitioner::Impl {
  public:
   explicit Impl(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)), batch_keys_(*plan_) {
-    if (!plan_->row_bits() || plan_->joins()) {
-      throw Error(Status::invalid_plan, "the plan does not ask for rows to be repartitioned");
-    }
+    if (!plan_->row_bits()) throw Error(Status::invalid_plan, "the plan asks for groups, not for rows");
+    if (plan_->joins()) throw Error(Status::invalid_plan, "rows of a join are not repartitioned");
     bits_ = *plan_->row_bits();
     for (size_t i = 0; i < size_t{1} << bits_; ++i) buckets_.emplace_back(plan_->columns().size());
   }
