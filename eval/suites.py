@@ -20,6 +20,7 @@ from eval.workloads import (
     Grouped,
     HighestBid,
     JobLoad,
+    Joined,
     ReadOnly,
     Spread,
     Workload,
@@ -48,6 +49,7 @@ LATE, LATE_SLIDING = (f"{title}, a part of the rows late" for title in (TUMBLING
 UPDATE, UPDATE_KEYS, COMPLETE = "update, by window", "update, 1 M keys, no window", "complete, no window"
 UPDATE_SMALL = "update, 1,000 rows a batch, 1 M groups open"
 UNIQUE, UNIQUE_TIMED = "deduplication, 1 M keys", "deduplication by key and time"
+JOIN_WINDOW, JOIN_WITHIN = "join by key and 10 s window", "join by key within 10 s"
 SKEWS = (0.0, 0.5, 1.0, 1.5)
 EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
 # What `eval.bars` has bars for.
@@ -247,6 +249,16 @@ def functions(rows: int) -> list[Comparison]:
     ]
 
 
+def joins(rows: int) -> list[Comparison]:
+    """Joins of two streams, with a million rows or so of state."""
+    within = Joined(rows=rows // 4, span_s=rows / 4 / PACE)
+    engines = ("slash", *STORES)
+    return [
+        Comparison(JOIN_WINDOW, replace(within, by_window=True), engines, _first(within, 2), repeats=1),
+        Comparison(JOIN_WITHIN, within, engines, _first(within, 2), repeats=1),
+    ]
+
+
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
@@ -269,6 +281,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "monitoring": monitoring,
     "sessions": sessions,
     "functions": functions,
+    "joins": joins,
     "arcon": arcon,
 }
 

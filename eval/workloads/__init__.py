@@ -7,6 +7,7 @@ from eval.workloads.arcon import Arcon
 from eval.workloads.base import Workload
 from eval.workloads.deduplicated import Deduplicated
 from eval.workloads.grouped import Grouped
+from eval.workloads.joined import Joined
 from eval.workloads.monitoring import CategoryLoad, JobLoad
 from eval.workloads.nexmark import BidderSessions, HighestBid
 from eval.workloads.readonly import ReadOnly
@@ -25,6 +26,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Grouped,
     Deduplicated,
     Spread,
+    Joined,
 )
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
@@ -38,6 +40,7 @@ __all__ = [
     "Grouped",
     "HighestBid",
     "JobLoad",
+    "Joined",
     "ReadOnly",
     "Spread",
     "Workload",

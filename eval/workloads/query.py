@@ -54,12 +54,25 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """An inner join of the rows with those of which the column `right` is true, by one column.
+
+    They are of the same window, or the right one is at most `within_s` after the other one.
+    """
+
+    right: str
+    on: str
+    within_s: int
+    by_window: bool
+
+
+@dataclass(frozen=True)
 class Query:
     """Filter, join, compute a column, then aggregate by window and keys; without aggregations: `select` as it is.
 
     `by_window`: else by keys alone. With a `gap_s` windows are sessions, which only Spark's engines are asked for;
     `window_s` is then a length that most of them do not reach. `unique`: instead of aggregating, one row of
-    `select` for each value of these columns.
+    `select` for each value of these columns. `pairs`: instead, `select` of rows that are joined with each other.
 
     `where` and `select` are SQL that Spark, DuckDB, Flink and Polars read alike.
     """
@@ -76,6 +89,7 @@ class Query:
     by_window: bool = True
     unique: tuple[str, ...] = ()
     gap_s: int = 0
+    pairs: Pairs | None = None
 
     def __post_init__(self) -> None:
         """Windows are whole numbers of slides, so that a slide is a pane."""
@@ -85,7 +99,7 @@ class Query:
     @property
     def windowed(self) -> bool:
         """Whether there is any state."""
-        return bool(self.aggregations or self.unique)
+        return bool(self.aggregations or self.unique or self.pairs)
 
     @property
     def tumbling(self) -> bool:
@@ -117,6 +131,8 @@ class Query:
         from pyspark.sql import functions as F
 
         rows = self.below_on_spark(spark, rows, folder, watermark)
+        if self.pairs:
+            return self._paired(rows).selectExpr(*self.select)
         if not self.aggregations:
             selected = rows.selectExpr(*self.select)
             return selected.dropDuplicates(list(self.unique)) if self.unique else selected
@@ -125,6 +141,20 @@ class Query:
             window = [F.session_window(self.time, f"{self.gap_s} seconds").alias("window")]
         named = [F.expr(each.sql).alias(each.name) for each in self.aggregations]
         return rows.groupBy(*window, *self.keys).agg(*named)
+
+    def _paired(self, rows: DataFrame) -> DataFrame:
+        """Rows with those of the other stream, whose columns begin with `r_`."""
+        from pyspark.sql import functions as F
+
+        assert self.pairs is not None
+        near = f"r_{self.time} BETWEEN {self.time} AND {self.time} + INTERVAL {self.pairs.within_s} SECONDS"
+        left, right = rows.where(f"NOT {self.pairs.right}"), rows.where(self.pairs.right)
+        if self.pairs.by_window:
+            near = "w = r_w"
+            window = F.window(self.time, f"{self.pairs.within_s} seconds").alias("w")
+            left, right = (side.select(window, *(c for c in side.columns if c != self.time)) for side in (left, right))
+        right = right.select(*(F.col(column).alias(f"r_{column}") for column in right.columns))
+        return left.join(right, F.expr(f"{self.pairs.on} = r_{self.pairs.on} AND {near}"))
 
     def below_on_spark(self, spark: SparkSession, rows: DataFrame, folder: Path, watermark: str) -> DataFrame:
         """What is below the aggregation, or below the projection where there is none.

@@ -47,7 +47,9 @@ def check(before: PlanIdentity, now: PlanIdentity) -> None:
         PlanMismatchError: it cannot; the message says which difference is in the way.
     """
     obstacles = [
-        line for line in differences(before, now) if line.startswith(("the operator", "the window", "key", "a key"))
+        line
+        for line in differences(before, now)
+        if line.startswith(("the operator", "the window", "the join", "key", "a key"))
     ]
     if _has_buffers(before) != _has_buffers(now):
         obstacles.append(

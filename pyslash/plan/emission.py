@@ -67,6 +67,25 @@ class Emission:
 
 
 @dataclass(frozen=True)
+class JoinEmission(Emission):
+    """The same for joins: a pane is of the watermark by which rows are evicted, and what is emitted is no pane's."""
+
+    @property
+    def as_windows_close(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Yes: whoever keeps rows reads an epoch's blocks alone."""
+        return True
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+        """None."""
+        return []
+
+
+@dataclass(frozen=True)
 class SessionEmission(Emission):
     """The same for sessions.
 

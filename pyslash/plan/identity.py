@@ -56,7 +56,17 @@ class PlanIdentity:
     @cached_property
     def operator(self) -> str:
         """What is done, in words."""
+        if self._lines("join"):
+            return "join"
         return "deduplication" if self._lines("deduplicate") else "aggregation"
+
+    @cached_property
+    def join(self) -> str:
+        """What is joined, as users read it; empty if nothing is."""
+        if not self._lines("join"):
+            return ""
+        kind, *_, condition, rows = self.columns
+        return f"{kind} ON {condition} OF {rows}"
 
     @cached_property
     def session(self) -> str:
@@ -105,6 +115,9 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
         found.append(f"the window: {before.window} -> {now.window}")
     if before.session != now.session:
         found.append(f"sessions: {before.session or 'none'} -> {now.session or 'none'}")
+    if before.join != now.join:
+        found.append(f"the join: {before.join or 'none'} -> {now.join or 'none'}")
+        return found
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now)

@@ -64,7 +64,13 @@ def schema(manifest: Manifest) -> pa.Schema:
 
 
 def columns(plan: PlanIdentity) -> list[str]:
-    """Names of a dump's columns."""
+    """Names of a dump's columns.
+
+    Raises:
+        InvalidInputError: the state is rows of a join, which only Spark can read.
+    """
+    if plan.join:
+        raise InvalidInputError("the state of a join is rows as Spark keeps them: `list` counts them, nothing else can")
     return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 
 

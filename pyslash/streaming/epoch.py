@@ -140,11 +140,11 @@ class EpochRunner:
         """Everything of an epoch but the sink: the micro-batch as each operator sees it, and the rows of the query."""
         batches = [execution]
         for operator, figures in zip(self.operators, progress, strict=True):
-            merged = operator.merged(batches[-1], epoch, figures)
+            plan = operator.merged(batches[-1], epoch, figures)
             if len(batches) == len(self.operators):
                 break
-            batches.append(batches[-1].above(merged))
-        return batches, batches[-1].result(merged)
+            batches.append(batches[-1].above(plan))
+        return batches, batches[-1].result(plan)
 
     def _begin_again(self, epoch: int, progress: list[EpochProgress], error: Exception) -> None:
         """Forget the run that has failed, if another may do better; else raise its error."""

@@ -76,14 +76,17 @@ class SparkBatch(Protocol):
     def input_rows(self) -> DataFrame:
         """The rows that the operator takes: the event time and the columns."""
 
-    def result(self, merged: DataFrame) -> DataFrame:
-        """The rows of the query, over those that the operator gives, which is the last one."""
+    def over(self, merged: DataFrame) -> JavaObject:
+        """The micro-batch's plan with the operator's rows in its place."""
+
+    def result(self, plan: JavaObject) -> DataFrame:
+        """The rows of the query, by the plan in which all operators have been replaced by their rows."""
 
     def of(self, place: int) -> SparkBatch:
         """The same, for another operator: its id and its checkpoint alone."""
 
-    def above(self, merged: DataFrame) -> SparkBatch:
-        """The same as the next operator sees it, over the rows that this one gives."""
+    def above(self, plan: JavaObject) -> SparkBatch:
+        """The same as the next operator sees it: by the plan with this one's rows in its place."""
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.
@@ -156,9 +159,8 @@ class BatchExecution:
         """The same, for another operator: its id and its checkpoint alone."""
         return BatchExecution(self._batch, self.stream, self._plan, self._operators, self._bridge, place)
 
-    def above(self, merged: DataFrame) -> BatchExecution:
-        """The same as the next operator sees it, over the rows that this one gives."""
-        plan = self.cut.over(merged._jdf)
+    def above(self, plan: JavaObject) -> BatchExecution:
+        """The same as the next operator sees it: by the plan with this one's rows in its place."""
         return BatchExecution(self._batch, self.stream, plan, self._operators, self._bridge, self._place + 1)
 
     @property
@@ -188,11 +190,13 @@ class BatchExecution:
         """The rows that the operator takes: the event time and the columns."""
         return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
 
-    def result(self, merged: DataFrame) -> DataFrame:
-        """The rows of the query, over those that the operator gives, which is the last one."""
-        return DataFrame(
-            self.cut.above(self.session._jsparkSession, merged._jdf, self._batch._jdf.schema()), self.session
-        )
+    def over(self, merged: DataFrame) -> JavaObject:
+        """The micro-batch's plan with the operator's rows in its place."""
+        return self.cut.over(merged._jdf)
+
+    def result(self, plan: JavaObject) -> DataFrame:
+        """The rows of the query, by the plan in which all operators have been replaced by their rows."""
+        return DataFrame(self._bridge.rows(self.session._jsparkSession, plan, self._batch._jdf.schema()), self.session)
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.

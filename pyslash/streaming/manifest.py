@@ -73,6 +73,15 @@ class Manifest:
         return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
 
     @property
+    def versions(self) -> tuple[str, str]:
+        """Names of the states before and after this epoch, where each makes another one, if only because it evicts.
+
+        Without new blocks, and by the same watermark, nothing may be emitted again.
+        """
+        before = f"{self.before} {self.epoch - 1} {self.emitted_us}"
+        return before, f"{self.state} {self.epoch} {self.watermark_us}"
+
+    @property
     def identity(self) -> PlanIdentity:
         """Of the query that wrote it."""
         return PlanIdentity(self.plan, tuple(self.columns), self.time)

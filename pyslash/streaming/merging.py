@@ -17,8 +17,10 @@ from pyspark.sql.types import StructType
 from pyslash import memory
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError, TransportUnavailableError
+from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
+from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge
 from pyslash.tasks.find_agents import executors
@@ -47,6 +49,12 @@ class Merging:
         self._counted: dict[str, int] = {}
         self._homes = 0  # ranges of keys that executors keep the groups of, from the first epoch on that they do
         self._has_told_room = False  # that groups take more than there is
+
+    def result(
+        self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
+    ) -> JavaObject:
+        """The micro-batch's plan over merged rows; the arguments are those of `merge`."""
+        return execution.over(self.merge(execution.session, blocks, windows, kept, progress))
 
     def merge(
         self,
@@ -151,7 +159,8 @@ class Merging:
                 self._has_columns = False
         if self._columns is None:
             return None
-        obstacle = self._columns.obstacle(session, request)
+        agents = frozenset(agent for agent, _ in request.blocks)
+        obstacle = self._columns.obstacle(session, agents, request.transport, request.spilled)
         if obstacle is not None and self._conf.emit == "columns":
             raise TransportUnavailableError(f"spark.slash.emit=columns, but {obstacle}")
         if obstacle != self._obstacle:

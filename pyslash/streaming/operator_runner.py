@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.sql import DataFrame
-
 from pyslash.agent.store.share import EVERY_PANE
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
@@ -23,12 +21,14 @@ from pyslash.errors import (
     SlashError,
     StaleIncarnationError,
 )
-from pyslash.plan.operators import Aggregation, SessionAggregation
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import Aggregation, SessionAggregation, StreamJoin
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
+from pyslash.streaming.joining import Joining
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
@@ -53,7 +53,7 @@ class OperatorRunner:
         self._conf = conf
         self._secret = secret
         self._ingest: Ingest | None = None
-        self._merging: Merging | None = None
+        self._merging: Merging | Joining | None = None
         self._recovery = Recovery(operator, conf, secret)
         self._sessions = SessionPanes(operator, conf) if isinstance(operator, SessionAggregation) else None
         self._state: RunState | None = None
@@ -100,8 +100,8 @@ class OperatorRunner:
         """
         self._recovery.leave(execution, epoch)
 
-    def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> DataFrame:
-        """The operator's rows, once its epoch is committed."""
+    def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> JavaObject:
+        """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
         state = self._state or self._begin(execution, epoch, progress)
         if state.last is not None and state.last.epoch < epoch:
             # Spark has logged the last epoch as done: nobody will ask for its windows again.
@@ -157,7 +157,10 @@ class OperatorRunner:
         state = self._recovery.begin(execution, epoch, progress)
         run, meet = state.manifests.run, state.coordinator.meet
         self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
-        self._merging = Merging(self.operator, self._conf, state.coordinator)
+        if isinstance(self.operator, StreamJoin):
+            self._merging = Joining(execution.session, self.operator, self._conf, state.coordinator)
+        else:
+            self._merging = Merging(self.operator, self._conf, state.coordinator)
         self._state = state
         return state
 
@@ -181,6 +184,7 @@ class OperatorRunner:
         if sessions is not None:
             pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
             place = sessions.place(pane, emitted_us)
+        cut.begin(epoch, emitted_us)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
             """Of what is written anew, and of the epoch's rows."""
@@ -228,8 +232,8 @@ class OperatorRunner:
             input=operator.fingerprint,
             emitted_us=emitted_us,
             watermark_us=max(emitted_us, closing_us),
-            rows=sum(receipt.head.rows for receipt in receipts),
-            late_rows=sum(receipt.head.late_rows for receipt in receipts),
+            rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
+            late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
             times=event_times(cut),
             blocks=[
                 (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
@@ -263,7 +267,7 @@ class OperatorRunner:
             )
         self._has_standby = bool(standbys)
 
-    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> DataFrame:
+    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> JavaObject:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
         changed = _panes([block for block in blocks if block.head.epoch == manifest.epoch])
@@ -279,9 +283,12 @@ class OperatorRunner:
         with progress.timed("merge"):
             if self._sessions is not None:
                 kept = self._sessions.kept(manifest)
+            elif isinstance(self.operator, StreamJoin):
+                versions = manifest.versions
+                kept = Kept(*versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
             else:
                 kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
-            return self._merging.merge(execution.session, blocks, windows, kept, progress)
+            return self._merging.result(execution, blocks, windows, kept, progress)
 
     def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark what the epoch did."""

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
 from pyslash.plan.catalyst import JavaObject, children, name_of
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operators import Aggregation, StreamJoin
 
 
 def outlook(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool = True) -> list[str]:
     """Lines: the way in, the way out. `has_source`: no other operator with state is below it."""
-    return [f"ingest      {_ingest(df, operator, conf, has_source)}", f"emit        {_emit(conf)}"]
+    return [f"ingest      {_ingest(df, operator, conf, has_source)}", f"emit        {_emit(operator, conf)}"]
 
 
 def _ingest(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool) -> str:
@@ -40,7 +40,9 @@ def _source_obstacle(node: JavaObject) -> str | None:
     return None if kind.lower() == "parquet" else f"its source is files of {kind}, not Parquet"
 
 
-def _emit(conf: Conf) -> str:
+def _emit(operator: Aggregation, conf: Conf) -> str:
+    if isinstance(operator, StreamJoin):
+        return "rows: joined by executors, which have to share one host"
     if conf.emit == "arrow":
         return "arrow: spark.slash.emit=arrow"
     if conf.transport not in ("auto", "shm"):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operators import Aggregation, StreamJoin
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.execution import SparkBatch
@@ -74,7 +74,7 @@ class Repartition(Ingest):
 def ingest_of(
     session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
 ) -> Ingest:
-    """The update of a query by the strategy of its configuration."""
-    if conf.strategy == "repartition":
+    """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
+    if conf.strategy == "repartition" and not isinstance(plan, StreamJoin):
         return Repartition(session, plan, conf, query_id, secret, run, meet)
     return Ingest(session, plan, conf, query_id, secret, run)

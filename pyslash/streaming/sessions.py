@@ -35,15 +35,11 @@ class SessionPanes:
         return self._operator.place(pane, evicted_us)
 
     def kept(self, manifest: Manifest) -> Kept:
-        """What is kept of an epoch's sessions.
-
-        Each epoch makes another state of them, if only because it evicts: without new blocks, and by the same
-        watermark, none may be emitted again.
-        """
-        before = f"{manifest.before} {manifest.epoch - 1} {manifest.emitted_us}"
+        """What is kept of an epoch's sessions."""
+        before, version = manifest.versions
         return Kept(
             before="" if manifest.pane == manifest.epoch else before,  # the epoch's blocks hold all there is
-            version=f"{manifest.state} {manifest.epoch} {manifest.watermark_us}",
+            version=version,
             epoch=manifest.epoch,
             evicted_us=manifest.emitted_us,
             pane=manifest.pane,

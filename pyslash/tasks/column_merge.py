@@ -1,4 +1,4 @@
-"""Merge tasks without Python: the executors' JVMs map the arenas, merge natively, and Spark reads the columns in place.
+"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads what comes out.
 
 Only shared memory can be read this way: all executors have to be on one host, and no block on an agent's disk.
 """
@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.merge import Kept, MergeRequest
 from pyslash.tasks.row_bridge import RowBridge
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What to join: the JVM's operator of the micro-batch, the plan's text, (agent, raw head) of all live blocks."""
+
+    operator: Any
+    plan: str
+    blocks: list[tuple[AgentDescriptor, bytes]]
+    query_id: bytes
 
 
 class ColumnMerge:
@@ -43,15 +56,28 @@ class ColumnMerge:
         """Merged rows that tasks have given so far."""
         return int(self._given.value())
 
-    def obstacle(self, session: SparkSession, request: MergeRequest) -> str | None:
-        """Why these blocks cannot be merged so; None if they can."""
-        if request.transport not in ("auto", "shm"):
-            return f"spark.slash.transport={request.transport}"
-        if request.spilled:
+    @property
+    def on_one_host(self) -> bool:
+        """Whether all executors that there are run on one host."""
+        return bool(self._bridge.onOneHost())
+
+    def obstacle(
+        self, session: SparkSession, agents: frozenset[AgentDescriptor], transport: str, spilled: bool
+    ) -> str | None:
+        """Why blocks of these agents cannot be read so; None if they can.
+
+        Args:
+            session: of the query.
+            agents: who holds the blocks.
+            transport: `spark.slash.transport`.
+            spilled: one of them is on its agent's disk.
+        """
+        if transport not in ("auto", "shm"):
+            return f"spark.slash.transport={transport}"
+        if spilled:
             return "there are blocks on an agent's disk"
-        if not self._bridge.onOneHost():
+        if not self.on_one_host:
             return "executors are on more than one host"
-        agents = frozenset(agent for agent, _ in request.blocks)
         if agents not in self._mapped:
             descriptors = [agent.to_json() for agent in agents]
             self._mapped = {agents: bool(self._bridge.canMap(session._jsparkSession, descriptors))}
@@ -61,24 +87,48 @@ class ColumnMerge:
         self, session: SparkSession, request: MergeRequest, schema: StructType, tasks: int, kept: Kept | None
     ) -> DataFrame:
         """The merged rows; nothing is read before a job runs over them. Of `kept` groups only changes are read."""
-        agents = list(dict.fromkeys(agent for agent, _ in request.blocks))
-        place = {agent: index for index, agent in enumerate(agents)}
-        order = {
-            "plan": request.plan,
-            "windows": request.windows,
-            "changed_in": request.changed_in,
-            "agents": [agent.to_json() for agent in agents],
-            "blocks": [[place[agent], _base64(raw)] for agent, raw in request.blocks],
-            "home": None if kept is None else _home(request.query_id, kept),
-        }
-        merged = self._bridge.merge(
-            session._jsparkSession, json.dumps(order), schema.json(), tasks, self._read, self._given
-        )
+        home = None if kept is None else _home(request.query_id, kept)
+        order = _order(request.plan, request.blocks, home, request.windows, request.changed_in)
+        merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, self._read, self._given)
         return DataFrame(merged, session)
+
+    def joined(self, join: JoinRequest, kept: Kept, tasks: int, keeps: bool) -> JavaObject:
+        """The micro-batch's plan over the rows that join; nothing is read before a job runs over them.
+
+        Args:
+            join: what to join.
+            kept: the states before and after the micro-batch.
+            tasks: so many ranges of keys.
+            keeps: tasks leave what they have read in their executors' memory, for the next micro-batch.
+        """
+        order = _order(join.plan, join.blocks, _home(join.query_id, kept))
+        return self._bridge.joined(join.operator, order, tasks, keeps, self._read, self._given)
 
     def forget(self, query_id: bytes) -> None:
         """Have executors let go of the groups that they keep of a query."""
         self._bridge.closeHomes(self._context, bytearray(query_id))
+
+
+def _order(
+    plan: str,
+    blocks: Sequence[tuple[AgentDescriptor, bytes]],
+    home: dict[str, Any] | None,
+    windows: Sequence[int] = (),
+    changed_in: int | None = None,
+) -> str:
+    """What tasks are told, as the JVM's `MergeOrder` reads it."""
+    agents = list(dict.fromkeys(agent for agent, _ in blocks))
+    place = {agent: index for index, agent in enumerate(agents)}
+    return json.dumps(
+        {
+            "plan": plan,
+            "windows": windows,
+            "changed_in": changed_in,
+            "agents": [agent.to_json() for agent in agents],
+            "blocks": [[place[agent], _base64(raw)] for agent, raw in blocks],
+            "home": home,
+        }
+    )
 
 
 def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:

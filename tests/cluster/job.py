@@ -1,7 +1,7 @@
 """One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
 
 python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*,
-                                                        output=MODE, query=windows, query=sessions or query=unique,
+                                                        output=MODE, query=windows, sessions, unique or joined,
                                                         and fault=retry or fault=straggle, which befalls a task a batch,
                                                         or fault=kill, which ends an executor after the second one
 """
@@ -78,6 +78,13 @@ def differing(found: list[list[Any]], expected: list[list[Any]]) -> Iterator[str
         yield from (f"batch {batch}: {line}" for line in differences(ours, sparks, 1))
 
 
+def joined(rows: DataFrame) -> DataFrame:
+    """Each row with those of its key a second later, or with none."""
+    later = rows.select(F.col("ts").alias("later"), F.col("k").alias("of"), F.col("v").alias("next"))
+    near = F.expr("k = of AND later BETWEEN ts + INTERVAL 1 SECOND AND ts + INTERVAL 2 SECONDS")
+    return rows.join(later, near, "left_outer").select(F.struct("ts", "later").alias("at"), "k", "v", "next")
+
+
 def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
     """Run the stream once for each variant and print the list of findings on the last line."""
     spark = (
@@ -118,6 +125,7 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
     queries: dict[str, Callable[[DataFrame], DataFrame]] = {
         "windows": lambda rows: rows.groupBy(window, "k").agg(*calls),
         "sessions": lambda rows: rows.groupBy(sessions[0], sessions[1].alias("k")).agg(*calls),
+        "joined": joined,
         "unique": lambda rows: rows.select("k", (F.col("v") % 1000).alias("w")).dropDuplicates(),
     }
     expected: dict[tuple[str, str], list[list[Row]]] = {}

@@ -73,6 +73,13 @@ def test_what_executors_keep_of_a_query_is_read_again_where_one_is_lost(
     assert "2 homes" in killed["merged_by"]
 
 
+@pytest.mark.timeout(420)
+def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(tmp_path: Path) -> None:
+    joined = {"query": "joined"}
+    for found in run_job("local-cluster[2,1,1024]", tmp_path, joined, {**joined, "fault": "kill"}):
+        assert "2 homes" in found["merged_by"]
+
+
 @pytest.mark.timeout(600)
 def test_standalone_cluster(tmp_path: Path) -> None:
     variants = [

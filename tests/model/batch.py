@@ -233,6 +233,10 @@ class MicroBatch:
         """Its only operator."""
         return self
 
+    def over(self, merged: Frame) -> Frame:
+        """No plan but that of the rows."""
+        return merged
+
     def result(self, merged: Frame) -> Frame:
         """No projection above the aggregation."""
         return merged

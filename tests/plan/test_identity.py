@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyslash.checkpoint.replan import check
+from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import PlanIdentity, differences
 
 LINES = [
@@ -71,3 +73,21 @@ def test_a_sum_of_another_column_is_another_sum() -> None:
         "an aggregate dropped: sum(v)",
         "an aggregate added: sum(w)",
     ]
+
+
+def test_joins_are_told_apart_by_what_they_join() -> None:
+    lines = ["pyslash-plan 1", "window 60000000 60000000 0", "join", "column int8 0", *["column int64 0"] * 3]
+    lines += ["column binary 0", "column binary 0", "key 5", "rows 0"]
+
+    def joined(condition: str, rows: str) -> PlanIdentity:
+        return plan(lines, ("INNER", "expires", "epoch", "evicted", condition, rows))
+
+    before = joined("k = r_k", "(k bigint) AND (r_k bigint)")
+    assert differences(before, before) == []
+    assert differences(before, joined("k = r_k AND v > 1", before.columns[-1])) == [
+        "the join: INNER ON k = r_k OF (k bigint) AND (r_k bigint) -> "
+        "INNER ON k = r_k AND v > 1 OF (k bigint) AND (r_k bigint)"
+    ]
+    for now in (plan(), joined("k = r_k", "(k int) AND (r_k int)")):
+        with pytest.raises(PlanMismatchError, match="the join"):
+            check(before, now)

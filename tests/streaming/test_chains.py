@@ -186,3 +186,22 @@ def test_explain_tells_of_each_operator(stream: Stream) -> None:
 def test_early_windows_below_others_stay_sparks(stream: Stream) -> None:
     with settings(stream.spark, {"spark.slash.early": "true"}):
         assert "queries with one stateful operator" in pyslash.explain(windows_of_windows(stream.read()))
+
+
+@pytest.mark.parametrize("how", ["inner", "leftouter"])
+def test_joined_rows_in_windows(stream: Stream, how: str) -> None:
+    others = unique(stream.read()).select(*(F.col(name).alias(f"r_{name}") for name in ("ts", "id", "v")))
+
+    def query(rows: DataFrame) -> DataFrame:
+        near = "id = r_id AND r_ts BETWEEN ts - INTERVAL 5 SECONDS AND ts + INTERVAL 5 SECONDS"
+        return (
+            rows.join(others, F.expr(near), how)
+            .groupBy(F.window("ts", "10 seconds"), "k")
+            .agg(F.count("*"), F.count("r_id"), F.sum("r_v"))
+        )
+
+    expected = ran(stream.read(), stream.folder, query, "append", "off")
+    found = ran(stream.read(), stream.folder, query, "append", "require")
+    assert found.batches == expected.batches
+    assert sum(map(len, found.batches)) > 0
+    assert {epoch["operator"] for epoch in found.progress} == {0, 1, 2}

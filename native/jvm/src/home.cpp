@@ -3,56 +3,27 @@
 
 #include <jni.h>
 
-#include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
 
-#include "arenas.h"
+#include "blocks.h"
 #include "boundary.h"
 #include "columns.h"
-#include "pyslash/block.h"
+#include "handles.h"
+#include "homes.h"
 
 namespace pyslash::jvm {
 namespace {
 
-struct GuardedHome {
-  explicit GuardedHome(Home of) : home(std::move(of)) {}
-  std::mutex mutex;
-  Home home;
-};
-
-// The homes of this JVM: by query and range of hash prefixes.
-class Homes {
- public:
-  std::shared_ptr<GuardedHome> of(const std::string& query, uint64_t prefix_lo, uint64_t prefix_hi, const Plan& plan) {
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<GuardedHome>& home = homes_[{query, prefix_lo, prefix_hi}];
-    if (!home || home->home.plan().text() != plan.text()) {
-      home = std::make_shared<GuardedHome>(Home(std::make_shared<const Plan>(plan), prefix_lo, prefix_hi));
-    }
-    return home;
-  }
-
-  void close(const std::string& query) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(homes_, [&](const auto& home) { return std::get<0>(home.first) == query; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::tuple<std::string, uint64_t, uint64_t>, std::shared_ptr<GuardedHome>> homes_;
-};
-
 // Leaked on purpose: the JVM may still run tasks while static destructors run.
-Homes& homes() {
-  static auto& all = *new Homes();
+Homes<Home>& homes() {
+  static auto& all = *new Homes<Home>();
   return all;
 }
 
 // A task's reading of a home.
 struct HomeRows {
-  std::shared_ptr<GuardedHome> home;
+  std::shared_ptr<Guarded<Home>> home;
   std::string version;
   Home::Cursor cursor;
   std::optional<RecordBatch> batch;  // that Java looks at
@@ -62,36 +33,6 @@ Handles<HomeRows>& rows_of_homes() {
   static auto& handles = *new Handles<HomeRows>("reader of a home");
   return handles;
 }
-
-// Blocks, in the arenas that they lie in.
-class Blocks {
- public:
-  Blocks(JNIEnv* env, jobjectArray heads, jlongArray handles) {
-    const std::vector<int64_t> of = longs_of(env, handles, "the arenas");
-    const auto count = static_cast<jsize>(of.size());
-    if (heads == nullptr || env->GetArrayLength(heads) != count) {
-      throw Error(Status::invalid_input, "there must be an arena for each head");
-    }
-    heads_.reserve(of.size());
-    for (jsize i = 0; i < count; ++i) {
-      const auto raw = static_cast<jbyteArray>(env->GetObjectArrayElement(heads, i));
-      if (env->ExceptionCheck()) throw JavaExceptionPending{};
-      const Head& head = heads_.emplace_back(read_head(bytes_of(env, raw, "head")));
-      env->DeleteLocalRef(raw);
-      const auto& arena = arenas_.emplace_back(arenas().get(of[static_cast<size_t>(i)]));
-      blocks_.push_back({&head, block_in(*arena, head)});
-    }
-  }
-  Blocks(const Blocks&) = delete;
-  Blocks& operator=(const Blocks&) = delete;
-
-  std::span<const MappedBlock> all() const { return blocks_; }
-
- private:
-  std::vector<Head> heads_;
-  std::vector<std::shared_ptr<Arena>> arenas_;  // stay mapped
-  std::vector<MappedBlock> blocks_;
-};
 
 }  // namespace
 }  // namespace pyslash::jvm
@@ -110,8 +51,10 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jby
     const Plan plan = Plan::parse(text_of(env, plan_text, "plan"));
     const HomeUpdate update{
         text_of(env, before, "state before"), text_of(env, version, "state"), epoch, evicted_us, pane, closing_us};
-    const auto guarded = homes().of(text_of(env, query, "query"), static_cast<uint64_t>(prefix_lo),
-                                    static_cast<uint64_t>(prefix_hi), plan);
+    const auto lo = static_cast<uint64_t>(prefix_lo);
+    const auto hi = static_cast<uint64_t>(prefix_hi);
+    const auto guarded = homes().of(text_of(env, query, "query"), lo, hi, plan, update.version,
+                                    [&] { return Home(std::make_shared<const Plan>(plan), lo, hi); });
     jlong bytes = 0;
     {
       const std::lock_guard lock(guarded->mutex);
@@ -145,7 +88,11 @@ JNIEXPORT void JNICALL Java_io_pyslash_Native_closeHomeRows(JNIEnv* env, jclass,
 }
 
 JNIEXPORT void JNICALL Java_io_pyslash_Native_closeHomes(JNIEnv* env, jclass, jbyteArray query) {
-  guarded<void>(env, [&] { homes().close(text_of(env, query, "query")); });
+  guarded<void>(env, [&] {
+    const std::string of = text_of(env, query, "query");
+    homes().close(of);
+    close_joins(of);
+  });
 }
 
 }  // extern "C"

@@ -3,15 +3,18 @@
 from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut, StatefulOperator
 from pyslash.plan.operators.deduplication import Deduplication
+from pyslash.plan.operators.join import JoinCut, StreamJoin
 from pyslash.plan.operators.match import cut_of, match, started
 from pyslash.plan.operators.sessions import SessionAggregation
 
 __all__ = [
     "Aggregation",
     "Deduplication",
+    "JoinCut",
     "OperatorCut",
     "SessionAggregation",
     "StatefulOperator",
+    "StreamJoin",
     "cut_of",
     "match",
     "started",

@@ -125,7 +125,7 @@ class Aggregation:
             aggregates=aggregates,
             columns=carried.columns,
             slots=carried.slots,
-            text=_text(cls._window_lines(found, window), carried.columns, keys, aggregates, inputs),
+            text=plan_text(cls._window_lines(found, window), carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
             watermarks=len(found.watermarks()),
@@ -231,6 +231,11 @@ class AggregationCut:
         return _microseconds(int(self._java.evictionWatermark()))
 
     @property
+    def late_rows(self) -> int:
+        """None: native code counts them."""
+        return 0
+
+    @property
     def is_without_rows(self) -> bool:
         """Whether the micro-batch has no input."""
         return bool(self._java.isWithoutRows())
@@ -244,6 +249,9 @@ class AggregationCut:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
         self._java.resetCounts()
 
+    def begin(self, epoch: int, evicted_us: int) -> None:
+        """Its rows are the same in any epoch."""
+
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
         return understood(lambda: self._java.input(self._columns))
@@ -251,10 +259,6 @@ class AggregationCut:
     def over(self, merged: JavaObject) -> JavaObject:
         """The plan of the micro-batch with merged rows in the place of the operator."""
         return understood(lambda: self._java.over(merged))
-
-    def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
-        """The Dataset of the query's result, with its schema, over merged rows."""
-        return self._java.above(session, merged, schema)
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""
@@ -322,19 +326,24 @@ def _spark_type(expression: JavaObject) -> DataType:
     return _parse_datatype_json_string(expression.dataType().json())
 
 
-def _text(
-    window_lines: list[str],
-    columns: list[Column],
-    keys: list[int],
-    aggregates: list[Aggregate],
-    inputs: list[list[int]],
-) -> str:
-    """The plan as native code reads it; docs/block-format.md has the grammar."""
+def plan_text(window_lines: list[str], columns: list[Column], keys: list[int], calls: list[str]) -> str:
+    """The plan as native code reads it; docs/block-format.md has the grammar.
+
+    Args:
+        window_lines: what stands before the columns.
+        columns: of the input, but the event time.
+        keys: columns (1-based).
+        calls: what stands behind the keys.
+    """
     lines = ["pyslash-plan 1", *window_lines]
     lines += [f"column {c.type} {int(c.nullable)}" for c in columns]
     lines += [f"key {index}" for index in keys]
-    lines += [
+    return "\n".join([*lines, *calls]) + "\n"
+
+
+def _calls(aggregates: list[Aggregate], inputs: list[list[int]]) -> list[str]:
+    """The lines of aggregates, each of which reads these columns."""
+    return [
         f"aggregate {a.function} {','.join(map(str, of)) or '-'} {int(a.ansi)} {a.parameter}".rstrip()
         for a, of in zip(aggregates, inputs, strict=True)
     ]
-    return "\n".join(lines) + "\n"

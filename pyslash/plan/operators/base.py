@@ -29,20 +29,24 @@ class OperatorCut(Protocol):
         """Whether the micro-batch has no input, as Spark runs one where only the watermark has moved."""
 
     @property
+    def late_rows(self) -> int:
+        """Rows that were left out as late while the input was read, and that nobody else has counted."""
+
+    @property
     def watermarks(self) -> list[JavaObject]:
         """Spark's operators below that collect event times."""
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
 
+    def begin(self, epoch: int, evicted_us: int) -> None:
+        """What `input` gives is of this epoch, before which state had been evicted until this watermark."""
+
     def input(self) -> JavaObject:
         """The physical plan of the rows that the operator takes, ready to be executed."""
 
     def over(self, merged: JavaObject) -> JavaObject:
         """The micro-batch's plan, given the Dataset of the operator's rows (`result_schema`) in its place."""
-
-    def above(self, session: JavaObject, merged: JavaObject, schema: JavaObject) -> JavaObject:
-        """The Dataset of the query's result, with its schema, given that of the operator's (`result_schema`)."""
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator, by their names."""

@@ -13,13 +13,13 @@ from pyslash.plan.catalyst import JavaObject, elements, name_of
 from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut
 from pyslash.plan.operators.deduplication import Deduplication
+from pyslash.plan.operators.join import StreamJoin
 from pyslash.plan.operators.sessions import SessionAggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
-_OPERATORS = {operator.node: operator for operator in (Aggregation, Deduplication, SessionAggregation)}
+_OPERATORS = {operator.node: operator for operator in (Aggregation, Deduplication, SessionAggregation, StreamJoin)}
 _NAMES = {
-    "StreamingSymmetricHashJoinExec": "joins of two streams",
     "StreamingDeduplicateWithinWatermarkExec": "deduplication within the watermark",
     "StreamingGlobalLimitExec": "limits",
     "FlatMapGroupsWithStateExec": "flatMapGroupsWithState",

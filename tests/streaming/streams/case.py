@@ -91,7 +91,8 @@ class Case:
 
     `window` is empty where the query groups without one; `grouping` is then `groupBy`, `rollup` or `cube`, or the name
     of a deduplication, whose rows have the `aggregates` beside the keys. With a `gap`, an expression, it groups by
-    sessions.
+    sessions. With a `join`, how and by what condition, its two sources are joined: columns of the right one begin with
+    `r_`, and where the condition is on the window `w`, rows have that and no time.
     """
 
     seed: int
@@ -109,6 +110,7 @@ class Case:
     above: tuple[Step, ...]
     conf: tuple[tuple[str, str], ...]
     gap: str = ""
+    join: tuple[str, ...] = ()
 
     @property
     def batches(self) -> int:
@@ -122,7 +124,9 @@ class Case:
 
     def without_unread_columns(self) -> Case:
         """The same with only those columns in its files that the query reads."""
-        kept = columns_in([*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap])
+        kept = columns_in(
+            [*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap, *self.join]
+        )
         places = [0, *(1 + self.columns.index(name) for name in kept)]
         sources = tuple(
             replace(
@@ -156,11 +160,21 @@ class Case:
             reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", source.files)
             rows = _apply(spark, reader.parquet(f"{folder}/*"), self.before)
             streams.append(rows if source.delay is None else rows.withWatermark("ts", source.delay))
+        if self.join:
+            return _apply(spark, self._joined(*streams), self.above)
         rows = streams[0]
         for other in streams[1:]:
             rows = rows.union(other)
         rows = _apply(spark, rows, self.after)
         return _apply(spark, self._grouped(spark, rows), self.above)
+
+    def _joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        how, condition = self.join
+        if "w = r_w" in condition:
+            window = F.window("ts", "10 seconds").alias("w")
+            left, right = (side.select(window, *self.columns) for side in (left, right))
+        right = right.select(*(F.col(name).alias(f"r_{name}") for name in right.columns))
+        return left.join(right, F.expr(condition), how)
 
     def _grouped(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         keys = [F.expr(key).alias(f"k{i}") for i, key in enumerate(self.keys)]
@@ -199,6 +213,8 @@ class Case:
             yield f"  the sink fails once in batch {self.crash}"
         for title, steps in (("before the watermark", self.before), ("after it", self.after)):
             yield from (f"  {title}: {step}" for step in steps)
+        if self.join:
+            yield "  {} join ON {}".format(*self.join)
         yield f"  {self.grouping}(window={self.gap or self.window}, {', '.join(self.keys)}), {self.mode} mode"
         yield f"  agg({', '.join(self.aggregates)})"
         yield from (f"  above: {step}" for step in self.above)
@@ -211,7 +227,7 @@ class Case:
 def columns_in(steps: Iterable[Step], expressions: Iterable[str]) -> tuple[str, ...]:
     """Columns of the files that a query reads."""
     text = " ".join([*expressions, *(argument for step in steps for argument in step)])
-    return tuple(sorted(set(re.findall(r"\b[kv]_[a-z]+\b", text))))
+    return tuple(sorted(set(re.findall(r"(?:\b|_)([kv]_[a-z]+)\b", text))))
 
 
 def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> DataFrame:

@@ -126,11 +126,31 @@ _HUGE = "sum(v_huge)"
 _KINDS = 6  # every so many-th stream is deduplicated
 SESSIONS = float(os.environ.get("PYSLASH_STREAMS_OF_SESSIONS", "0.15"))
 CHAINS = float(os.environ.get("PYSLASH_STREAMS_OF_CHAINS", "0.1"))  # aggregations of rows that are deduplicated first
+JOINS = float(os.environ.get("PYSLASH_STREAMS_OF_JOINS", "0.1"))
+_TYPES_OF_JOINS = ("inner", "inner", "leftouter", "rightouter", "fullouter", "leftsemi")
+# What bounds the times of both sides' rows: every type of join may have these conditions.
+_TIMES_OF_JOINS = (
+    "r_ts BETWEEN ts - INTERVAL 5 SECONDS AND ts + INTERVAL 9 SECONDS",
+    "r_ts >= ts AND r_ts <= ts + INTERVAL 12 SECONDS",
+    "ts > r_ts + INTERVAL 3 SECONDS AND ts < r_ts + INTERVAL 20 SECONDS",
+    "ts = r_ts",
+    "w = r_w",
+)
+_TIMES_OF_INNER_JOINS = ("true", "r_ts > ts", "ts <= r_ts + INTERVAL 4 SECONDS")
+_CONDITIONS_OF_JOINS = (
+    "v_string <> 'a'",
+    "r_v_int IS NOT NULL",
+    "v_int >= r_v_int",
+    "v_short + r_v_short <> 7",
+    "coalesce(v_string < r_v_string, k_boolean)",
+)
 
 
 def draw(seed: int) -> Case:
     """The stream of a seed."""
     made = _Draw(seed)
+    if random.Random(f"whether {seed} is a join").random() < JOINS:
+        return made.join()
     return made.deduplication() if seed % _KINDS == _KINDS - 1 else made.case()
 
 
@@ -251,6 +271,52 @@ class _Draw:
             aggregates=values,
             above=above,
             conf=self._conf(self.often(0.5), union),
+        )
+
+    def join(self) -> Case:
+        """Two streams that are joined."""
+        rng = self.rng
+        how = rng.choice(_TYPES_OF_JOINS)
+        kinds = rng.sample([*POOLS], rng.choice((1, 1, 2)))
+        times = rng.choice((*_TIMES_OF_JOINS, *(_TIMES_OF_INNER_JOINS if how == "inner" else ())))
+        conditions = [*(f"k_{kind} = r_k_{kind}" for kind in kinds), times]
+        conditions += rng.sample(_CONDITIONS_OF_JOINS, rng.choice((0, 1, 1, 2)))
+        condition = " AND ".join(conditions)
+        before: tuple[Step, ...] = (("where", rng.choice(PREDICATES_OF_ROWS[:5])),) if self.often(0.15) else ()
+        above: tuple[Step, ...] = ()
+        if self.often(0.3):
+            above = (("where", f"k_{kinds[0]} IS NOT NULL"),)
+        if self.often(0.2):
+            above += (("select", f"k_{kinds[0]}", *([] if how == "leftsemi" else [f"r_k_{kinds[0]} AS other"])),)
+        columns = columns_in([*before, *above], [condition, f"v_{rng.choice([*POOLS])}"])
+        count, start = rng.randint(2, 5), rng.choice(STARTS)
+        sources = []
+        for _ in range(2):
+            text, delay = rng.choice(DELAYS)
+            times_of_rows = _Times(rng, start + rng.choice((0.0, 0.0, -5.0, 15.0)), delay, 10.0, False, 2 * MICROS)
+            is_timed = how != "inner" or self.often(0.8)
+            batches = self._batches(columns, count, 1, times_of_rows)
+            sources.append(Source(text if is_timed else None, 1, batches))
+        conf = dict(self._conf(self.often(0.5), True))
+        conf = {name: value for name, value in conf.items() if not name.startswith("spark.slash.")}
+        conf["spark.slash.ingest"] = rng.choice(("rows", "rows", "arrow", "auto"))
+        conf["spark.slash.home.size"] = rng.choice(("1", "1g"))
+        return Case(
+            seed=self.seed,
+            columns=columns,
+            sources=tuple(sources),
+            runs=self._runs(max(len(source.batches) for source in sources), steps=False),
+            crash=rng.randrange(count) if self.often(0.15) else None,
+            before=before,
+            after=(),
+            mode="append",
+            window=(),
+            grouping="join",
+            keys=(),
+            aggregates=(),
+            above=above,
+            conf=tuple(conf.items()),
+            join=(how, condition),
         )
 
     def _gap(self, keys: tuple[str, ...]) -> tuple[str, float]:

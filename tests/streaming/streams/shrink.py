@@ -34,11 +34,11 @@ def shrink(case: Case, fails: Callable[[Case], bool], tries: int) -> Case:
 
 def simpler(case: Case) -> Iterator[Case]:
     """Cases that have something less; those that lose most come first."""
-    if len(case.sources) > 1:
+    if len(case.sources) > 1 and not case.join:
         yield from (replace(case, sources=(source,)) for source in case.sources)
     if case.crash is not None:
         yield replace(case, crash=None)
-    if case.grouping != "groupBy":
+    if case.grouping not in ("groupBy", "join"):
         yield replace(case, grouping="groupBy")
     if len(case.runs) > 1 or case.runs[0].how != "available":
         yield replace(case, runs=(Run("available", case.batches),))

@@ -47,6 +47,24 @@ struct SessionPlace {
   int64_t evicted_us = INT64_MIN;
 };
 
+// The columns of a join's rows. Column 0, the time, says when the row's block is needed no more.
+enum JoinColumn : size_t {
+  join_side = 1,  // `JoinSide`
+  join_expires,   // the watermark by which the row is evicted; INT64_MAX: it never is
+  join_epoch,     // in which the row came
+  join_evicted,   // the watermark until which rows had been evicted by then
+  join_key,       // equal bytes are equal keys
+  join_row,       // the row itself
+  join_columns
+};
+
+enum JoinSide : int8_t {
+  left_side,
+  right_side,
+  left_alone,  // joins with nothing: it is of its epoch's result, and no state
+  right_alone,
+};
+
 // Immutable; share it by std::shared_ptr<const Plan>.
 class Plan {
  public:
@@ -78,8 +96,11 @@ class Plan {
   bool deduplicates() const { return deduplicates_; }
   static constexpr int64_t timeless = 253'402'214'400'000'000;  // the last day of the year 9999
 
-  // A plan of rows: its blocks hold no groups but the rows themselves, in 2^row_bits buckets of hash prefixes. It has
-  // neither aggregates nor states.
+  // The rows of both sides of a join, kept by pane: a plan of rows whose columns are those of `JoinColumn`.
+  bool joins() const { return joins_; }
+
+  // A plan of rows: its blocks hold no groups but the rows themselves, in 2^row_bits buckets of hash prefixes, or of a
+  // join in as many as its rows need. It has neither aggregates nor states.
   std::optional<uint32_t> row_bits() const { return row_bits_; }
 
   // Bytes of one UnsafeRow if every row has the same size, else 0 (a page then holds an int64 size before each row).
@@ -99,6 +120,7 @@ class Plan {
   std::vector<StateSpec> states_;
   std::vector<std::vector<size_t>> needs_;
   bool deduplicates_ = false;
+  bool joins_ = false;
   std::optional<uint32_t> row_bits_;
 };
 

@@ -1,5 +1,5 @@
-// The rows of an update task in the form that its plan asks for: groups of an Accumulator, or buckets of a
-// RowPartitioner. Both faces of the core take rows through this.
+// The rows of an update task in the form that its plan asks for: groups of an Accumulator, buckets of a RowPartitioner,
+// or the rows of a join. Both faces of the core take rows through this.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "pyslash/accumulator.h"
 #include "pyslash/error.h"
+#include "pyslash/join_rows.h"
 #include "pyslash/row_partitioner.h"
 #include "pyslash/seal.h"
 
@@ -57,12 +58,14 @@ class Update {
     if (const auto* accumulator = std::get_if<Accumulator>(&form_)) {
       return pyslash::seal(*accumulator, arena, identity);
     }
+    if (const auto* join = std::get_if<JoinRows>(&form_)) return join->seal(arena, identity);
     return std::get<RowPartitioner>(form_).seal(arena, identity);
   }
 
  private:
-  using Form = std::variant<Accumulator, RowPartitioner>;
+  using Form = std::variant<Accumulator, RowPartitioner, JoinRows>;
   static Form form_of(std::shared_ptr<const Plan> plan, int64_t watermark_us, Position first) {
+    if (plan->joins()) return JoinRows(std::move(plan));
     if (plan->row_bits()) return RowPartitioner(std::move(plan));
     return Accumulator(std::move(plan), watermark_us, first);
   }

@@ -1,15 +1,12 @@
 #include "pyslash/key_table.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <type_traits>
 #include <utility>
 
 #include "pyslash/error.h"
-#include "pyslash/hash.h"
+#include "table_place.h"
 
 namespace pyslash {
 namespace {
@@ -17,17 +14,6 @@ namespace {
 constexpr size_t initial_slots = 64;
 // Rows between the prefetch of a slot and its probe: enough to cover a miss to memory.
 constexpr size_t prefetch_distance = 24;
-
-uint64_t random_odd_number() {
-  uint64_t value = 0;
-  // Before the pool of the system is ready, right after its boot, an address that it has randomised will do.
-  if (::getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) {
-    value = mix64(reinterpret_cast<uintptr_t>(&value)) ^ static_cast<uint64_t>(::getpid());
-  }
-  return value | 1;
-}
-
-const uint64_t multiplier = random_odd_number();
 
 // Row numbers of a whole batch, or of some of its rows.
 struct AllRows {
@@ -40,9 +26,7 @@ struct SomeRows {
 
 }  // namespace
 
-// The slot where the search for a hash begins: the upper bits of a product with a secret number depend on all bits, and
-// no two hashes share them for more than two of so many numbers as there are slots (multiply-shift hashing).
-inline size_t KeyTable::home(uint64_t hash) const { return (hash * multiplier) >> shift_; }
+inline size_t KeyTable::home(uint64_t hash) const { return table_place(hash, shift_); }
 
 KeyTable::KeyTable() { make(initial_slots); }
 

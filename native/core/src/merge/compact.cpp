@@ -5,6 +5,8 @@
 #include <numeric>
 #include <string>
 
+#include "joins/join_segment.h"
+#include "joins/row_log.h"
 #include "pane_loader.h"
 #include "prefix_walk.h"
 #include "pyslash/block.h"
@@ -24,13 +26,6 @@ struct Body {
   Buffer bytes;
   uint64_t groups = 0;
 };
-
-// A partition is a power of two wide and aligned to that.
-uint32_t bits_of(PrefixRange partition) {
-  uint32_t bits = 0;
-  for (uint64_t width = partition.hi - partition.lo; width < all_prefixes; width *= 2) ++bits;
-  return bits;
-}
 
 // Groups of which a partition is made. More than a segment's: every segment of an input that is wider than a partition
 // is read for each of them again.
@@ -149,7 +144,44 @@ class SessionFolder final : public Folder {
   std::vector<uint32_t> groups_;
 };
 
+// Rows of a join are no fewer afterwards, but lie together.
+class JoinFolder final : public Folder {
+ public:
+  explicit JoinFolder(const Plan& plan) : segment_(plan), log_(plan.columns()) {}
+
+  void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
+    uint64_t expected = 0;
+    for (const SegmentBytes& segment : segments) expected += segment.entry.rows;
+    PrefixWalk walk({0, all_prefixes}, folded_groups, expected);
+    for (; !walk.done(); walk.advance(log_.rows())) {
+      const PrefixRange partition = walk.current();
+      log_.clear();
+      for (const SegmentBytes& segment : segments) {
+        if (!segment.overlaps(partition)) continue;
+        segment_.open(segment, partition);
+        log_.append(segment_.batch(), segment_.hashes(), segment_.rows());
+      }
+      for (const RowSegment& segment : log_.cut(pane, partition)) append(segment);
+    }
+  }
+
+ private:
+  void append(const RowSegment& segment) {
+    SegmentEntry entry = segment.entry;
+    entry.offset = body.bytes.size();
+    const std::span<uint8_t> out(body.bytes.extend(entry.length), entry.length);
+    log_.write(segment, out);
+    entry.crc = crc32c(out.data(), out.size());
+    body.entries.push_back(entry);
+    body.groups += entry.rows;
+  }
+
+  JoinSegment segment_;
+  RowLog log_;
+};
+
 std::unique_ptr<Folder> folder_of(const Plan& plan) {
+  if (plan.joins()) return std::make_unique<JoinFolder>(plan);
   if (plan.session()) return std::make_unique<SessionFolder>(plan);
   return std::make_unique<GroupFolder>(plan);
 }
@@ -169,7 +201,11 @@ Input open(const Plan& plan, const Arena& arena, const std::map<uint64_t, ArenaB
   }
   const Bytes bytes = arena.view(offset, found->second.length);
   Head head = read_head(bytes);
-  check_plan(head, plan);
+  if (plan.joins()) {
+    check_made_by(head, plan);
+  } else {
+    check_plan(head, plan);
+  }
   if (head.header.arena_offset != offset || head.header.length != bytes.size()) {
     throw Error(Status::corrupt_block, "the block at offset " + std::to_string(offset) + " says it has " +
                                            std::to_string(head.header.length) + " bytes at offset " +

@@ -6,9 +6,7 @@
 #include "pyslash/hash.h"
 
 namespace pyslash {
-namespace {
 
-// What a partition holds is placed by its prefix: a key from elsewhere would land outside of it.
 void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes) {
   if (entry.prefix_bits == 0) return;
   uint32_t differing = 0;
@@ -17,8 +15,6 @@ void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes)
   throw Error(Status::corrupt_block, "the segment of pane " + std::to_string(entry.pane) + " at " +
                                          std::to_string(entry.offset) + " holds a key of other prefixes than its own");
 }
-
-}  // namespace
 
 void KeyedSegment::open(const SegmentBytes& segment, PrefixRange range) {
   reader_.open(segment.entry, segment.bytes);

@@ -14,6 +14,10 @@
 
 namespace pyslash {
 
+// Status::corrupt_block if a key does not belong into the segment: what a partition holds is placed by its prefix, and
+// a key from elsewhere would land outside of it.
+void check_prefixes(const SegmentEntry& entry, std::span<const uint64_t> hashes);
+
 class KeyedSegment {
  public:
   explicit KeyedSegment(const Plan& plan) : codec_(plan), reader_(plan) {}

@@ -13,8 +13,18 @@ void check_range(PrefixRange range) {
                                          std::to_string(range.hi) + " are no range within 0 to 4294967296");
 }
 
+uint32_t bits_of(PrefixRange range) {
+  uint32_t bits = 0;
+  for (uint64_t width = range.hi - range.lo; width < all_prefixes; width *= 2) ++bits;
+  return bits;
+}
+
 void check_plan(const Head& head, const Plan& plan) {
   if (plan.row_bits()) throw Error(Status::invalid_plan, "blocks of rows hold no groups that could be merged");
+  check_made_by(head, plan);
+}
+
+void check_made_by(const Head& head, const Plan& plan) {
   if (head.header.plan_fingerprint != plan.fingerprint()) {
     throw Error(Status::invalid_plan, "the block was made by a plan of fingerprint " +
                                           std::to_string(head.header.plan_fingerprint) + ", this one has " +

@@ -19,6 +19,9 @@ struct PrefixRange {
 
 inline constexpr uint64_t all_prefixes = uint64_t{1} << 32;
 
+// How many upper bits all prefixes of a range share that is a power of two wide and aligned to that.
+uint32_t bits_of(PrefixRange range);
+
 // A segment in memory: its directory entry and its bytes, exactly.
 struct SegmentBytes {
   SegmentEntry entry;
@@ -43,6 +46,8 @@ void check_range(PrefixRange range);
 
 // Status::invalid_plan unless the block was made by this plan; Status::corrupt_block if it has panes of none of its
 // windows.
+void check_made_by(const Head& head, const Plan& plan);
+// The same; Status::invalid_plan too if it is a plan of rows.
 void check_plan(const Head& head, const Plan& plan);
 
 // Rows that a block alone has in one pane, scaled to the whole prefix space: the most that any one does, so at least

@@ -82,6 +82,15 @@ std::vector<Line> split(std::string_view text) {
   return lines;
 }
 
+// What the columns of a join's rows have to be.
+bool are_of_join(const std::vector<Column>& columns) {
+  const Column number{{TypeId::int64, 0, 0}, false};
+  const Column bytes{{TypeId::binary, 0, 0}, false};
+  const Column side{{TypeId::int8, 0, 0}, false};
+  const Column time{{TypeId::timestamp, 0, 0}, true};
+  return columns == std::vector<Column>{time, side, number, number, number, bytes, bytes};
+}
+
 SessionPlace place_of(std::string_view text) {
   const std::vector<Line> lines = split(text);
   const Line& line = lines[0];
@@ -119,6 +128,9 @@ Plan Plan::parse(std::string_view text) {
       } else if (line.name() == "deduplicate" && has_window && !plan.deduplicates_ && plan.columns_.size() == 1) {
         line.expect(1);
         plan.deduplicates_ = true;
+      } else if (line.name() == "join" && has_window && !plan.joins_ && plan.columns_.size() == 1) {
+        line.expect(1);
+        plan.joins_ = true;
       } else if (line.name() == "session" && has_window && !plan.session_ && plan.columns_.size() == 1) {
         line.expect(3);
         plan.session_ = SessionRule{line.number(1), line.flag(2)};
@@ -163,6 +175,10 @@ Plan Plan::parse(std::string_view text) {
     if (plan.keys_.empty()) throw Error(Status::invalid_plan, "sessions need a key");
   } else if (is_placed) {
     throw Error(Status::invalid_plan, "only sessions are placed");
+  }
+  if (plan.joins_) {
+    const bool has_columns = are_of_join(plan.columns_) && plan.keys_ == std::vector<int>{join_key};
+    if (!has_columns || !plan.row_bits_) throw Error(Status::invalid_plan, "these are not the columns of a join");
   }
   if (plan.aggregates_.empty() && !plan.row_bits_) throw Error(Status::invalid_plan, "the plan has no aggregate");
   return plan;

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "pyslash/arena.h"
 #include "pyslash/block.h"
-#include "pyslash/crc32c.h"
 #include "pyslash/error.h"
 #include "pyslash/hash.h"
 #include "update/batch.h"
@@ -13,6 +11,7 @@
 #include "update/columns.h"
 #include "update/row_bucket.h"
 #include "update/rows.h"
+#include "update/seal_rows.h"
 
 namespace pyslash {
 
@@ -20,6 +19,7 @@ class RowPartitioner::Impl {
  public:
   explicit Impl(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)), batch_keys_(*plan_) {
     if (!plan_->row_bits()) throw Error(Status::invalid_plan, "the plan asks for groups, not for rows");
+    if (plan_->joins()) throw Error(Status::invalid_plan, "rows of a join are not repartitioned");
     bits_ = *plan_->row_bits();
     for (size_t i = 0; i < size_t{1} << bits_; ++i) buckets_.emplace_back(plan_->columns().size());
   }
@@ -78,46 +78,21 @@ std::vector<uint8_t> RowPartitioner::Impl::seal(Arena& arena, const BlockIdentit
     std::vector<uint64_t> lengths;
   };
   std::vector<Segment> segments;
-  Head head{};
+  std::vector<SegmentEntry> entries;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const RowBucket& bucket = buckets_[i];
     if (bucket.rows() == 0) continue;
     if (bucket.rows() > UINT32_MAX) throw Error(Status::invalid_input, "more than 2^32 rows in one task");
-    SegmentEntry entry{};
+    SegmentEntry& entry = entries.emplace_back();
     entry.prefix_lo = bits_ == 0 ? 0 : static_cast<uint32_t>(i) << (32 - bits_);
     entry.prefix_bits = bits_;
     entry.rows = static_cast<uint32_t>(bucket.rows());
     Segment& segment = segments.emplace_back(Segment{&bucket, {}});
     entry.length = bucket.measure(plan_->columns(), segment.lengths);
-    head.segments.push_back(entry);
   }
-  uint64_t bytes = head_length(segments.size(), plan_->text().size());
-  for (SegmentEntry& entry : head.segments) {
-    entry.offset = bytes;
-    bytes += entry.length;
-  }
-  head.plan_text = plan_->text();
-  head.header.query = identity.query;
-  head.header.incarnation = arena.incarnation();
-  head.header.epoch = identity.epoch;
-  head.header.attempt = identity.attempt;
-  head.header.groups = static_cast<uint64_t>(rows_);
-  head.header.rows = static_cast<uint64_t>(rows_);
-  head.header.max_event_time = max_event_time_;
-  if (segments.empty()) return write_head(head);
-  head.header.length = bytes;
-  return publish_block(arena, bytes, identity, [&](std::span<uint8_t> out, uint64_t offset) {
-    for (size_t i = 0; i < segments.size(); ++i) {
-      SegmentEntry& entry = head.segments[i];
-      const std::span<uint8_t> segment = out.subspan(entry.offset, entry.length);
-      segments[i].bucket->write(plan_->columns(), segments[i].lengths, segment);
-      entry.crc = crc32c(segment.data(), segment.size());
-    }
-    head.header.arena_offset = offset;
-    std::vector<uint8_t> raw = write_head(head);
-    std::copy(raw.begin(), raw.end(), out.begin());
-    return raw;
-  });
+  return seal_rows(
+      *plan_, arena, identity, std::move(entries), {rows_, 0, max_event_time_},
+      [&](size_t i, std::span<uint8_t> out) { segments[i].bucket->write(plan_->columns(), segments[i].lengths, out); });
 }
 
 RowPartitioner::RowPartitioner(std::shared_ptr<const Plan> plan) : impl_(std::make_unique<Impl>(std::move(plan))) {}

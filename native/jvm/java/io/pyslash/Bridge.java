@@ -9,6 +9,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
@@ -118,6 +119,34 @@ public final class Bridge {
   /** The deduplication that this operator of the plan does. */
   public StreamingDeduplicate deduplicate(SparkPlan plan, SparkPlan operator) {
     return new StreamingDeduplicate(DeferredExec.planned(plan), operator);
+  }
+
+  /** The join of two streams that this operator of the plan does. */
+  public StreamingJoin join(SparkPlan plan, SparkPlan operator) {
+    return new StreamingJoin(DeferredExec.planned(plan), operator);
+  }
+
+  /**
+   * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeOrder} reads it) describes. Tasks
+   * count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
+   */
+  public SparkPlan joined(
+      StreamingJoin join, String order, int tasks, boolean keeps, LongAccumulator bytesRead, LongAccumulator rowsGiven) {
+    MergeCounts counts = new MergeCounts(bytesRead, rowsGiven);
+    return join.over(MergeOrder.parse(order), tasks, keeps, executors(), counts);
+  }
+
+  /**
+   * The rows of a micro-batch's plan without operators that keep state: by a job when they are asked for, or at hand if they
+   * need none.
+   *
+   * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
+   */
+  public Dataset<Row> rows(SparkSession session, SparkPlan plan, StructType schema) {
+    List<InternalRow> few = LocalRows.of(plan);
+    return few != null
+        ? RowsDataset.of(session, few, schema)
+        : RowsDataset.of(session, new SQLExecutionRDD(plan.execute(), session.sessionState().conf()), schema);
   }
 
   /** The rows of a plan that Spark has planned. */

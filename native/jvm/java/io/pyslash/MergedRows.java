@@ -24,6 +24,12 @@ final class MergedRows implements SupportsRead, Scan, Batch {
     public String[] preferredLocations() {
       return places;
     }
+
+    /** One of so many equal ranges: keys are hashed, so they hold equal shares. */
+    static Prefixes of(int task, int tasks, String[] places) {
+      String[] place = places.length == 0 ? places : new String[] {places[task % places.length]};
+      return new Prefixes(PREFIXES * task / tasks, PREFIXES * (task + 1) / tasks, place);
+    }
   }
 
   private final MergeOrder order;
@@ -85,18 +91,13 @@ final class MergedRows implements SupportsRead, Scan, Batch {
     return ColumnarSupportMode.SUPPORTED;
   }
 
-  /** Keys are hashed, so equal ranges hold equal shares. */
   @Override
   public InputPartition[] planInputPartitions() {
     InputPartition[] partitions = new InputPartition[tasks];
     for (int i = 0; i < tasks; i++) {
-      partitions[i] = new Prefixes(PREFIXES * i / tasks, PREFIXES * (i + 1) / tasks, placesOf(i));
+      partitions[i] = Prefixes.of(i, tasks, places);
     }
     return partitions;
-  }
-
-  private String[] placesOf(int task) {
-    return places.length == 0 ? places : new String[] {places[task % places.length]};
   }
 
   @Override

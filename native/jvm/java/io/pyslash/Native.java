@@ -87,7 +87,41 @@ final class Native {
   /** Nothing if the handle is closed already. */
   static native void closeHomeRows(long reader);
 
-  /** Forgets the groups of a query; a reader may still finish. */
+  /**
+   * A reader of the pairs of rows that a join of two streams looks at in a micro-batch, of keys whose hash prefix lies in
+   * [prefixLo, prefixHi). As with {@link #openHome}, the rows of both sides that are kept are brought to {@code version};
+   * {@code keeps}: they stay in this JVM for the next micro-batch. Rows that expire by {@code evictedMicros} had been evicted
+   * before, those that do by {@code closingMicros} are by its end. {@code remembers}: it counts in later micro-batches which
+   * rows have joined, and of {@code leftOuter} and {@code rightOuter} sides rows that have not are given when they are evicted.
+   */
+  static native long openJoin(
+      byte[] planText,
+      byte[] query,
+      long prefixLo,
+      long prefixHi,
+      byte[] before,
+      byte[] version,
+      long epoch,
+      long evictedMicros,
+      long closingMicros,
+      boolean leftOuter,
+      boolean rightOuter,
+      boolean remembers,
+      boolean keeps,
+      byte[][] heads,
+      long[] arenas,
+      long[] bytesRead);
+
+  /**
+   * The phase of the next pairs, their number, and the address of two addresses of rows for each, 0 where there is none; null
+   * at the end. They are valid until the next call.
+   */
+  static native long[] nextPairs(long reader, long most);
+
+  /** Nothing if the handle is closed already. */
+  static native void closeJoin(long reader);
+
+  /** Forgets what is kept of a query; a reader may still finish. */
   static native void closeHomes(byte[] query);
 
   /** A reader of records of JSON into rows of this schema, in the text of the native core's JsonReader. */

@@ -1,9 +1,12 @@
 package io.pyslash;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Product;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Spark's operator that collects event times, in a physical plan. */
 final class Watermark {
@@ -14,6 +17,16 @@ final class Watermark {
 
   static boolean is(SparkPlan node) {
     return node.getClass().getSimpleName().equals(NAME);
+  }
+
+  /** All such operators of a plan, from the top down. */
+  static List<SparkPlan> in(SparkPlan plan) {
+    List<SparkPlan> found = new ArrayList<>();
+    if (is(plan)) {
+      found.add(plan);
+    }
+    CollectionConverters.asJava(plan.children()).forEach(child -> found.addAll(in(child)));
+    return found;
   }
 
   /** The event time of such an operator. */

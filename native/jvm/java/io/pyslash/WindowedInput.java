@@ -284,22 +284,6 @@ final class WindowedInput {
     return !windows.isEmpty();
   }
 
-  /** Spark's own operators that collect event times, under the window. */
-  List<SparkPlan> watermarks() {
-    return watermarks(below);
-  }
-
-  private static List<SparkPlan> watermarks(SparkPlan node) {
-    List<SparkPlan> found = new ArrayList<>();
-    if (Watermark.is(node)) {
-      found.add(node);
-    }
-    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
-      found.addAll(watermarks(child));
-    }
-    return found;
-  }
-
   /** What windows are given to. */
   SparkPlan below() {
     return below;

@@ -1,0 +1,135 @@
+"""The join of two streams: Spark's `StreamingSymmetricHashJoinExec`.
+
+Rows of both sides are kept as they are, keyed by the bytes of their join keys. Which ones join is for Spark's own code
+to say, which evaluates the join's condition (docs/design/029).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.emission import JoinEmission
+from pyslash.plan.operators.aggregation import Aggregation, AggregationCut, plan_text, understood
+from pyslash.plan.operators.columns import Column
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.window import TimeWindow
+
+# Blocks of rows are dropped by so much of the watermark at a time.
+_PANE_US = 60_000_000
+_KEY = 5
+
+
+@dataclass(frozen=True)
+class StreamJoin(Aggregation):
+    """A join of two streams that is covered.
+
+    `window` is a pane of the watermark by which rows are evicted. `columns` are what native code keeps of a row. They
+    have the SQL of what decides which rows there are, so that state of one join is not taken for another's.
+    """
+
+    node: ClassVar[str] = "StreamingSymmetricHashJoinExec"
+
+    type_sql: str = ""
+    condition_sql: str = ""
+    layout: str = ""
+
+    @cached_property
+    def emission(self) -> JoinEmission:
+        """Which panes are needed."""
+        return JoinEmission(self.mode, self.window, True)
+
+    @property
+    def grouping(self) -> str:
+        """What rows are joined by, as users read it."""
+        return f"{self.type_sql.lower()} join"
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What it does, for `explain`: names, and what there is of each."""
+        return [("join", self.type_sql.lower()), ("on", self.condition_sql), ("rows", self.layout)]
+
+    @classmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+        """Read it from the physical plan of a query that has not started.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        if thinned:
+            raise Uncovered("a join of rows of overlapping time windows is not covered")
+        found = understood(lambda: bridge.join(plan, node))
+        window = TimeWindow(_PANE_US, _PANE_US, 0)
+        type_sql, condition, layout = str(found.typeSql()), str(found.conditionSql()), str(found.layout())
+        columns = [
+            Column("int8", False, type_sql),
+            Column("int64", False, "expires"),
+            Column("int64", False, "epoch"),
+            Column("int64", False, "evicted"),
+            Column("binary", False, condition),
+            Column("binary", False, layout),
+        ]
+        return cls(
+            mode=mode,
+            window=window,
+            time=Column("timestamp", True, "the watermark"),
+            keys=[columns[_KEY - 1]],
+            aggregates=[],
+            columns=columns,
+            slots=[],
+            text=plan_text([window.line, "join"], columns, [_KEY], ["rows 0"]),
+            result_schema=StructType(),
+            scan_obstacle="it is a join of two streams",
+            watermarks=len(found.watermarks()),
+            thinned=False,
+            fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
+            type_sql=type_sql,
+            condition_sql=condition,
+            layout=layout,
+        )
+
+    def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
+        """The plan with no rows in the place of the join, as the operators above it are to be found in."""
+        return understood(lambda: bridge.join(plan, node)).overNothing(session._jsparkSession)
+
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> JoinCut:
+        """The operator in the plan of a micro-batch.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        found = understood(lambda: bridge.join(plan, node))
+        if str(found.layout()) != self.layout:
+            raise Uncovered(f"this micro-batch joins {found.layout()}, and the query began with {self.layout}")
+        return JoinCut(found)
+
+
+class JoinCut(AggregationCut):
+    """A join cut out of the physical plan of a micro-batch."""
+
+    def __init__(self, java: JavaObject) -> None:
+        """`java`: the `io.pyslash.StreamingJoin`."""
+        super().__init__(java, "")
+        self.java = java
+        self._began = (0, 0)
+
+    def begin(self, epoch: int, evicted_us: int) -> None:
+        """The rows of `input` are those of this epoch, before which rows had been evicted until then."""
+        self._began = (epoch, evicted_us)
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that were left out as late while the input was read."""
+        return int(self.java.lateRows())
+
+    def input(self) -> JavaObject:
+        """The rows of both sides with what native code has to know of them, as a physical plan."""
+        epoch, evicted_us = self._began
+        return understood(lambda: self.java.input(epoch, evicted_us))
