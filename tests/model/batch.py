@@ -152,6 +152,10 @@ class Cut:
         self.is_without_rows = batch.entry.start == batch.entry.end
         self.times = EventTimes(batch.query.workload.delay_us)
         self.watermarks = [self.times]
+        self.late_rows = 0  # native code counts them
+
+    def begin(self, epoch: int, evicted_us: int) -> None:
+        """Its rows are the same in any epoch."""
 
     def reset_counts(self) -> None:
         self.times.stats = Stats()
