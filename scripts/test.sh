@@ -11,8 +11,8 @@ status=0
   printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml build/pipelines.xml
 printf '\n== pytest\n'
-# Two processes: half of what a test with a Spark of its own does is to wait.
-pytest -m 'not rdma' --ignore=tests/pipelines -n 2 --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+# Three processes on two cores: half of what a test with a Spark of its own does is to wait.
+pytest -m 'not rdma' --ignore=tests/pipelines -n 3 --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 if compgen -G '/sys/class/infiniband/*' >/dev/null; then
   printf '\n== pytest, RDMA tests on this machine'\''s device\n'
