@@ -57,6 +57,10 @@ def test_the_event_time_among_the_keys_has_panes(rows: DataFrame) -> None:
 
 
 def test_floating_point_keys_keep_the_rows_own_zero(rows: DataFrame) -> None:
+    if not rows.sparkSession.version.startswith("4.3."):
+        with pytest.raises(Uncovered, match=r"zeros and NaNs Spark before 4\.3 tells apart"):
+            operator(rows.select("x").dropDuplicates())
+        return
     found = lines(rows.select("x").dropDuplicates())
     assert found[3:] == ["column float64 1", "key 1", "aggregate first 1 0"]
 
