@@ -41,8 +41,8 @@ def run(
         seconds = time.perf_counter() - began
         progress = query.recentProgress
     read = sum(entry["numInputRows"] for entry in progress)
-    if read != workload.rows:
-        raise RuntimeError(f"{engine.name} read {read} of {workload.rows} rows")
+    if read != workload.reads * workload.rows:
+        raise RuntimeError(f"{engine.name} read {read} of {workload.reads * workload.rows} rows")
     moved = {"shuffle": _shuffled_bytes(spark) - shuffled}
     phases = Counter[str]()
     for entry in progress:

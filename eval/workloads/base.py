@@ -42,6 +42,7 @@ class Workload(ABC):
     """
 
     name: ClassVar[str]
+    reads: ClassVar[int] = 1  # how often the query reads a row
     event_time: ClassVar[str]
 
     rows: int = 20_000_000

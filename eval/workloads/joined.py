@@ -18,6 +18,7 @@ class Joined(Workload):
 
     name: ClassVar[str] = "joined"
     event_time: ClassVar[str] = "ts"
+    reads: ClassVar[int] = 2  # once for each side
 
     keys: int = 500_000
     within_s: int = 10
