@@ -57,12 +57,11 @@ def explain(df: DataFrame, output_mode: str = "append") -> str:
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
     from pyslash.streaming.cover import operators_of
-    from pyslash.streaming.outlook import outlook
+    from pyslash.streaming.data_paths import data_paths
 
     conf = Conf.read(df.sparkSession.conf.get)
     text = text_of(
-        lambda: operators_of(df, OutputMode(output_mode), conf)[0],
-        lambda operators, place: outlook(df, operators[place], conf, has_source=place == 0),
+        lambda: operators_of(df, OutputMode(output_mode), conf)[0], lambda operator: data_paths(df, operator, conf)
     )
     print(text)
     return text

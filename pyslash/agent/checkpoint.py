@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyslash import _native
 from pyslash.agent.replication.standby import BEYOND_EPOCHS
 from pyslash.agent.store.adopt import adopt
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES, LiveBlock
 from pyslash.agent.store.query_state import QueryState
-from pyslash.agent.store.share import BEFORE_ALL_PANES, LiveBlock
 from pyslash.checkpoint.block_file import StoredBlock, decode, write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError
@@ -32,7 +32,7 @@ class Checkpointer:
             InvalidRequestError: an offset is no published block of this query and epoch.
             CheckpointError: the file cannot be written.
         """
-        with self._state.lent(query, request, request.snapshot) as blocks:
+        with self._state.blocks_of_epoch(query, request, request.snapshot) as blocks:
             views = [self._state.holding.view(block, 0, block.length) for block in blocks]
             directory = BlockDirectory(request.directory)
             size, crc = directory.write(request.name, partial(write, request.plan, views))

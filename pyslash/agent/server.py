@@ -22,7 +22,7 @@ from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.listener import Listener, connection_limit
 from pyslash.agent.replication.replicate import Replicator
-from pyslash.agent.store.room import RoomMaker
+from pyslash.agent.store.spiller import Spiller
 from pyslash.agent.store.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint
 from pyslash.errors import ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
@@ -38,6 +38,7 @@ from pyslash.protocol.messages import (
     Empty,
     Expose,
     Logs,
+    MakeRoom,
     Promote,
     Read,
     Release,
@@ -47,7 +48,6 @@ from pyslash.protocol.messages import (
     Reserve,
     Restore,
     Resume,
-    Room,
     Seal,
     Write,
 )
@@ -91,7 +91,7 @@ class AgentServer:
         self._compactor = compactor
         self._log_file = log
         self._listeners: list[Listener] = []
-        room, files = RoomMaker(state), Checkpointer(state)
+        room, files = Spiller(state), Checkpointer(state)
         read, replicate, drive = Right.READ, Right.REPLICATE, Right.DRIVE
         self._actions: dict[str, _Action] = {
             "commit": _Action(drive, Commit, self._commit),
@@ -99,7 +99,7 @@ class AgentServer:
             "restore": _Action(drive, Restore, lambda by, asked: files.restore(by.query, asked)),
             "replicate": _Action(drive, Replicate, lambda by, asked: self._replicator.replicate(by.query, asked)),
             "promote": _Action(drive, Promote, lambda by, asked: state.promote(by.query, asked)),
-            "room": _Action(drive, Room, lambda by, asked: room.make(by.query, asked)),
+            "room": _Action(drive, MakeRoom, lambda by, asked: room.make(by.query, asked)),
             "resume": _Action(drive, Resume, lambda by, asked: state.resume(by.query, asked)),
             "release": _Action(drive, Release, self._release),
             "discard": _Action(drive, Discard, lambda by, asked: state.discard(by.query, asked)),
@@ -223,7 +223,7 @@ class AgentServer:
         """The same range, for a process of this host to write: nobody else's until it is done, or gone."""
         request = parse(Write, body)
         if not channel.is_local:
-            raise ForbiddenError("only who shares this host's memory can be lent a part of it")
+            raise ForbiddenError("only who shares this host's memory can write into it")
         with self._state.lending(caller.query, request):
             channel.send(Kind.RESULT, b"{}", _soon())
             kind, _ = channel.receive(None)

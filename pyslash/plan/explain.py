@@ -8,10 +8,8 @@ from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 
 
-def explain(
-    match: Callable[[], Sequence[Aggregation]], outlook: Callable[[Sequence[Aggregation], int], list[str]]
-) -> str:
-    """How pyslash would run the query, or why it would not; `outlook` adds lines to the operator at a place."""
+def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[str]]) -> str:
+    """How pyslash would run the query, or why it would not; `paths` adds lines to an operator that is covered."""
     try:
         operators = match()
         lines = [f"pyslash: covered, in {operators[-1].mode} mode, with any sink"]
@@ -20,7 +18,7 @@ def explain(
                 lines.append(f"operator {place}, {operator.node.removesuffix('Exec')}")
             lines += [f"  {name:<12}{text}" for name, text in operator.told]
             lines.append(f"  {'input':<12}{len(operator.columns) + 1} columns a row cross into native code")
-            lines += [f"  {line}" for line in outlook(operators, place)]
+            lines += [f"  {line}" for line in paths(operator)]
         return "\n".join(lines)
     except Uncovered as reason:
         return f"pyslash: not covered, runs on plain Spark: {reason}"

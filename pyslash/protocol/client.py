@@ -25,6 +25,7 @@ from pyslash.protocol.messages import (
     Discard,
     Empty,
     Logs,
+    MakeRoom,
     Promote,
     Read,
     Release,
@@ -32,7 +33,6 @@ from pyslash.protocol.messages import (
     Request,
     Restore,
     Resume,
-    Room,
     Write,
 )
 from pyslash.protocol.token import directory_grant
@@ -160,7 +160,7 @@ class AgentClient:
         """Goes on with what the agent holds, under a later run; the answer is that of a commit."""
         return _reply(self.act("resume", request))
 
-    def room(self, request: Room, timeout_seconds: float) -> int:
+    def make_room(self, request: MakeRoom, timeout_seconds: float) -> int:
         """Has the agent make room in its arena; the bytes that it has on disk then."""
         return int(self.act("room", request, timeout_seconds)["spilled_bytes"])
 
@@ -220,7 +220,7 @@ class AgentClient:
             _result(*channel.receive(until))
 
     @contextmanager
-    def lent(self, offset: int, length: int) -> Iterator[None]:
+    def writable(self, offset: int, length: int) -> Iterator[None]:
         """Until the end of the block, room that the agent has reserved is this process's to write into, by itself.
 
         Should this process die or fail, its connection ends, and only with that does the room go to anybody else.

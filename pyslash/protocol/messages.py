@@ -131,7 +131,7 @@ class Promote:
 
 
 @dataclass(frozen=True)
-class Room:
+class MakeRoom:
     """Have `bytes` in one piece free for this epoch, which is not committed yet; spill to `directory` (empty: default).
 
     At most `max_bytes` of all queries may then be on disk.
@@ -251,7 +251,7 @@ Request = (
     | Seal
     | Promote
     | Resume
-    | Room
+    | MakeRoom
     | Discard
     | Release
     | Logs

@@ -59,7 +59,7 @@ class Kind(enum.IntEnum):
     DATA = 4
     """A piece of a block."""
     DONE = 5
-    """The caller has written what it was lent."""
+    """The caller has written all of it."""
 
 
 class ConnectionEndedError(AgentError):

@@ -23,7 +23,7 @@ from pyslash.errors import (
 )
 from pyslash.protocol.client import AgentClient, CommitReply, Described
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Promote, Replicate, Restore, Resume, Room
+from pyslash.protocol.messages import Checkpoint, MakeRoom, Promote, Replicate, Restore, Resume
 from pyslash.protocol.token import Right, query_token
 from pyslash.streaming.durable import DurableState, shares
 from pyslash.streaming.manifest import Manifest
@@ -361,8 +361,8 @@ class Coordinator:
         return {name: held for name, held in self._each(ask).items() if held is not None}
 
     def _make_room(self, epoch: int, size: int, agents: set[str]) -> None:
-        request = Room(epoch, self._run, size, *self._spill)
-        self._each(lambda client: client.room(request, self._checkpoint_timeout) if _name(client) in agents else 0)
+        request = MakeRoom(epoch, self._run, size, *self._spill)
+        self._each(lambda client: client.make_room(request, self._checkpoint_timeout) if _name(client) in agents else 0)
 
     def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
         """The call on every agent, at the same time where there are several."""

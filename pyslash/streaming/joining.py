@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pyslash import memory
@@ -15,12 +12,10 @@ from pyslash.plan.operators import JoinCut, StreamJoin
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.execution import SparkBatch
+from pyslash.streaming.homes import Homes
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge, JoinRequest
-from pyslash.tasks.find_agents import executors
 from pyslash.tasks.merge import Kept
-
-logger = logging.getLogger("pyslash")
 
 
 class Joining:
@@ -39,9 +34,7 @@ class Joining:
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
-        self._counted = (0, 0)  # bytes, rows
-        self._homes = 0  # ranges of keys that executors keep the rows of, once they do
-        self._has_told_room = False  # that rows take more than there is
+        self._homes = Homes("rows of the join", conf, coordinator.query_id)
 
     def result(
         self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
@@ -64,47 +57,26 @@ class Joining:
                 "executors are on one host, with a spark.slash.arena.size that holds its state"
             )
         progress.emit = "rows"
-        keeps = self._has_room(session, blocks)
-        self._homes = self._homes or session.sparkContext.defaultParallelism
+        keeps = self._homes.have_room(session, self._columns, self._kept_bytes(blocks))
+        ranges = self._homes.open(session)
         request = JoinRequest(
             operator=execution.cut.java,
             plan=self._plan.text,
             blocks=[(block.agent, block.raw) for block in blocks],
             query_id=self._coordinator.query_id,
         )
-        progress.merged_by = f"{self._homes} homes"
-        return self._columns.joined(request, kept, self._homes, keeps)
+        progress.merged_by = f"{ranges} homes"
+        return self._columns.joined(request, kept, ranges, keeps)
 
-    def _has_room(self, session: SparkSession, blocks: list[LiveBlock]) -> bool:
-        """Whether executors have memory for all rows; those that keep too many by now let go of them."""
+    def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
+        """What executors would take to keep all rows of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
-        needed = sum(memory.of_home(rows, size) for _, rows, size in panes)
-        if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
-            return True
-        if not self._has_told_room:
-            logger.warning(
-                "executors keep no rows of the join, which would take %d MiB: each epoch reads all blocks. A larger "
-                "spark.slash.home.size lets them",
-                needed >> 20,
-            )
-        self._has_told_room = True
-        self.forget()
-        return False
+        return sum(memory.of_home(rows, size) for _, rows, size in panes)
 
     def forget(self) -> None:
         """Have executors let go of the rows that they keep."""
-        if not self._homes:
-            return
-        try:
-            self._columns.forget(self._coordinator.query_id)
-        except Py4JJavaError as error:
-            logger.warning("executors keep rows that nobody needs: %s", error.java_exception)
-        self._homes = 0
+        self._homes.forget(self._columns)
 
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what tasks have read, and given, since the last call."""
-        (read, given), before = (self._columns.bytes_read, self._columns.rows_given), self._counted
-        if read > before[0]:
-            progress.count("shm", read - before[0])
-        progress.merged_rows += given - before[1]
-        self._counted = (read, given)
+        progress.count_columns(*self._columns.new_counts())

@@ -8,7 +8,6 @@ from inspect import signature
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,9 +20,9 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.streaming.coordinator import Coordinator, LiveBlock
 from pyslash.streaming.execution import SparkBatch
+from pyslash.streaming.homes import Homes
 from pyslash.streaming.progress import EpochProgress
 from pyslash.tasks.column_merge import ColumnMerge
-from pyslash.tasks.find_agents import executors
 from pyslash.tasks.merge import MERGED_ROWS, PREFIXES, Kept, MergeRequest, merge, run_merge_tasks
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -43,12 +42,10 @@ class Merging:
         self._bridge: RowBridge | None = None
         self._columns: ColumnMerge | None = None
         self._has_columns = conf.emit != "arrow"
-        self._columns_counted = (0, 0)  # bytes, rows
         self._obstacle: str | None = None
         self._counts: Accumulator[dict[str, int]] | None = None
         self._counted: dict[str, int] = {}
-        self._homes = 0  # ranges of keys that executors keep the groups of, from the first epoch on that they do
-        self._has_told_room = False  # that groups take more than there is
+        self._homes = Homes("groups", conf, coordinator.query_id)
 
     def result(
         self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
@@ -96,17 +93,17 @@ class Merging:
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # At most so much comes out: a pane counts once for each of these windows that it is part of.
         produced = held * min(self._plan.window.overlap, len(windows))
-        if produced <= self._conf.merge_driver_bytes and not self._homes:
+        if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             progress.merged_by = "driver"
             rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
             progress.merged_rows = rows.num_rows
             return self._local(session, rows)
         columns = self._column_merge(session, request)
         progress.emit = "arrow" if columns is None else "columns"
-        if columns is not None and keeps_groups and self._has_room(session, blocks):
-            self._homes = self._homes or session.sparkContext.defaultParallelism
-            progress.merged_by = f"{self._homes} homes"
-            return columns.rows(session, request, self._plan.result_schema, self._homes, kept)
+        if columns is not None and keeps_groups and self._homes.have_room(session, columns, self._kept_bytes(blocks)):
+            ranges = self._homes.open(session)
+            progress.merged_by = f"{ranges} homes"
+            return columns.rows(session, request, self._plan.result_schema, ranges, kept)
         if request.sessions is not None:
             columns, progress.emit = None, "arrow"  # executors' JVMs put sessions together only where they keep them
         cores = session.sparkContext.defaultParallelism
@@ -120,33 +117,17 @@ class Merging:
         function = partial(run_merge_tasks, request, tasks, partial(_count_into, self._counts))
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
-    def _has_room(self, session: SparkSession, blocks: list[LiveBlock]) -> bool:
-        """Whether executors have memory for all groups; those that keep too many by now let go of them."""
+    def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
+        """What executors would take to keep all groups of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
         needed = self._plan.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
         if self._plan.emission.new_only:
-            needed //= 2  # of groups that have been emitted only the keys are kept
-        if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
-            return True
-        if not self._has_told_room:
-            logger.warning(
-                "executors keep no groups, which would take %d MiB: each epoch reads all blocks. A larger "
-                "spark.slash.home.size lets them",
-                needed >> 20,
-            )
-        self._has_told_room = True
-        self.forget()
-        return False
+            return needed // 2  # of groups that have been emitted only the keys are kept
+        return needed
 
     def forget(self) -> None:
         """Have executors let go of the groups that they keep."""
-        if self._columns is None or not self._homes:
-            return
-        try:
-            self._columns.forget(self._coordinator.query_id)
-        except Py4JJavaError as error:
-            logger.warning("executors keep groups that nobody needs: %s", error.java_exception)
-        self._homes = 0
+        self._homes.forget(self._columns)
 
     def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
         """What merges this without Python; None if that cannot be done, or is not wanted."""
@@ -182,11 +163,7 @@ class Merging:
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add what merge tasks have read, and given, since the last call."""
         if self._columns is not None:
-            (read, given), before = (self._columns.bytes_read, self._columns.rows_given), self._columns_counted
-            if read > before[0]:
-                progress.count("shm", read - before[0])
-            progress.merged_rows += given - before[1]
-            self._columns_counted = (read, given)
+            progress.count_columns(*self._columns.new_counts())
         if self._counts is None:
             return
         now = dict(self._counts.value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from pyslash.agent.store.share import EVERY_PANE
+from pyslash.agent.store.block_set import EVERY_PANE
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.conf import Conf

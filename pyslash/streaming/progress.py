@@ -89,6 +89,12 @@ class EpochProgress:
         """Record a read."""
         self.bytes_read[transport] = self.bytes_read.get(transport, 0) + size
 
+    def count_columns(self, size: int, rows: int) -> None:
+        """Record what tasks without Python have read from shared memory, and what they gave."""
+        if size:
+            self.count("shm", size)
+        self.merged_rows += rows
+
 
 class ProgressLog:
     """The last epochs of one query."""

@@ -20,8 +20,8 @@ from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.ingest import Ingest
+from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.job import run_numbered
-from pyslash.tasks.own import OwnRows
 from pyslash.tasks.receipt import Receipt
 
 # Owners take whole buckets: with so many for each of them, none has a quarter more than another.
@@ -58,7 +58,7 @@ class Repartition(Ingest):
         if not written:
             return scattered
         self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
-        own = OwnRows(
+        aggregate = AggregateRows(
             update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + place),
             blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
             bits=self._bits,
@@ -66,7 +66,7 @@ class Repartition(Ingest):
             transport=self._conf.transport,
             timeout_seconds=self._conf.agent_call_timeout,
         )
-        owned = run_numbered(execution.session, self._owners, own)
+        owned = run_numbered(execution.session, self._owners, aggregate)
         self.shuffled = dict(sum((shuffled for _, shuffled in owned), Counter[str]()))
         return [Receipt.parse(receipt) for receipt, _ in owned]
 

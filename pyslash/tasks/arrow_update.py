@@ -102,13 +102,13 @@ class ArrowUpdate:
 
     def _make_room(self, agent: AgentDescriptor, size: int) -> None:
         from pyslash.protocol.client import AgentClient
-        from pyslash.protocol.messages import Room
+        from pyslash.protocol.messages import MakeRoom
         from pyslash.protocol.token import query_token
 
-        room = Room(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
+        room = MakeRoom(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
         token = query_token(self.secret, self.query)
         with AgentClient(agent, self.query, token, secret=self.secret) as client:
-            client.room(room, self.room_timeout_seconds)
+            client.make_room(room, self.room_timeout_seconds)
 
 
 def executor_host(driver_host: str | None) -> str:

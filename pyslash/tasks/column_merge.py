@@ -44,17 +44,14 @@ class ColumnMerge:
         self._context = java_session.sparkContext()
         self._read = self._context.longAccumulator("bytes read by pyslash")
         self._given = self._context.longAccumulator("rows merged by pyslash")
+        self._counted = (0, 0)  # bytes, rows
         self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
 
-    @property
-    def bytes_read(self) -> int:
-        """What merge tasks have read out of arenas so far."""
-        return int(self._read.value())
-
-    @property
-    def rows_given(self) -> int:
-        """Merged rows that tasks have given so far."""
-        return int(self._given.value())
+    def new_counts(self) -> tuple[int, int]:
+        """Bytes that tasks have read out of arenas, and rows that they have given, since the last call."""
+        now, before = (int(self._read.value()), int(self._given.value())), self._counted
+        self._counted = now
+        return now[0] - before[0], now[1] - before[1]
 
     @property
     def on_one_host(self) -> bool:

@@ -45,9 +45,9 @@ class ShmTransport:
         return views
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
-        """One copy, into room that the agent lends: see `Transport.write`."""
+        """One copy, into room that the agent has reserved: see `Transport.write`."""
         self._arena(peer)
-        with self._clients.of(peer, "unix").lent(reserved_offset, memoryview(data).nbytes):
+        with self._clients.of(peer, "unix").writable(reserved_offset, memoryview(data).nbytes):
             handle = _open(peer)
             try:
                 self.counters.add_write(write_all(handle, data, reserved_offset))

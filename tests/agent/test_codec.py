@@ -16,6 +16,7 @@ from pyslash.protocol.messages import (
     Commit,
     Connect,
     Empty,
+    MakeRoom,
     Promote,
     Read,
     Release,
@@ -24,7 +25,6 @@ from pyslash.protocol.messages import (
     Reserve,
     Restore,
     Resume,
-    Room,
     Write,
 )
 from tests.agent.blocks import PLAN
@@ -37,7 +37,7 @@ SAMPLES: list[Request] = [
     Replicate(3, [64], PLAN, 1, "{}", "auto", False, [5]),
     Reserve(3, A, [[64, 100, 5]], PLAN, 1, False),
     Promote(3, A, [[64, 5]], PLAN, 1),
-    Room(3, 1, 100, "/spill", 1000),
+    MakeRoom(3, 1, 100, "/spill", 1000),
     Resume(3, PLAN, 1, -5),
     Release(-5, 1),
     Read(64, [[0, 100]], A),

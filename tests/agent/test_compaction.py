@@ -13,8 +13,8 @@ from pyslash import _native
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS, Compactor
 from pyslash.agent.compaction.folding import MAX_BLOCKS, choose_inputs
 from pyslash.agent.replication.standby import BEYOND_EPOCHS
-from pyslash.agent.store.room import free_bytes
-from pyslash.agent.store.share import LiveBlock
+from pyslash.agent.store.block_set import LiveBlock
+from pyslash.agent.store.spiller import free_bytes
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Commit

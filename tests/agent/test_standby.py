@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pyslash.agent.compaction.folding import MAX_BLOCKS
-from pyslash.agent.store.share import BEFORE_ALL_PANES, EVERY_PANE
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES, EVERY_PANE
 from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient

@@ -26,7 +26,7 @@ from pyslash.protocol import wire
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.codec import body
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Discard, Empty, Read, Reserve, Restore, Room
+from pyslash.protocol.messages import Checkpoint, Discard, Empty, MakeRoom, Read, Reserve, Restore
 from pyslash.protocol.token import Right, query_token
 from pyslash.protocol.wire import Kind
 from tests.agent.blocks import PLAN, QUERY, attach, write
@@ -195,7 +195,7 @@ def test_who_may_read_may_not_do_more(agent: AgentDescriptor, client: AgentClien
             lambda: reader.release(1),
             lambda: reader.discard(1),
             lambda: reader.write(head.arena_offset, b"x"),
-            lambda: reader.room(Room(1, 0, 1, "", 0), 5),
+            lambda: reader.make_room(MakeRoom(1, 0, 1, "", 0), 5),
             lambda: reader.restore(Restore(PLAN, 0, "/tmp", []), 5),
             lambda: reader.act("reserve", Reserve(1, "ab" * 16, [], PLAN, 0, False)),
             reader.stats,
@@ -231,7 +231,7 @@ def test_a_directory_needs_a_grant(agent: AgentDescriptor, client: AgentClient, 
             lambda: thief.checkpoint(replace(stored, directory=other), 10),
             lambda: thief.checkpoint(stored, 10),
             lambda: thief.restore(Restore(PLAN, 0, own, [["0.arrow", written["bytes"], written["crc"]]]), 10),
-            lambda: thief.room(Room(1, 0, 1, other, MIB), 10),
+            lambda: thief.make_room(MakeRoom(1, 0, 1, other, MIB), 10),
         ):
             with pytest.raises(ForbiddenError, match="no grant"):
                 call()

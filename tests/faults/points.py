@@ -26,9 +26,9 @@ from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import ManifestLog
 from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
+from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.merge import run_merge_tasks
-from pyslash.tasks.own import OwnRows
 from tests.faults.strike import OWNER_POINT, PUBLISH_POINT, Strike, executor_of
 
 # Conf under which an epoch's update runs in tasks of Python, where PUBLISH_POINT can be reached.
@@ -124,7 +124,7 @@ class Arm:
         merge, own, publish = due.get("mid-merge"), due.get(OWNER_POINT), due.get(PUBLISH_POINT)
         merging.run_merge_tasks = partial(merge_and_strike, merge) if merge else run_merge_tasks
         ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
-        repartition.OwnRows = partial(StruckOwner, strike=own) if own else OwnRows
+        repartition.AggregateRows = partial(StruckOwner, strike=own) if own else AggregateRows
 
     def _wrap(
         self,
@@ -161,13 +161,13 @@ class StruckUpdate(ArrowUpdate):
 
 
 @dataclass(frozen=True)
-class StruckOwner(OwnRows):
+class StruckOwner(AggregateRows):
     """An owner's task that is struck when its block is published and nobody knows yet."""
 
     strike: Strike
 
     def __call__(self, owner: int) -> tuple[bytes, Counter[str]]:
-        """`OwnRows`."""
+        """`AggregateRows`."""
         owned = super().__call__(owner)
         self.strike.in_task()
         return owned

@@ -14,7 +14,7 @@ from pyslash import _native
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.folding import Fold, Folded, Folding
 from pyslash.agent.replication.replicate import Replicator
-from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
 from pyslash.protocol.client import AgentClient
@@ -81,7 +81,9 @@ class Agent:
             self._folds.end(*self._folding)
         self.state.sweep()
         committed = {offset for offset, _, state, *_ in self.arena.blocks() if state == _COMMITTED}
-        live = {offset for query in self.state.queries.values() for share in query.shares() for offset in share.live}
+        live = {
+            offset for query in self.state.queries.values() for blocks in query.block_sets() for offset in blocks.live
+        }
         if committed != live:
             raise Violation(f"{self.descriptor} holds {sorted(live)}, its arena {sorted(committed)}")
 
@@ -130,7 +132,7 @@ class Agent:
             if not self.alive:
                 return
             at = self.arena.allocate(head.length, query, epoch) if offset is None else offset
-            raw = rehomed(block[: head.head_length], query, self.arena.incarnation, at)
+            raw = relocated(block[: head.head_length], query, self.arena.incarnation, at)
             os.pwrite(self._fd, raw + block[head.head_length :], at)
             try:
                 self.arena.publish(at)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pyslash.plan.row_plan import plan_of_rows
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.own import OwnRows
+from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.receipt import Receipt, receipt_bytes
 from tests.model.agents import Fill
 from tests.model.rows import Row, batch_of
@@ -97,8 +97,8 @@ class Owners(Ingest):
         self._meet([receipt.agent for receipt in written])
         blocks = [(receipt.agent, receipt.raw_head) for receipt in written]
         sealing: Any = _Sealing(self, number, watermark_us, self._query.workload.plan)
-        own = OwnRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)
-        return [Receipt.parse(own(owner)[0]) for owner in range(self._OWNERS)]
+        aggregate = AggregateRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)
+        return [Receipt.parse(aggregate(owner)[0]) for owner in range(self._OWNERS)]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslash import _native
+from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.agent.store.query_state import QueryState
-from pyslash.agent.store.share import LiveBlock, Share
 from pyslash.protocol.descriptor import AgentDescriptor
 from tests.agent.blocks import PLAN, QUERY
 from tests.rdma.raw_block import HEADER_BYTES, put
@@ -76,7 +76,7 @@ def main(host: str, secret: str, arena_bytes: str, *sizes: str) -> None:
         ]
         # As if committed, so that tcp serves them too.
         live = {offset: LiveBlock(offset, HEADER_BYTES + size, 0, b"", ()) for offset, size in blocks}
-        served.state.queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=Share(live))
+        served.state.queries[QUERY] = QueryState(_native.Plan(PLAN), PLAN, own=BlockSet(live))
         print(json.dumps({"descriptor": served.descriptor.to_record(), "blocks": blocks}), flush=True)
         signal.pause()
 

@@ -13,8 +13,8 @@ import pytest
 
 from pyslash import _native
 from pyslash.agent.process.launch import AgentRequest, ensure
-from pyslash.agent.store.adopt import rehomed
-from pyslash.agent.store.share import BEFORE_ALL_PANES
+from pyslash.agent.store.adopt import relocated
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError, SlashError
 from pyslash.protocol.client import AgentClient
@@ -87,7 +87,7 @@ def test_a_written_block_is_read_back(
     control = connect(standby.descriptor)
     room = [[written.arena_offset, written.length, head_crc(block)]]
     (place,) = control.act("reserve", Reserve(0, source.incarnation, room, PLAN, 1, True))["offsets"]
-    replica = rehomed(block[: written.head_length], QUERY, standby.descriptor.incarnation_bytes, place)
+    replica = relocated(block[: written.head_length], QUERY, standby.descriptor.incarnation_bytes, place)
     replica += block[written.head_length :]
     transport.write(standby.descriptor, place, replica)
     control.act("seal", Seal(0, source.incarnation, PLAN, 1))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyslash.streaming import repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import Manifest
-from pyslash.tasks.own import OwnRows
+from pyslash.tasks.aggregate_rows import AggregateRows
 from tests.agent.blocks import attach
 from tests.streaming.stream import Outcome, Stream, differences, run, seconds
 
@@ -124,7 +124,7 @@ def test_a_query_may_change_its_strategy_when_it_starts_again(spark: SparkSessio
 
 
 @dataclass(frozen=True)
-class LostAnswer(OwnRows):
+class LostAnswer(AggregateRows):
     """Every owner's first attempt publishes its block, and is never heard of again."""
 
     def __call__(self, owner: int) -> tuple[bytes, Counter[str]]:
@@ -136,7 +136,7 @@ class LostAnswer(OwnRows):
 def test_an_owner_that_is_tried_again_counts_nothing_twice(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: list[list[int]]
 ) -> None:
-    monkeypatch.setattr(repartition, "OwnRows", LostAnswer)
+    monkeypatch.setattr(repartition, "AggregateRows", LostAnswer)
     outcome = ran(stream, tmp_path, strategy="repartition")
     assert wrong(stream, outcome.rows) == []
     # Of what an epoch has published, rows and first attempts included, its commit leaves a block an owner.

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyslash import _native
 from pyslash.agent.replication.standby import BEYOND_EPOCHS
 from pyslash.agent.store import spill
-from pyslash.agent.store.adopt import rehomed
-from pyslash.agent.store.room import free_bytes
-from pyslash.agent.store.share import Holding, LiveBlock, Outcome, Share
+from pyslash.agent.store.adopt import relocated
+from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock, Outcome
+from pyslash.agent.store.spiller import free_bytes
 from pyslash.transport.reserved import write_all
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Fold:
 
     query: bytes
     plan: Any
-    share: Share
+    block_set: BlockSet
     blocks: list[LiveBlock]
     first_live_pane: int
     on_disk: bool
@@ -81,24 +81,24 @@ class Folding:
         self._state = state
 
     def begin(self) -> Fold | None:
-        """Blocks of some share that are worth folding, pinned; None if there are none."""
+        """Blocks of some set that are worth folding, pinned; None if there are none."""
         state = self._state
         with state.lock:
             _, largest = free_bytes(state.arena)
             for query, held in state.queries.items():
-                for share in held.shares():
-                    if share.compacting or share.compacted is not None:
+                for block_set in held.block_sets():
+                    if block_set.compacting or block_set.compacted is not None:
                         continue
                     for on_disk in (False, True):
-                        newest = _newest_epoch(share) if held.keeps_changes else None
-                        chosen = choose_inputs(self._candidates(share, on_disk, newest), held.first_live_pane)
+                        newest = _newest_epoch(block_set) if held.keeps_changes else None
+                        chosen = choose_inputs(self._candidates(block_set, on_disk, newest), held.first_live_pane)
                         # All of it would be folded once more at each commit, to find no room once more.
-                        live = live_bytes([share.live[offset] for offset in chosen], held.first_live_pane)
-                        if chosen and (on_disk or share.no_room * live <= largest):
-                            share.compacting = True
+                        live = live_bytes([block_set.live[offset] for offset in chosen], held.first_live_pane)
+                        if chosen and (on_disk or block_set.no_room * live <= largest):
+                            block_set.compacting = True
                             state.holding.pin(chosen)
-                            blocks = [share.live[offset] for offset in chosen]
-                            return Fold(query, held.plan, share, blocks, held.first_live_pane, on_disk)
+                            blocks = [block_set.live[offset] for offset in chosen]
+                            return Fold(query, held.plan, block_set, blocks, held.first_live_pane, on_disk)
         return None
 
     def fold(self, job: Fold) -> Folded:
@@ -114,26 +114,28 @@ class Folding:
     def end(self, job: Fold, folded: Folded | None, needed: int = 0) -> None:
         """Keeps the result for the next commit; `folded` is None if there is none because it failed.
 
-        `needed`: bytes for which there was no room; until there is, the share is not folded in the arena again.
+        `needed`: bytes for which there was no room; until there is, the set is not folded in the arena again.
         """
         state = self._state
         with state.lock:
             state.holding.unpin(job.offsets)
-            job.share.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
+            job.block_set.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
             outcome = None if folded is None else Outcome(tuple(job.offsets), folded.block)
             if folded is not None and folded.block is not None and folded.data is not None:
                 state.holding.disk.keep(folded.block.offset, folded.data)
             held = state.queries.get(job.query)
-            if held is not None and any(share is job.share for share in held.shares()):
-                job.share.compacting = False
-                job.share.compacted = outcome
+            if held is not None and any(block_set is job.block_set for block_set in held.block_sets()):
+                job.block_set.compacting = False
+                job.block_set.compacted = outcome
                 state.counters["compactions" if outcome else "failed compactions"] += 1
             elif outcome is not None:
                 state.holding.doom(outcome.offsets())
 
-    def _candidates(self, share: Share, on_disk: bool, newest: int | None) -> list[LiveBlock]:
+    def _candidates(self, block_set: BlockSet, on_disk: bool, newest: int | None) -> list[LiveBlock]:
         disk = self._state.holding.disk
-        blocks = [block for block in share.live.values() if (block.offset in disk) == on_disk and block.epoch != newest]
+        blocks = [
+            block for block in block_set.live.values() if (block.offset in disk) == on_disk and block.epoch != newest
+        ]
         if not on_disk:
             return blocks
         most, chosen = _MOST_ON_DISK * self._state.arena.size, []
@@ -155,14 +157,14 @@ class Folding:
             if block is None:
                 return Folded(None)
             place = holding.disk.new_place()
-            head = rehomed(block.head, job.query, own.incarnation, place)
+            head = relocated(block.head, job.query, own.incarnation, place)
             body = arena.view(block.offset + len(head), block.length - len(head))
             data = spill.write(holding.disk.directory, [head, body])
         return Folded(LiveBlock.of(head), data)
 
 
-def _newest_epoch(share: Share) -> int:
-    return max((block.epoch for block in share.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
+def _newest_epoch(block_set: BlockSet) -> int:
+    return max((block.epoch for block in block_set.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
 
 
 def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:
@@ -174,7 +176,7 @@ def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:
 def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Any, fd: int) -> int:
     """A block in another arena, whose memory is the file `fd`; its offset there."""
     offset = int(arena.allocate(block.length, query, BEYOND_EPOCHS))
-    head = rehomed(block.head, query, arena.incarnation, offset)
+    head = relocated(block.head, query, arena.incarnation, offset)
     write_all(fd, head, offset)
     write_all(fd, holding.view(block, len(head), block.length - len(head)), offset + len(head))
     arena.publish(offset)

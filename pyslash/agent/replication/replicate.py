@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.state import AgentState
 from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
@@ -47,13 +47,13 @@ class Replicator:
         client = self._client(query, standby)
         token = query_token(self._secret, query, Right.REPLICATE)
         epoch, plan, run = request.epoch, request.plan, request.run
-        with self._state.lent(query, request, request.whole) as blocks:
+        with self._state.blocks_of_epoch(query, request, request.whole) as blocks:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
             places = client.act("reserve", Reserve(epoch, self._source, room, plan, run, request.whole))["offsets"]
             if blocks:
                 transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)
                 for block, place in zip(blocks, places, strict=True):
-                    head = rehomed(block.head, query, standby.incarnation_bytes, place)
+                    head = relocated(block.head, query, standby.incarnation_bytes, place)
                     transport.write(standby, place, head)
                     body = self._state.view(block, len(head), block.length - len(head))
                     transport.write(standby, place + len(head), body)

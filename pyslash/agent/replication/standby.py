@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pyslash import _native
+from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.query_state import Incoming, QueryState, Replica
-from pyslash.agent.store.share import Holding, LiveBlock
 from pyslash.block_head import copied_head
 from pyslash.checkpoint.block_file import segments_of
 from pyslash.errors import CorruptBlockError, InvalidRequestError

@@ -25,7 +25,7 @@ def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> 
             raise CorruptBlockError(f"a segment at {segment.offset} leaves its block of {length} bytes")
     offset = arena.allocate(length, query, epoch)
     try:
-        head = rehomed(block.head, query, arena.incarnation, offset)
+        head = relocated(block.head, query, arena.incarnation, offset)
         write_all(fd, head, offset)
         for segment, data in block.segments:
             write_all(fd, data, offset + segment.offset)
@@ -36,7 +36,7 @@ def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> 
     return head
 
 
-def rehomed(raw: bytes, query: bytes, incarnation: bytes, offset: int) -> bytes:
+def relocated(raw: bytes, query: bytes, incarnation: bytes, offset: int) -> bytes:
     """A head with another place: query, incarnation and offset in its arena."""
     head = bytearray(raw)
     at, form = IDENTITY

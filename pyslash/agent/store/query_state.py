@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash.agent.store.share import BEFORE_ALL_PANES, LiveBlock, Share
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES, BlockSet, LiveBlock
 from pyslash.errors import FencedError
 
 
 @dataclass
-class Replica(Share):
-    """A copy of another agent's share as of an epoch. Nobody reads it before it is promoted."""
+class Replica(BlockSet):
+    """A copy of another agent's blocks as of an epoch. Nobody reads it before it is promoted."""
 
     epoch: int = -1
 
@@ -45,7 +45,7 @@ class QueryState:
     freed: int = 0  # by the last commit
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
-    own: Share = field(default_factory=Share)
+    own: BlockSet = field(default_factory=BlockSet)
     restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, Incoming] = field(default_factory=dict)
@@ -60,13 +60,13 @@ class QueryState:
         if run < self.run:
             raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
 
-    def shares(self) -> Iterator[Share]:
+    def block_sets(self) -> Iterator[BlockSet]:
         """The own one first."""
         yield self.own
         yield from self.replicas.values()
 
     def replica_epochs(self) -> dict[str, int]:
-        """For each source, the latest epoch that its share can be taken from here as of."""
+        """For each source, the latest epoch that its blocks can be taken from here as of."""
         epochs = {source: replica.epoch for source, replica in self.replicas.items()}
         epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
         return epochs

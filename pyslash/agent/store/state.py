@@ -15,10 +15,10 @@ from typing import Any
 
 from pyslash import _native
 from pyslash.agent.replication.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES, Holding, LiveBlock
 from pyslash.agent.store.published import reported
 from pyslash.agent.store.query_state import QueryState
-from pyslash.agent.store.share import BEFORE_ALL_PANES, Holding, LiveBlock
-from pyslash.agent.store.uncommitted import rows_on_their_way
+from pyslash.agent.store.row_blocks import rows_on_their_way
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 from pyslash.protocol.messages import (
     Checkpoint,
@@ -90,7 +90,7 @@ class AgentState:
             return self.reply(state, state.freed)
 
     @contextmanager
-    def lent(self, query: bytes, request: Checkpoint | Replicate, whole: bool) -> Iterator[list[LiveBlock]]:
+    def blocks_of_epoch(self, query: bytes, request: Checkpoint | Replicate, whole: bool) -> Iterator[list[LiveBlock]]:
         """The published blocks of an epoch that is not committed yet, and if `whole` all committed ones, pinned.
 
         Raises:
@@ -111,7 +111,7 @@ class AgentState:
                 self.holding.unpin(pinned)
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
-        """Bytes of a block that was `lent`."""
+        """Bytes of a block of `blocks_of_epoch`."""
         return self.holding.view(block, offset, length)
 
     def reserve(self, query: bytes, request: Reserve) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class AgentState:
                 self.holding.unpin([start])
 
     def write(self, request: Write, pieces: Iterable[memoryview]) -> None:
-        """Puts a replica's bytes where they were lent room.
+        """Puts a replica's bytes where room was reserved for them.
 
         Raises:
             InvalidRequestError: the pieces are not of its length.

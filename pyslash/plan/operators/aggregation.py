@@ -39,7 +39,7 @@ class Aggregation:
     read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
     there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
     the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a row's windows, too
-    many for Spark to plan in each micro-batch.
+    many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -57,6 +57,7 @@ class Aggregation:
     scan_obstacle: str | None
     watermarks: int
     thinned: bool
+    stands_on_others: bool = False
 
     @cached_property
     def identity(self) -> PlanIdentity:

@@ -46,19 +46,28 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
     thin = bridge.thinned(analysed)
     is_thinned = not thin.equals(analysed)
     plan = _planned(bridge, df, thin, mode)
-    operators: list[Aggregation] = []
-    while nodes := elements(bridge.statefulOperators(plan)):
-        name = name_of(nodes[0])
-        kind = _OPERATORS.get(name)
-        if kind is None:
-            raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
-        if is_thinned and len(nodes) > 1:
-            raise Uncovered("a row has too many windows for a query with several stateful operators")
-        operators.append(kind.of(bridge, plan, nodes[0], mode, is_thinned))
-        plan = operators[-1].without(bridge, plan, nodes[0], df.sparkSession)
-    if not operators:
+    nodes = elements(bridge.statefulOperators(plan))
+    if not nodes:
         raise Uncovered("it has no stateful operator: there is no state to keep")
+    if is_thinned and len(nodes) > 1:
+        raise Uncovered("a row has too many windows for a query with several stateful operators")
+    operators: list[Aggregation] = []
+    first = nodes[0]
+    for node in nodes:
+        if operators:
+            plan = operators[-1].without(bridge, plan, first, df.sparkSession)
+            first = elements(bridge.statefulOperators(plan))[0]
+        found = _kind(node).of(bridge, plan, first, mode, is_thinned)
+        operators.append(replace(found, stands_on_others=len(elements(bridge.statefulOperators(node))) > 1))
     return [*_told_of_each_other(operators)]
+
+
+def _kind(node: JavaObject) -> type[Aggregation]:
+    name = name_of(node)
+    kind = _OPERATORS.get(name)
+    if kind is None:
+        raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
+    return kind
 
 
 def _told_of_each_other(operators: list[Aggregation]) -> Iterator[Aggregation]:

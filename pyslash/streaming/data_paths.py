@@ -1,6 +1,6 @@
 """Which ways a query's rows will take into native code and out of it, and why: what `pyslash.explain` adds to the plan.
 
-An outlook, told before there is a micro-batch: a batch's own files may still make it take another way, which
+An data_paths, told before there is a micro-batch: a batch's own files may still make it take another way, which
 `pyslash.progress` tells.
 """
 
@@ -13,15 +13,15 @@ from pyslash.plan.catalyst import JavaObject, children, name_of
 from pyslash.plan.operators import Aggregation, StreamJoin
 
 
-def outlook(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool = True) -> list[str]:
-    """Lines: the way in, the way out. `has_source`: no other operator with state is below it."""
-    return [f"ingest      {_ingest(df, operator, conf, has_source)}", f"emit        {_emit(operator, conf)}"]
+def data_paths(df: DataFrame, operator: Aggregation, conf: Conf) -> list[str]:
+    """Lines: the way in, the way out."""
+    return [f"ingest      {_ingest(df, operator, conf)}", f"emit        {_emit(operator, conf)}"]
 
 
-def _ingest(df: DataFrame, operator: Aggregation, conf: Conf, has_source: bool) -> str:
+def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:
     if conf.ingest in ("arrow", "rows"):
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
-    if not has_source:
+    if operator.stands_on_others:
         return "rows: those of the operators below"
     reason = _source_obstacle(df._jdf.queryExecution().analyzed()) or operator.scan_obstacle
     if reason is not None:

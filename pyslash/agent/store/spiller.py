@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyslash.agent.store import spill
-from pyslash.agent.store.adopt import rehomed
+from pyslash.agent.store.adopt import relocated
+from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.agent.store.query_state import QueryState
-from pyslash.agent.store.share import LiveBlock, Share
 from pyslash.errors import InvalidRequestError, SpillError
-from pyslash.protocol.messages import Room
+from pyslash.protocol.messages import MakeRoom
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
@@ -29,17 +29,17 @@ class _Choice:
     """A block that is to be spilled, pinned."""
 
     query: bytes
-    share: Share
+    block_set: BlockSet
     block: LiveBlock
 
 
-class RoomMaker:
+class Spiller:
     """Spills, one call at a time; the disk is written to without the lock of the agent's state."""
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
 
-    def make(self, query: bytes, request: Room) -> dict[str, Any]:
+    def make(self, query: bytes, request: MakeRoom) -> dict[str, Any]:
         """Has at least `request.bytes` in one piece free, and half of the arena if that many can be spilled.
 
         Raises:
@@ -74,7 +74,7 @@ class RoomMaker:
         with state.lock:
             return {"spilled_bytes": state.holding.disk.bytes, "used_bytes": state.arena.used_bytes}
 
-    def _check(self, query: bytes, request: Room) -> None:
+    def _check(self, query: bytes, request: MakeRoom) -> None:
         own = self._state.queries.get(query)
         if own is not None:
             own.check_run(request.run)
@@ -88,8 +88,8 @@ class RoomMaker:
         state = self._state
         own = state.queries.get(query)
         if own is not None:
-            for share in own.shares():
-                share.swap(state.holding, query, own.first_live_pane)
+            for block_set in own.block_sets():
+                block_set.swap(state.holding, query, own.first_live_pane)
         found = [
             _Choice(owner, replica, block)
             for owner, known in state.queries.items()
@@ -104,31 +104,31 @@ class RoomMaker:
         state.holding.pin([coldest.block.offset])
         return coldest
 
-    def _spillable(self, share: Share) -> list[LiveBlock]:
+    def _spillable(self, block_set: BlockSet) -> list[LiveBlock]:
         holding = self._state.holding
-        return [block for block in share.live.values() if holding.is_idle(block.offset)]
+        return [block for block in block_set.live.values() if holding.is_idle(block.offset)]
 
-    def _spill(self, query: bytes, request: Room, choice: _Choice) -> None:
+    def _spill(self, query: bytes, request: MakeRoom, choice: _Choice) -> None:
         state, block = self._state, choice.block
         try:
             place = state.holding.disk.new_place()
-            head = rehomed(block.head, choice.query, state.incarnation, place)
+            head = relocated(block.head, choice.query, state.incarnation, place)
             body = state.holding.view(block, len(head), block.length - len(head))
             state.holding.disk.directory = request.directory
             data = spill.write(request.directory, [head, body])
             with state.lock:
                 # A commit or a later run may have come while the disk was busy: readers have the old place then.
                 self._check(query, request)
-                if choice.share.live.get(block.offset) is block:
+                if choice.block_set.live.get(block.offset) is block:
                     state.holding.disk.keep(place, data)
-                    choice.share.add([LiveBlock.of(head)])
-                    choice.share.retire(state.holding, [block.offset])
+                    choice.block_set.add([LiveBlock.of(head)])
+                    choice.block_set.retire(state.holding, [block.offset])
                     state.counters["spilled blocks"] += 1
         finally:
             with state.lock:
                 state.holding.unpin([block.offset])
 
-    def _numbers(self, request: Room, free: int, largest: int, choice: _Choice | None) -> str:
+    def _numbers(self, request: MakeRoom, free: int, largest: int, choice: _Choice | None) -> str:
         arena, disk = self._state.arena, self._state.holding.disk
         wanted = "no block can be spilled" if choice is None else f"{choice.block.length} bytes are to be spilled"
         return (

@@ -14,9 +14,9 @@ from pyslash.plan.row_plan import plan_of_rows
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from pyslash.tasks import fetch
+from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.job import run_numbered
-from pyslash.tasks.own import OwnRows
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.row_bridge import RowBridge
 from tests.agent.blocks import attach
@@ -56,7 +56,7 @@ def test_owners_find_the_groups_of_spark(
     update = ArrowUpdate(plan_text(lines), BEGINNING, secrets.token_bytes(16), 0, application_secret, ARENA)
     blocks = scattered(spark, update, rows.select(columns), bits, ingest)
     assert sum(block.head.rows for block in blocks) == sum(block.head.groups for block in blocks) == ROWS
-    own = OwnRows(update, [(block.agent, block.raw_head) for block in blocks], bits, owners, transport, 30)
+    own = AggregateRows(update, [(block.agent, block.raw_head) for block in blocks], bits, owners, transport, 30)
     outcome = run_numbered(spark, owners, own)
     receipts = [Receipt.parse(receipt) for receipt, _ in outcome]
     assert sum(receipt.head.rows for receipt in receipts) == ROWS
@@ -86,7 +86,7 @@ def test_rows_that_are_not_there_any_more_are_no_rows(
         # What lies there now is somebody else's.
         other = ArrowUpdate(update.plan, BEGINNING, update.query, 0, application_secret, ARENA)
         scattered(spark, other, spark.read.parquet(events).select("t", "v", "k").coalesce(1), 1, "rows")
-        own = OwnRows(update, [(block.agent, block.raw_head)], 1, 1, "shm", 30)
+        own = AggregateRows(update, [(block.agent, block.raw_head)], 1, 1, "shm", 30)
         with pytest.raises(CorruptBlockError, match="CRC32C"):
             run_numbered(spark, 1, own)
         client.drop()
@@ -123,7 +123,7 @@ def test_no_row_is_read_for_two_parts(
 def test_owners_share_all_prefixes_by_whole_buckets(bits: int) -> None:
     update = ArrowUpdate("", 0, b"", 0, b"", 0)
     for owners in range(1, (1 << bits) + 1):
-        own = OwnRows(update, [], bits, owners, "shm", 30)
+        own = AggregateRows(update, [], bits, owners, "shm", 30)
         cuts = [own.prefixes_of(owner) for owner in range(owners)]
         assert cuts[0][0] == 0
         assert cuts[-1][1] == 1 << 32

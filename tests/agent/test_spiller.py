@@ -12,14 +12,14 @@ import pytest
 
 from pyslash import _native
 from pyslash.agent.compaction.folding import MAX_BLOCKS
-from pyslash.agent.store.room import free_bytes
-from pyslash.agent.store.share import BEFORE_ALL_PANES
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES
 from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_arena
 from pyslash.agent.store.spill import write as write_to_disk
+from pyslash.agent.store.spiller import free_bytes
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Promote, Replicate, Restore, Resume, Room
+from pyslash.protocol.messages import Checkpoint, MakeRoom, Promote, Replicate, Restore, Resume
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.receipt import Receipt
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, SECOND, attach, rows, write
@@ -32,7 +32,7 @@ KEYS = range(20_000)  # about half a megabyte a block
 
 def room(client: AgentClient, epoch: int, size: int, folder: Path, most: int = GIB, run: int = 0) -> int:
     """Bytes on disk after it."""
-    return client.room(Room(epoch, run, size, str(folder), most), 20)
+    return client.make_room(MakeRoom(epoch, run, size, str(folder), most), 20)
 
 
 def spill_all(client: AgentClient, epoch: int, folder: Path) -> int:

@@ -120,7 +120,7 @@ class Outcome:
 
 
 @dataclass
-class Share:
+class BlockSet:
     """Live blocks of one query that are compacted with each other: an agent's own, or a replica of another agent's."""
 
     live: dict[int, LiveBlock] = field(default_factory=dict)

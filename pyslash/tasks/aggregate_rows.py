@@ -15,7 +15,7 @@ _PANE_OF_ROWS = (0, 1)
 
 
 @dataclass(frozen=True)
-class OwnRows:
+class AggregateRows:
     """A function of an owner's number, for a task to run.
 
     `update` has the plan to aggregate by; `blocks` are (agent, raw head) of all blocks of rows, in 2**bits buckets;

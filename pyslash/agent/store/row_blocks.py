@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pyslash import _native
+from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.published import PUBLISHED
-from pyslash.agent.store.share import LiveBlock
 from pyslash.block_head import copied_head
 
 

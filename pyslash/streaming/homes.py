@@ -1,0 +1,56 @@
+"""What executors keep of a query from epoch to epoch, in homes: a range of keys each (docs/design/024)."""
+
+from __future__ import annotations
+
+import logging
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from pyslash.conf import Conf
+from pyslash.tasks.column_merge import ColumnMerge
+from pyslash.tasks.find_agents import executors
+
+logger = logging.getLogger("pyslash")
+
+
+class Homes:
+    """Those of one query."""
+
+    def __init__(self, what: str, conf: Conf, query_id: bytes) -> None:
+        """`what` they keep, in words."""
+        self.ranges = 0  # of keys, once executors keep some
+        self._what = what
+        self._conf = conf
+        self._query_id = query_id
+        self._has_told_room = False  # that there is not enough
+
+    def have_room(self, session: SparkSession, columns: ColumnMerge, needed: int) -> bool:
+        """Whether executors have memory for so many bytes; those that keep too many by now let go of them."""
+        if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
+            return True
+        if not self._has_told_room:
+            logger.warning(
+                "executors keep no %s, which would take %d MiB: each epoch reads all blocks. A larger "
+                "spark.slash.home.size lets them",
+                self._what,
+                needed >> 20,
+            )
+        self._has_told_room = True
+        self.forget(columns)
+        return False
+
+    def open(self, session: SparkSession) -> int:
+        """Executors keep something from here on: in so many ranges, until it is forgotten."""
+        self.ranges = self.ranges or session.sparkContext.defaultParallelism
+        return self.ranges
+
+    def forget(self, columns: ColumnMerge | None) -> None:
+        """Have executors let go of what they keep, by whoever has had them keep it."""
+        if columns is None or not self.ranges:
+            return
+        try:
+            columns.forget(self._query_id)
+        except Py4JJavaError as error:
+            logger.warning("executors keep %s that nobody needs: %s", self._what, error.java_exception)
+        self.ranges = 0
