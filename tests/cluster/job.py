@@ -1,9 +1,10 @@
-"""One application on a master of its own: streams on pyslash against the oracle; prints what it found as JSON.
+"""One application on a master of its own: streams on pyslash against the oracle.
 
-python -m tests.cluster.job MASTER FOLDER VARIANT...   a variant: key=value[,key=value...] of spark.slash.*,
-                                                        output=MODE, query=windows, sessions, unique or joined,
-                                                        and fault=retry or fault=straggle, which befalls a task a batch,
-                                                        or fault=kill, which ends an executor after the second one
+    python -m tests.cluster.job MASTER FOLDER
+
+Standard input has a variant of the stream a line, as a JSON object: keys of spark.slash.*, output=MODE, query=windows,
+sessions, unique or joined, and fault=retry or fault=straggle, which befalls a task a batch, or fault=kill, which ends
+an executor after the second one. The answer is a line of standard output that begins with FOUND.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def straggle(key: int) -> int:
 
 FAULTS = {"retry": fail, "straggle": straggle}
 KILLED_AFTER = 1
+FOUND = "found: "  # before the JSON of a variant's findings
 
 
 def kill_executor(spark: SparkSession, epoch: int) -> None:
@@ -85,8 +87,8 @@ def joined(rows: DataFrame) -> DataFrame:
     return rows.join(later, near, "left_outer").select(F.struct("ts", "later").alias("at"), "k", "v", "next")
 
 
-def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
-    """Run the stream once for each variant and print the list of findings on the last line."""
+def main(master: str, folder: Path) -> None:
+    """Run the stream once for each line of standard input."""
     spark = (
         SparkSession.builder.master(master)
         .appName("pyslash cluster test")
@@ -129,10 +131,9 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
         "unique": lambda rows: rows.select("k", (F.col("v") % 1000).alias("w")).dropDuplicates(),
     }
     expected: dict[tuple[str, str], list[list[Row]]] = {}
-    findings = []
-    for index, conf in enumerate(variants):
+    for index, line in enumerate(sys.stdin):
+        conf = json.loads(line)
         rows = stream.read()
-        print(f"variant {index}: {conf}", flush=True)
         output, fault = conf.pop("output", "append"), conf.pop("fault", None)
         asked = conf.pop("query", "windows")
         query = queries[asked]
@@ -142,22 +143,18 @@ def main(master: str, folder: Path, variants: list[dict[str, str]]) -> None:
             rows = rows.withColumn("k", F.udf(FAULTS[fault], "bigint")("k"))
         after = partial(kill_executor, spark) if fault == "kill" else lambda _: None
         outcome = run(query(rows), folder / f"variant-{index}", output, after, **conf)
-        findings.append(
-            {
-                "rows": len(outcome.rows),
-                "differences": list(differing(outcome.batches, expected[asked, output]))[:5],
-                "agents": max(figures["agents"] for figures in outcome.progress),
-                "merged_by": sorted({figures["merged_by"] for figures in outcome.progress}),
-                "bytes_read": {
-                    name: sum(figures["bytes_read"].get(name, 0) for figures in outcome.progress)
-                    for name in ("shm", "tcp")
-                },
-            }
-        )
-    print(json.dumps(findings))
+        found = {
+            "rows": len(outcome.rows),
+            "differences": list(differing(outcome.batches, expected[asked, output]))[:5],
+            "agents": max(figures["agents"] for figures in outcome.progress),
+            "merged_by": sorted({figures["merged_by"] for figures in outcome.progress}),
+            "bytes_read": {
+                name: sum(figures["bytes_read"].get(name, 0) for figures in outcome.progress) for name in ("shm", "tcp")
+            },
+        }
+        print(FOUND + json.dumps(found), flush=True)
     spark.stop()
 
 
 if __name__ == "__main__":
-    given = [dict(pair.split("=", 1) for pair in variant.split(",")) for variant in sys.argv[3:]]
-    main(sys.argv[1], Path(sys.argv[2]), given)
+    main(sys.argv[1], Path(sys.argv[2]))

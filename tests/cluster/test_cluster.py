@@ -5,51 +5,91 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster.job import FOUND
 from tests.cluster.standalone import standalone_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_job(master: str, folder: Path, *variants: dict[str, str]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.cluster.job", master, str(folder)]
-    command += [",".join(f"{name}={value}" for name, value in variant.items()) for variant in variants]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    findings: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    for variant, found in zip(variants, findings, strict=True):
-        assert found["differences"] == []
-        assert found["rows"] > 1000
-        if variant.get("fault") not in (
-            "straggle",
-            "kill",
-        ):  # the host of the straggler may hold nothing, whichever it is
-            assert found["agents"] == 2
-    return findings
+class Application:
+    """A driver whose stream runs as often as it is asked for, in one variant after the other."""
+
+    def __init__(self, master: str, folder: Path) -> None:
+        self._log = folder / "driver.log"
+        with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "tests.cluster.job", master, str(folder)]
+            self._driver = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def run(self, *variants: dict[str, str]) -> list[dict[str, Any]]:
+        """What each variant found; its rows are Spark's, batch by batch."""
+        findings = []
+        for variant in variants:
+            found = self._ask(variant)
+            assert found["differences"] == []
+            assert found["rows"] > 1000
+            # The host of the straggler may hold nothing, whichever it is.
+            if variant.get("fault") not in ("straggle", "kill"):
+                assert found["agents"] == 2
+            findings.append(found)
+        return findings
+
+    def _ask(self, variant: dict[str, str]) -> dict[str, Any]:
+        assert self._driver.stdin is not None
+        assert self._driver.stdout is not None
+        self._driver.stdin.write(json.dumps(variant) + "\n")
+        self._driver.stdin.flush()
+        for line in self._driver.stdout:
+            if line.startswith(FOUND):
+                found: dict[str, Any] = json.loads(line.removeprefix(FOUND))
+                return found
+        raise AssertionError(f"the driver has ended at {variant}: {self._log.read_text()[-6000:]}")
+
+    def end(self) -> None:
+        """Ends the driver, and with it its executors."""
+        assert self._driver.stdin is not None
+        self._driver.stdin.close()
+        try:
+            self._driver.wait(60)
+        finally:
+            self._driver.kill()
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """On two executors of this host, which Spark starts again when they are killed."""
+    application = Application("local-cluster[2,1,1024]", tmp_path_factory.mktemp("cluster"))
+    try:
+        yield application
+    finally:
+        application.end()
 
 
 @pytest.mark.timeout(420)
-def test_local_cluster(tmp_path: Path) -> None:
+def test_local_cluster(application: Application) -> None:
     # No merge in the driver: both merge tasks read from both agents.
     ways = [("rows", "shm"), ("arrow", "tcp"), ("rows", "auto")]
     variants = [{"ingest": ingest, "transport": transport, "merge.driverBytes": "0"} for ingest, transport in ways]
     for variant in variants[1:]:
         variant["fault"] = "retry"
-    for (_, transport), found in zip(ways, run_job("local-cluster[2,1,1024]", tmp_path, *variants), strict=True):
+    for (_, transport), found in zip(ways, application.run(*variants), strict=True):
         used, unused = ("tcp", "shm") if transport == "tcp" else ("shm", "tcp")
         assert found["bytes_read"][used] > 0
         assert found["bytes_read"][unused] == 0
 
 
 @pytest.mark.timeout(420)
-def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(tmp_path: Path) -> None:
+def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(application: Application) -> None:
     homes = {"ingest": "rows", "merge.driverBytes": "0", "output": "update"}
     variants = [homes, {**homes, "output": "complete"}, {**homes, "transport": "tcp"}, {**homes, "fault": "kill"}]
-    kept, whole, read, killed = run_job("local-cluster[2,1,1024]", tmp_path, *variants)
+    kept, whole, read, killed = application.run(*variants)
     assert "2 homes" in kept["merged_by"]
     assert "2 homes" in whole["merged_by"]
     assert read["bytes_read"]["tcp"] > kept["bytes_read"]["shm"]
@@ -63,20 +103,20 @@ def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(tmp_path:
     ids=["unique", "sessions"],
 )
 def test_what_executors_keep_of_a_query_is_read_again_where_one_is_lost(
-    tmp_path: Path, query: str, conf_of_killed: dict[str, str]
+    application: Application, query: str, conf_of_killed: dict[str, str]
 ) -> None:
     homes = {"ingest": "rows", "merge.driverBytes": "0", "query": query}
     variants = [homes, {**homes, "transport": "tcp"}, {**homes, **conf_of_killed, "fault": "kill"}]
-    kept, read, killed = run_job("local-cluster[2,1,1024]", tmp_path, *variants)
+    kept, read, killed = application.run(*variants)
     assert "2 homes" in kept["merged_by"]
     assert read["bytes_read"]["tcp"] > kept["bytes_read"]["shm"]
     assert "2 homes" in killed["merged_by"]
 
 
 @pytest.mark.timeout(420)
-def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(tmp_path: Path) -> None:
+def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(application: Application) -> None:
     joined = {"query": "joined"}
-    for found in run_job("local-cluster[2,1,1024]", tmp_path, joined, {**joined, "fault": "kill"}):
+    for found in application.run(joined, {**joined, "fault": "kill"}):
         assert "2 homes" in found["merged_by"]
 
 
@@ -87,6 +127,10 @@ def test_standalone_cluster(tmp_path: Path) -> None:
         {"merge.driverBytes": "64m", "fault": "straggle"},
     ]
     with standalone_cluster(tmp_path) as master:
-        by_tasks, by_driver = run_job(master, tmp_path, *variants)
+        application = Application(master, tmp_path)
+        try:
+            by_tasks, by_driver = application.run(*variants)
+        finally:
+            application.end()
     assert by_tasks["bytes_read"]["tcp"] > 0
     assert "driver" in by_driver["merged_by"]
