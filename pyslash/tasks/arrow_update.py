@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyslash import _native, errors
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.receipt import receipt_bytes
-from pyslash.tasks.worker import spare_collections
+from pyslash.tasks.worker import keep_freed_memory, spare_collections
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class ArrowUpdate:
         )
         context = TaskContext.get()
         attempt, partition = (context.taskAttemptId(), context.partitionId()) if context is not None else (0, 0)
+        keep_freed_memory()
         made = make(partition)
         handle = os.open(agent.arena_path, os.O_RDWR | os.O_CLOEXEC)
         try:
