@@ -55,16 +55,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jby
     const auto hi = static_cast<uint64_t>(prefix_hi);
     const auto guarded = homes().of(text_of(env, query, "query"), lo, hi, plan, update.version,
                                     [&] { return Home(std::make_shared<const Plan>(plan), lo, hi); });
-    jlong bytes = 0;
-    {
-      const std::lock_guard lock(guarded->mutex);
-      if (guarded->home.version() != update.version) {
-        const Blocks blocks(env, heads, arenas);
-        bytes = static_cast<jlong>(guarded->home.advance(update, blocks.all()));
-      }
-    }
-    env->SetLongArrayRegion(bytes_read, 0, 1, &bytes);
-    if (env->ExceptionCheck()) throw JavaExceptionPending{};
+    advance(env, *guarded, update, heads, arenas, bytes_read);
     return rows_of_homes().put(std::make_shared<HomeRows>(
         HomeRows{guarded, update.version, {.changed_only = changed_only == JNI_TRUE}, std::nullopt}));
   });

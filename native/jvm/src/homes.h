@@ -1,6 +1,8 @@
 // What this JVM keeps of queries from epoch to epoch: by query and range of hash prefixes.
 #pragma once
 
+#include <jni.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "blocks.h"
+#include "boundary.h"
+#include "pyslash/home.h"
 #include "pyslash/plan.h"
 
 namespace pyslash::jvm {
@@ -51,6 +56,22 @@ class Homes {
   std::mutex mutex_;
   std::map<std::tuple<std::string, uint64_t, uint64_t>, Kept> homes_;
 };
+
+// Brings a home to a version, unless another task has; the bytes read of the blocks go into `bytes_read`, a long[1].
+template <typename Home>
+void advance(JNIEnv* env, Guarded<Home>& guarded, const HomeUpdate& update, jobjectArray heads, jlongArray arenas,
+             jlongArray bytes_read) {
+  jlong bytes = 0;
+  {
+    const std::lock_guard lock(guarded.mutex);
+    if (guarded.home.version() != update.version) {
+      const Blocks blocks(env, heads, arenas);
+      bytes = static_cast<jlong>(guarded.home.advance(update, blocks.all()));
+    }
+  }
+  env->SetLongArrayRegion(bytes_read, 0, 1, &bytes);
+  if (env->ExceptionCheck()) throw JavaExceptionPending{};
+}
 
 // Forgets what is kept of a query's joins.
 void close_joins(const std::string& query);

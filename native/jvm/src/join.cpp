@@ -58,16 +58,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
     const auto guarded = keeps == JNI_TRUE
                              ? joins().of(text_of(env, query, "query"), lo, hi, *plan, update.version, make)
                              : std::make_shared<Guarded<JoinHome>>(make());
-    jlong bytes = 0;
-    {
-      const std::lock_guard lock(guarded->mutex);
-      if (guarded->home.version() != update.version) {
-        const Blocks blocks(env, heads, arenas);
-        bytes = static_cast<jlong>(guarded->home.advance(update, blocks.all()));
-      }
-    }
-    env->SetLongArrayRegion(bytes_read, 0, 1, &bytes);
-    if (env->ExceptionCheck()) throw JavaExceptionPending{};
+    advance(env, *guarded, update, heads, arenas, bytes_read);
     return readers().put(std::make_shared<JoinReader>(JoinReader{guarded, update.version, {}, {}}));
   });
 }

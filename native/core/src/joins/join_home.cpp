@@ -107,11 +107,7 @@ void JoinHome::Impl::clear() {
 
 uint64_t JoinHome::Impl::read(const MappedBlock& block, bool follows) {
   check_made_by(*block.head, *plan_);
-  if (block.bytes.size() != block.head->header.length) {
-    throw Error(Status::corrupt_block, "the block of epoch " + std::to_string(block.head->header.epoch) + " has " +
-                                           std::to_string(block.bytes.size()) + " bytes, its head says " +
-                                           std::to_string(block.head->header.length));
-  }
+  check_length(*block.head, block.bytes);
   uint64_t bytes = 0;
   for (const SegmentEntry& entry : block.head->segments) {
     const SegmentBytes segment{entry, block.bytes.subspan(entry.offset, entry.length)};

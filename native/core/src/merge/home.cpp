@@ -77,11 +77,7 @@ bool Home::Impl::holds(const HomeUpdate& update, int64_t pane) const {
 
 uint64_t Home::Impl::fold(const MappedBlock& block, const HomeUpdate& update) {
   check_plan(*block.head, *plan_);
-  if (block.bytes.size() != block.head->header.length) {
-    throw Error(Status::corrupt_block, "the block of epoch " + std::to_string(block.head->header.epoch) + " has " +
-                                           std::to_string(block.bytes.size()) + " bytes, its head says " +
-                                           std::to_string(block.head->header.length));
-  }
+  check_length(*block.head, block.bytes);
   uint64_t bytes = 0;
   for (const SegmentEntry& entry : block.head->segments) {
     const SegmentBytes segment{entry, block.bytes.subspan(entry.offset, entry.length)};

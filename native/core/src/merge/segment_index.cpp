@@ -41,6 +41,13 @@ void check_made_by(const Head& head, const Plan& plan) {
   }
 }
 
+void check_length(const Head& head, Bytes block) {
+  if (block.size() == head.header.length) return;
+  throw Error(Status::corrupt_block, "the block of epoch " + std::to_string(head.header.epoch) + " has " +
+                                         std::to_string(block.size()) + " bytes, its head says " +
+                                         std::to_string(head.header.length));
+}
+
 uint64_t expected_groups(const std::vector<SegmentBytes>& pane) {
   uint64_t most = 0;
   for (const SegmentBytes& segment : pane) {

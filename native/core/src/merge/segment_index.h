@@ -50,6 +50,9 @@ void check_made_by(const Head& head, const Plan& plan);
 // The same; Status::invalid_plan too if it is a plan of rows.
 void check_plan(const Head& head, const Plan& plan);
 
+// Status::corrupt_block unless the block has as many bytes as its head says.
+void check_length(const Head& head, Bytes block);
+
 // Rows that a block alone has in one pane, scaled to the whole prefix space: the most that any one does, so at least
 // about that many groups are to be expected.
 uint64_t expected_groups(const std::vector<SegmentBytes>& pane);

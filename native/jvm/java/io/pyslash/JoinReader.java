@@ -87,13 +87,6 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   }
 
   private long open(MergeOrder order, boolean keeps, MergedRows.Prefixes prefixes) {
-    int blocks = order.blocks.size();
-    byte[][] heads = new byte[blocks][];
-    long[] arenas = new long[blocks];
-    for (int i = 0; i < blocks; i++) {
-      heads[i] = order.blocks.get(i).head();
-      arenas[i] = PeerArenas.of(order.blocks.get(i).agent());
-    }
     long[] read = new long[1];
     MergeOrder.Home home = order.home;
     long opened =
@@ -111,8 +104,8 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
             rules.type().keepsRight(),
             rules.type().remembers(),
             keeps,
-            heads,
-            arenas,
+            order.heads(),
+            order.arenas(),
             read);
     counts.bytesRead().add(read[0]);
     return opened;

@@ -72,6 +72,15 @@ final class MergeOrder implements Serializable {
     }
   }
 
+  byte[][] heads() {
+    return blocks.stream().map(Block::head).toArray(byte[][]::new);
+  }
+
+  /** Where the blocks' arenas are mapped in this JVM, block by block. */
+  long[] arenas() {
+    return blocks.stream().mapToLong(block -> PeerArenas.of(block.agent())).toArray();
+  }
+
   private static Home home(JsonNode told) throws IOException {
     return told.isNull()
         ? null

@@ -105,13 +105,6 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     private final long reader;
 
     Home(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
-      int blocks = order.blocks.size();
-      byte[][] heads = new byte[blocks][];
-      long[] arenas = new long[blocks];
-      for (int i = 0; i < blocks; i++) {
-        heads[i] = order.blocks.get(i).head();
-        arenas[i] = PeerArenas.of(order.blocks.get(i).agent());
-      }
       long[] read = new long[1];
       MergeOrder.Home home = order.home;
       reader =
@@ -127,8 +120,8 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
               home.pane(),
               home.closingMicros(),
               order.changedIn >= 0,
-              heads,
-              arenas,
+              order.heads(),
+              order.arenas(),
               read);
       counts.bytesRead().add(read[0]);
     }
