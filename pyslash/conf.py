@@ -231,8 +231,8 @@ _KEYS = (
         "watch",
         "true",
         _boolean,
-        'Queries are shown in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in the '
-        "source `pyslash` of Spark's metrics system, wherever the application has any of these (docs/ui.md).",
+        'Queries are shown in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in '
+        "the source `pyslash` of Spark's metrics system, wherever the application has any of these (docs/ui.md).",
     ),
 )
 

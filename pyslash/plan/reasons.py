@@ -45,7 +45,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Fallback:
-    """A query on plain Spark. `has_state`: it has state that pyslash could have kept, so that users would like to know."""
+    """A query on plain Spark.
+
+    `has_state`: it has state that pyslash could have kept, so that users would like to know.
+    """
 
     reason: str
     operator: str
@@ -110,7 +113,8 @@ REASONS = (
     Reason(
         "its checkpoint cannot hold state of pyslash: {}",
         _CHECKPOINT,
-        "credentials and libraries with which pyarrow writes there, another location, or spark.slash.durability=replica",
+        "credentials and libraries with which pyarrow writes there, another location, or "
+        "spark.slash.durability=replica",
     ),
     Reason(
         "the sink {} needs pyslash's jar: {}", _SINK, "an installation with its jar: a wheel, or a build with a JDK"
@@ -122,25 +126,29 @@ REASONS = (
     ),
     Reason(
         "spark.slash.strategy=repartition brings rows of several tasks together, and with "
-        "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows of its "
+        "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
+        "of its "
         "own task; set one of them otherwise",
         _SETTINGS,
         "spark.slash.strategy=merge, or Spark's setting off",
     ),
     Reason(
-        "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what Spark "
+        "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
+        "Spark "
         "still counts. Set spark.slash.early=false",
         _SETTINGS,
         "spark.slash.early=false",
     ),
     Reason(
-        "spark.slash.early=true needs an input with one watermark, and this one has {}: Spark alone tells which of them "
+        "spark.slash.early=true needs an input with one watermark, and this one has {}: Spark alone tells which of "
+        "them "
         "holds. Set spark.slash.early=false",
         _SETTINGS,
         "spark.slash.early=false",
     ),
     Reason(
-        "{}=true, and pyslash does not encrypt partial state on its way between hosts: on networks that need it, let the "
+        "{}=true, and pyslash does not encrypt partial state on its way between hosts: on networks that need it, let "
+        "the "
         "hosts encrypt what they send each other (IPsec, WireGuard) and turn it off",
         _SETTINGS,
         "encryption between hosts (IPsec, WireGuard) instead of Spark's",
@@ -201,7 +209,8 @@ REASONS = (
     Reason("the aggregation is planned with {}", _AGGREGATION, _REPORT),
     Reason("{} over the type {} is not covered yet", _FUNCTION, "cast its argument to a number or a decimal"),
     Reason(
-        "{} has no native form, and the buffers that Spark's own code makes for it pile up; it is covered over time windows "
+        "{} has no native form, and the buffers that Spark's own code makes for it pile up; it is covered over time "
+        "windows "
         "with a watermark, in append and update mode",
         _FUNCTION,
         "a time window with a watermark in append or update mode, or a native function (docs/coverage.md)",

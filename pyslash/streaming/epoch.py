@@ -55,7 +55,6 @@ class EpochRunner:
         self._conf = conf
         self._spark_batch = spark_batch
         self._watch = watch
-        self._run = ""  # its id, which Spark tells with the first epoch
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -69,8 +68,10 @@ class EpochRunner:
             self._sink.write(batch, epoch)
             return
         execution = self._spark_batch(batch)
-        self._run = self._run or execution.run_id
-        self.progress = self.progress or ProgressLog(str(execution.query_id), self._conf.progress_retained)
+        if self.progress is None:
+            self.progress = ProgressLog(str(execution.query_id), self._conf.progress_retained)
+            if self._watch is not None:
+                self._watch.began(str(execution.query_id), execution.run_id)
         for operator in self.operators:
             operator.begin()
         try:
@@ -115,7 +116,7 @@ class EpochRunner:
         fallback = fallback_of(error)
         logger.warning("query %s runs on plain Spark: %s", execution.query_id, fallback)
         if self._watch is not None:
-            self._watch.left(self._run, fallback)
+            self._watch.left(fallback)
         for place, operator in enumerate(self.operators):
             operator.leave(execution.of(place), epoch)
         execution.forget_counts()
@@ -144,7 +145,7 @@ class EpochRunner:
             operator.emitted(batch, figures)
             log.add(figures)
         if self._watch is not None:
-            self._watch.epoch(self._run, (time.perf_counter() - begin) * 1000, progress)
+            self._watch.epoch((time.perf_counter() - begin) * 1000, progress)
 
     def _prepare(
         self, execution: SparkBatch, epoch: int, progress: list[EpochProgress]

@@ -35,6 +35,7 @@ class QueryWatch:
         self._java = java
         self._settings = settings
         self._conf = conf
+        self._who: dict[str, str] = {}
 
     @classmethod
     def of(cls, spark: SparkSession, settings: WriterSettings, conf: Conf) -> QueryWatch | None:
@@ -57,16 +58,19 @@ class QueryWatch:
         """It runs on plain Spark."""
         self._tell_start(query, **_of(fallback))
 
-    def left(self, run: str, fallback: Fallback) -> None:
-        """The run of this id goes on on plain Spark."""
-        self._post("left", run=run, **_of(fallback))
+    def began(self, query_id: str, run_id: str) -> None:
+        """Its first epoch has begun, which may be before `started`."""
+        self._who = {"run": run_id, "id": query_id, "name": self._name}
 
-    def epoch(self, run: str, wall_ms: float, progress: Sequence[EpochProgress]) -> None:
+    def left(self, fallback: Fallback) -> None:
+        """It goes on on plain Spark."""
+        self._post("left", **self._who, **_of(fallback))
+
+    def epoch(self, wall_ms: float, progress: Sequence[EpochProgress]) -> None:
         """An epoch is done: the figures of each operator. The only call of an epoch."""
         self._post(
             "epoch",
-            run=run,
-            name=self._name,
+            **self._who,
             epoch=progress[0].epoch,
             millis=round(time.time() * 1000),
             wall_ms=round(wall_ms, 3),

@@ -10,9 +10,10 @@ final class Chart {
   private static final int HEIGHT = 180;
   private static final int LEFT = 80;
   private static final int BOTTOM = 20;
-  private static final int TOP = 24;
+  private static final int TOP = 36;
   private static final int LINES = 4;
   private static final int MOST_LABELS = 12;
+  private static final double OUTLIER = 4;
 
   /** One colour of the bars. */
   record Series(String name, String colour) {}
@@ -31,7 +32,7 @@ final class Chart {
   private Chart() {}
 
   static String of(String id, List<Series> series, List<Bar> bars, DoubleFunction<String> unit) {
-    double top = round(bars.stream().mapToDouble(Bar::height).max().orElse(0));
+    double top = round(most(bars));
     StringBuilder svg = new StringBuilder();
     svg.append("<svg id=\"").append(id).append("\" role=\"img\" width=\"100%\" viewBox=\"0 0 ").append(WIDTH);
     svg.append(' ').append(TOP + HEIGHT + BOTTOM).append("\" font-size=\"11\" font-family=\"sans-serif\">");
@@ -55,18 +56,32 @@ final class Chart {
       double left = LEFT + step * index;
       double y = TOP + HEIGHT;
       for (int place = 0; place < series.size(); place++) {
-        double height = top > 0 ? HEIGHT * bar.values[place] / top : 0;
+        double height = Math.min(top > 0 ? HEIGHT * bar.values[place] / top : 0, y - TOP);
         y -= height;
         if (height > 0) {
           String told = "epoch " + bar.epoch + ": " + series.get(place).name + " " + unit.apply(bar.values[place]);
           rect(svg, left + step * 0.1, y, step * 0.8, height, series.get(place).colour, told);
         }
       }
+      if (bar.height() > top) {
+        label(svg, left + step / 2, TOP - 3, "middle", unit.apply(bar.height()));
+      }
       if (index % every == 0) {
         label(svg, left + step / 2, TOP + HEIGHT + 14, "middle", Long.toString(bar.epoch));
       }
     }
     return svg.append("</svg>").toString();
+  }
+
+  /** The height that fits all bars but few: the first epoch starts agents and JVMs, and would flatten all others. */
+  private static double most(List<Bar> bars) {
+    double[] heights = bars.stream().mapToDouble(Bar::height).sorted().toArray();
+    if (heights.length == 0) {
+      return 0;
+    }
+    double usual = heights[(heights.length - 1) * 9 / 10];
+    double most = heights[heights.length - 1];
+    return usual > 0 && most > OUTLIER * usual ? OUTLIER / 2 * usual : most;
   }
 
   /** The next number of the form 1, 2, 4 or 8 times a power of ten: its quarters are short. */

@@ -1,7 +1,9 @@
 package io.pyslash.ui;
 
-import java.util.List;
-import java.util.Map;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.util.stream.DoubleStream;
+import java.util.stream.StreamSupport;
 import org.apache.spark.util.kvstore.KVIndex;
 
 /** An epoch of a run, in the same store as {@link RunData}. */
@@ -20,7 +22,7 @@ public final class EpochData {
   public long triggerMillis;
 
   /** The figures of each stateful operator, as `pyslash.progress` has them. */
-  public List<Map<String, Object>> operators = List.of();
+  public JsonNode operators = JsonNodeFactory.instance.arrayNode();
 
   static String key(String run, long epoch) {
     return String.format("%s/%016d", run, epoch);
@@ -33,7 +35,7 @@ public final class EpochData {
 
   /** Rows that the query has read: those of operators that read no other's rows would do, but the first always does. */
   long rows() {
-    return operators.isEmpty() ? 0 : Figures.count(operators.get(0), "rows");
+    return operators.path(0).path("rows").asLong();
   }
 
   double rowsPerSecond() {
@@ -42,11 +44,15 @@ public final class EpochData {
 
   /** The sum over operators. */
   double sum(String name) {
-    return operators.stream().mapToDouble(figures -> Figures.number(figures, name)).sum();
+    return each(name).sum();
   }
 
   /** The largest of the operators': of what is an agent's, whichever operators it serves. */
   double most(String name) {
-    return operators.stream().mapToDouble(figures -> Figures.number(figures, name)).max().orElse(0);
+    return each(name).max().orElse(0);
+  }
+
+  private DoubleStream each(String name) {
+    return StreamSupport.stream(operators.spliterator(), false).mapToDouble(figures -> figures.path(name).asDouble());
   }
 }

@@ -1,11 +1,12 @@
 package io.pyslash.ui;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import jakarta.servlet.http.HttpServletRequest;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Collectors;
+import java.util.stream.StreamSupport;
 import org.apache.spark.ui.WebUIPage;
 import scala.collection.immutable.Seq;
 import scala.xml.Node;
@@ -14,7 +15,7 @@ import scala.xml.Node;
 final class QueriesPage extends WebUIPage {
   private static final List<String> COLUMNS =
       List.of(
-          "Name", "Status", "Runs on", "Covered", "Epochs", "Rows", "Late rows", "Rows/s, last epoch", "Last epoch (ms)",
+          "Name", "Status", "Runs on", "Stateful operators", "Epochs", "Rows", "Late rows", "Rows/s, last epoch", "Last epoch (ms)",
           "Pinned", "Spilled", "Agents", "Recoveries", "Started", "Last epoch at");
 
   private final SlashTab tab;
@@ -27,7 +28,7 @@ final class QueriesPage extends WebUIPage {
   @Override
   public Seq<Node> render(HttpServletRequest request) {
     List<RunData> runs = new ArrayList<>(SlashStore.runs(tab.store()));
-    runs.sort(Comparator.comparingLong((RunData run) -> Figures.count(run.figures, "millis")).reversed());
+    runs.sort(Comparator.comparingLong((RunData run) -> run.figures.path("millis").asLong()).reversed());
     List<RunData> running = runs.stream().filter(run -> !run.hasEnded).collect(Collectors.toList());
     List<RunData> ended = runs.stream().filter(run -> run.hasEnded).collect(Collectors.toList());
     List<RunData> onSpark = runs.stream().filter(RunData::isOnSpark).collect(Collectors.toList());
@@ -46,41 +47,40 @@ final class QueriesPage extends WebUIPage {
 
   private List<String> row(RunData run, HttpServletRequest request) {
     EpochData last = SlashStore.epoch(tab.store(), EpochData.key(run.run, run.lastEpoch));
-    EpochData shown = last == null ? new EpochData() : last;
     return List.of(
         link(run, request),
         run.status(),
         run.isOnSpark() ? "plain Spark" : "pyslash",
-        Html.escape(covered(run)),
-        Html.number(run.epochs),
-        Html.number(run.rows),
-        Html.number(run.lateRows),
-        Html.number(shown.rowsPerSecond()),
-        Html.millis(shown.allMillis()),
-        Html.bytes(shown.most("pinned_bytes")),
-        Html.bytes(shown.most("spilled_bytes")),
-        Html.number(shown.most("agents")),
-        Html.number(run.recoveries),
-        Html.time(Figures.count(run.figures, "millis")),
+        Html.escape(operators(run)),
+        run.isOnSpark() ? "" : Html.number(run.epochs),
+        run.isOnSpark() ? "" : Html.number(run.rows),
+        run.isOnSpark() ? "" : Html.number(run.lateRows),
+        last == null ? "" : Html.number(last.rowsPerSecond()),
+        last == null ? "" : Html.millis(last.allMillis()),
+        last == null ? "" : Html.bytes(last.most("pinned_bytes")),
+        last == null ? "" : Html.bytes(last.most("spilled_bytes")),
+        last == null ? "" : Html.number(last.most("agents")),
+        run.isOnSpark() ? "" : Html.number(run.recoveries),
+        Html.time(run.figures.path("millis").asLong()),
         Html.time(run.lastMillis));
   }
 
-  private static String covered(RunData run) {
-    return Figures.maps(run.figures, "operators").stream()
-        .map(operator -> Figures.text(operator, "name") + ": " + Figures.text(operator, "grouping"))
+  private static String operators(RunData run) {
+    return StreamSupport.stream(run.figures.path("operators").spliterator(), false)
+        .map(operator -> operator.path("name").asText() + ": " + operator.path("grouping").asText())
         .collect(Collectors.joining("; "));
   }
 
   private String reasons(List<RunData> runs, HttpServletRequest request) {
     List<List<String>> rows = new ArrayList<>();
     for (RunData run : runs) {
-      Map<String, Object> figures = run.figures;
+      JsonNode figures = run.figures;
       rows.add(
           List.of(
               link(run, request),
-              Html.escape(Figures.text(figures, "operator")),
-              Html.escape(Figures.text(figures, "reason")),
-              Html.escape(Figures.text(figures, "help"))));
+              Html.escape(figures.path("operator").asText()),
+              Html.escape(figures.path("reason").asText()),
+              Html.escape(figures.path("help").asText())));
     }
     return Html.table("fallbacks", List.of("Name", "Operator", "Reason", "What would help"), rows);
   }

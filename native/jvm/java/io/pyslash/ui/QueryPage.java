@@ -1,5 +1,6 @@
 package io.pyslash.ui;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import jakarta.servlet.http.HttpServletRequest;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -7,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.Collectors;
+import java.util.stream.StreamSupport;
 import org.apache.spark.ui.WebUIPage;
 import scala.collection.immutable.Seq;
 import scala.xml.Node;
@@ -67,11 +69,11 @@ final class QueryPage extends WebUIPage {
   private static List<List<String>> facts(RunData run) {
     List<List<String>> facts = new ArrayList<>();
     facts.add(List.of("Status", run.status() + ", on " + (run.isOnSpark() ? "plain Spark" : "pyslash")));
-    facts.add(List.of("Query id", Figures.text(run.figures, "id")));
+    facts.add(List.of("Query id", run.figures.path("id").asText()));
     facts.add(List.of("Run id", run.run));
-    facts.add(List.of("Output mode", Figures.text(run.figures, "mode")));
-    facts.add(List.of("Sink", Figures.text(run.figures, "sink")));
-    facts.add(List.of("Started", Html.time(Figures.count(run.figures, "millis"))));
+    facts.add(List.of("Output mode", run.figures.path("mode").asText()));
+    facts.add(List.of("Sink", run.figures.path("sink").asText()));
+    facts.add(List.of("Started", Html.time(run.figures.path("millis").asLong())));
     if (!run.failure.isEmpty()) {
       facts.add(List.of("Failure", run.failure));
     }
@@ -80,22 +82,22 @@ final class QueryPage extends WebUIPage {
 
   private static String reason(RunData run) {
     String text =
-        "<p><strong>" + Html.escape("It runs on plain Spark: " + Figures.text(run.figures, "reason")) + "</strong></p>"
-            + "<p>" + Html.escape("Operator: " + Figures.text(run.figures, "operator")) + "</p>"
-            + "<p class=\"mb-0\">" + Html.escape("What would help: " + Figures.text(run.figures, "help")) + "</p>";
+        "<p><strong>" + Html.escape("It runs on plain Spark: " + run.figures.path("reason").asText()) + "</strong></p>"
+            + "<p>" + Html.escape("Operator: " + run.figures.path("operator").asText()) + "</p>"
+            + "<p class=\"mb-0\">" + Html.escape("What would help: " + run.figures.path("help").asText()) + "</p>";
     return "<div id=\"reason\" class=\"alert alert-warning\">" + text + "</div>";
   }
 
   private static String operators(RunData run) {
-    List<Map<String, Object>> operators = Figures.maps(run.figures, "operators");
+    JsonNode operators = run.figures.path("operators");
     List<List<String>> rows = new ArrayList<>();
     for (int place = 0; place < operators.size(); place++) {
       String told =
-          Figures.maps(operators.get(place), "told").stream()
-              .map(line -> "<strong>" + Html.escape(Figures.text(line, "name")) + "</strong> "
-                  + Html.escape(Figures.text(line, "text")))
+          StreamSupport.stream(operators.get(place).path("told").spliterator(), false)
+              .map(line -> "<strong>" + Html.escape(line.path("name").asText()) + "</strong> "
+                  + Html.escape(line.path("text").asText()))
               .collect(Collectors.joining("<br/>"));
-      rows.add(List.of(Integer.toString(place), Html.escape(Figures.text(operators.get(place), "name")), told));
+      rows.add(List.of(Integer.toString(place), Html.escape(operators.get(place).path("name").asText()), told));
     }
     return rows.isEmpty()
         ? ""
@@ -139,14 +141,14 @@ final class QueryPage extends WebUIPage {
   }
 
   private static String agents(EpochData last) {
-    Map<String, Map<String, Object>> agents = SlashMetrics.agents(last.operators);
+    Map<String, JsonNode> agents = SlashMetrics.agents(last.operators);
     List<List<String>> rows =
         agents.entrySet().stream()
             .map(agent -> List.of(
                 Html.escape(agent.getKey()),
-                Html.bytes(Figures.number(agent.getValue(), "used_bytes")),
-                Html.bytes(Figures.number(agent.getValue(), "arena_bytes")),
-                Html.bytes(Figures.number(agent.getValue(), "spilled_bytes"))))
+                Html.bytes(agent.getValue().path("used_bytes").asDouble()),
+                Html.bytes(agent.getValue().path("arena_bytes").asDouble()),
+                Html.bytes(agent.getValue().path("spilled_bytes").asDouble())))
             .collect(Collectors.toList());
     return Html.heading("Agents (" + rows.size() + ")")
         + Html.table("agents", List.of("Agent", "Pinned", "Arena", "Spilled"), rows);
@@ -157,41 +159,41 @@ final class QueryPage extends WebUIPage {
     Collections.reverse(newest);
     List<List<String>> rows = new ArrayList<>();
     for (EpochData epoch : newest) {
-      for (Map<String, Object> figures : epoch.operators) {
+      for (JsonNode figures : epoch.operators) {
         rows.add(row(epoch, figures));
       }
     }
     return rows;
   }
 
-  private static List<String> row(EpochData epoch, Map<String, Object> figures) {
+  private static List<String> row(EpochData epoch, JsonNode figures) {
     List<String> cells = new ArrayList<>();
     cells.add(Long.toString(epoch.epoch));
-    cells.add(Html.number(Figures.number(figures, "operator")));
+    cells.add(Html.number(figures.path("operator").asDouble()));
     for (String name : List.of("rows", "late_rows", "groups", "windows", "merged_rows")) {
-      cells.add(Html.number(Figures.number(figures, name)));
+      cells.add(Html.number(figures.path(name).asDouble()));
     }
     for (String name : List.of("update_ms", "commit_ms", "merge_ms", "sink_ms", "checkpoint_ms", "replica_ms")) {
-      cells.add(Html.millis(Figures.number(figures, name)));
+      cells.add(Html.millis(figures.path(name).asDouble()));
     }
-    cells.add(Html.millis(Figures.number(figures, "agents_ms") + Figures.number(figures, "restore_ms")));
+    cells.add(Html.millis(figures.path("agents_ms").asDouble() + figures.path("restore_ms").asDouble()));
     cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
-    cells.add(Html.escape(Figures.text(figures, "ingest")));
-    cells.add(Html.escape((Figures.text(figures, "merged_by") + " " + Figures.text(figures, "emit")).strip()));
+    cells.add(Html.escape(figures.path("ingest").asText()));
+    cells.add(Html.escape((figures.path("merged_by").asText() + " " + figures.path("emit").asText()).strip()));
     cells.add(transports(figures, "bytes_read"));
     cells.add(transports(figures, "bytes_shuffled"));
-    cells.add(Html.bytes(Figures.number(figures, "checkpoint_bytes")));
-    cells.add(Html.number(Figures.number(figures, "agents")));
-    cells.add(Html.bytes(Figures.number(figures, "pinned_bytes")));
-    cells.add(Html.bytes(Figures.number(figures, "spilled_bytes")));
-    cells.add(Html.number(Figures.number(figures, "recoveries")) + (Figures.flag(figures, "replayed") ? " replayed" : ""));
+    cells.add(Html.bytes(figures.path("checkpoint_bytes").asDouble()));
+    cells.add(Html.number(figures.path("agents").asDouble()));
+    cells.add(Html.bytes(figures.path("pinned_bytes").asDouble()));
+    cells.add(Html.bytes(figures.path("spilled_bytes").asDouble()));
+    cells.add(Html.number(figures.path("recoveries").asDouble()) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
     cells.add(Html.time(epoch.millis));
     return cells;
   }
 
-  private static String transports(Map<String, Object> figures, String name) {
-    return Figures.map(figures, name).entrySet().stream()
-        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(((Number) entry.getValue()).doubleValue()))
+  private static String transports(JsonNode figures, String name) {
+    return figures.path(name).properties().stream()
+        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(entry.getValue().asDouble()))
         .collect(Collectors.joining(", "));
   }
 }

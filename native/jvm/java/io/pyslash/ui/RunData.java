@@ -1,6 +1,7 @@
 package io.pyslash.ui;
 
-import java.util.Map;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import org.apache.spark.util.kvstore.KVIndex;
 
 /**
@@ -11,7 +12,7 @@ public final class RunData {
   @KVIndex public String run = "";
 
   /** What the event of its start has told, and that of its fallback if there was one. */
-  public Map<String, Object> figures = Map.of();
+  public JsonNode figures = JsonNodeFactory.instance.objectNode();
 
   public boolean hasEnded;
   public String failure = "";
@@ -41,13 +42,13 @@ public final class RunData {
   }
 
   String name() {
-    String name = Figures.text(figures, "name");
+    String name = figures.path("name").asText();
     return name.isEmpty() ? "(no name)" : name;
   }
 
   /** Whether it runs, or ran, on plain Spark. */
   boolean isOnSpark() {
-    return !Figures.text(figures, "reason").isEmpty();
+    return !figures.path("reason").asText().isEmpty();
   }
 
   String status() {

@@ -2,7 +2,7 @@ package io.pyslash.ui;
 
 import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonProperty;
-import java.util.Map;
+import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
@@ -17,15 +17,15 @@ public final class SlashEvent implements SparkListenerEvent {
   static final String LEFT = "left";
 
   public final String kind;
-  public final Map<String, Object> figures;
+  public final JsonNode figures;
 
   @JsonCreator
-  public SlashEvent(@JsonProperty("kind") String kind, @JsonProperty("figures") Map<String, Object> figures) {
+  public SlashEvent(@JsonProperty("kind") String kind, @JsonProperty("figures") JsonNode figures) {
     this.kind = kind;
     this.figures = figures;
   }
 
   String run() {
-    return Figures.text(figures, "run");
+    return figures.path("run").asText();
   }
 }

@@ -1,7 +1,7 @@
 package io.pyslash.ui;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
@@ -54,19 +54,19 @@ public final class SlashListener extends SparkListener {
 
   private void told(SlashEvent event) {
     RunData run = changed(event.run());
-    Map<String, Object> figures = new HashMap<>(run.figures);
-    figures.putAll(event.figures);
+    ObjectNode figures = run.figures.deepCopy();
+    figures.setAll((ObjectNode) event.figures);
     run.figures = figures;
     store.write(run);
   }
 
   private void finished(SlashEvent event) {
     EpochData epoch = new EpochData();
-    epoch.epoch = Figures.count(event.figures, "epoch");
+    epoch.epoch = event.figures.path("epoch").asLong();
     epoch.key = EpochData.key(event.run(), epoch.epoch);
-    epoch.millis = Figures.count(event.figures, "millis");
-    epoch.wallMillis = Figures.number(event.figures, "wall_ms");
-    epoch.operators = new ArrayList<>(Figures.maps(event.figures, "operators"));
+    epoch.millis = event.figures.path("millis").asLong();
+    epoch.wallMillis = event.figures.path("wall_ms").asDouble();
+    epoch.operators = event.figures.path("operators");
     store.write(epoch);
     RunData run = changed(event.run());
     run.epochs++;
@@ -76,7 +76,7 @@ public final class SlashListener extends SparkListener {
     run.lastEpoch = epoch.epoch;
     run.lastMillis = epoch.millis;
     store.write(run);
-    forget(EpochData.key(run.run, epoch.epoch - Figures.count(event.figures, "retained")));
+    forget(EpochData.key(run.run, epoch.epoch - event.figures.path("retained").asLong()));
   }
 
   private void timed(StreamingQueryProgress progress) {

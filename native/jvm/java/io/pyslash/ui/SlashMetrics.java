@@ -3,11 +3,12 @@ package io.pyslash.ui;
 import com.codahale.metrics.Counter;
 import com.codahale.metrics.Gauge;
 import com.codahale.metrics.MetricRegistry;
+import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -41,7 +42,8 @@ public final class SlashMetrics extends SparkListener implements Source {
           Map.entry("restoreMs", "restore_ms"),
           Map.entry("checkpointBytes", "checkpoint_bytes"),
           Map.entry("replicaBytes", "replica_bytes"),
-          Map.entry("promotions", "promotions"));
+          Map.entry("promotions", "promotions"),
+          Map.entry("jsonBySpark", "json_by_spark"));
 
   private static final Map<String, String> GAUGES =
       Map.of("groups", "groups", "windows", "windows", "blocks", "blocks");
@@ -77,7 +79,7 @@ public final class SlashMetrics extends SparkListener implements Source {
   @Override
   public synchronized void onOtherEvent(SparkListenerEvent event) {
     if (event instanceof SlashEvent ours) {
-      if (Figures.flag(ours.figures, "fallback")) {
+      if (ours.figures.path("fallback").asBoolean()) {
         registry.counter("fallbacks").inc();
       }
       if (ours.kind.equals(SlashEvent.EPOCH)) {
@@ -89,41 +91,41 @@ public final class SlashMetrics extends SparkListener implements Source {
   }
 
   /** What agents have last said of themselves, by their names; operators of a query share them. */
-  static Map<String, Map<String, Object>> agents(List<Map<String, Object>> operators) {
-    Map<String, Map<String, Object>> found = new TreeMap<>();
-    for (Map<String, Object> figures : operators) {
-      for (String agent : Figures.map(figures, "memory").keySet()) {
-        found.put(agent, Figures.map(Figures.map(figures, "memory"), agent));
-      }
+  static Map<String, JsonNode> agents(JsonNode operators) {
+    Map<String, JsonNode> found = new TreeMap<>();
+    for (JsonNode figures : operators) {
+      figures.path("memory").properties().forEach(agent -> found.put(agent.getKey(), agent.getValue()));
     }
     return found;
   }
 
-  private void finished(String run, Map<String, Object> figures) {
+  private void finished(String run, JsonNode figures) {
     EpochData epoch = new EpochData();
-    epoch.operators = Figures.maps(figures, "operators");
-    String name = names.computeIfAbsent(run, key -> "queries." + plain(Figures.text(figures, "name")) + ".");
+    epoch.operators = figures.path("operators");
+    String name = names.computeIfAbsent(run, key -> "queries." + plain(name(figures)) + ".");
     ended.remove(name); // it was started again
     count(name + "epochs", 1);
     COUNTERS.forEach((metric, figure) -> count(name + metric, epoch.sum(figure)));
     count(name + "recoveries", epoch.most("recoveries"));
     registry.counter("recoveries").inc(Math.round(epoch.most("recoveries")));
-    for (Map<String, Object> operator : epoch.operators) {
-      transports(name + "bytesRead", Figures.map(operator, "bytes_read"));
-      transports(name + "bytesShuffled", Figures.map(operator, "bytes_shuffled"));
+    for (JsonNode operator : epoch.operators) {
+      transports(name + "bytesRead", operator.path("bytes_read"));
+      transports(name + "bytesShuffled", operator.path("bytes_shuffled"));
     }
     GAUGES.forEach((metric, figure) -> tell(name + metric, epoch.sum(figure)));
     SHARED_GAUGES.forEach((metric, figure) -> tell(name + metric, epoch.most(figure)));
-    tell(name + "epochMs", Figures.number(figures, "wall_ms"));
-    Map<String, Map<String, Object>> now = agents(epoch.operators);
+    tell(name + "epochMs", figures.path("wall_ms").asDouble());
+    Map<String, JsonNode> now = agents(epoch.operators);
     now.forEach((agent, memory) ->
-        OF_AGENT.forEach((metric, figure) -> tell(ofAgent(agent) + metric, Figures.number(memory, figure))));
+        OF_AGENT.forEach((metric, figure) -> tell(ofAgent(agent) + metric, memory.path(figure).asDouble())));
     meet(run, now.keySet());
   }
 
-  private void transports(String metric, Map<String, Object> bytes) {
-    bytes.forEach((transport, size) ->
-        count(metric + transport.substring(0, 1).toUpperCase() + transport.substring(1), ((Number) size).doubleValue()));
+  private void transports(String metric, JsonNode bytes) {
+    bytes.properties().forEach(read -> {
+      String transport = read.getKey().substring(0, 1).toUpperCase(Locale.ROOT) + read.getKey().substring(1);
+      count(metric + transport, read.getValue().asDouble());
+    });
   }
 
   /** The run has these agents now; the gauges of those that no run has any longer go. */
@@ -169,6 +171,11 @@ public final class SlashMetrics extends SparkListener implements Source {
   private void forget(String metric) {
     values.remove(metric);
     registry.remove(metric);
+  }
+
+  private static String name(JsonNode figures) {
+    String name = figures.path("name").asText();
+    return name.isEmpty() ? figures.path("id").asText() : name;
   }
 
   private static String ofAgent(String agent) {

@@ -1,9 +1,7 @@
 package io.pyslash.ui;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
@@ -13,8 +11,6 @@ import org.apache.spark.ui.SparkUI;
 /** Tells an application's listener bus what queries do; called from Python, once an epoch. */
 public final class Watch {
   private static Watch current;
-
-  private static final TypeReference<Map<String, Object>> FIGURES = new TypeReference<>() {};
 
   private final ObjectMapper json = new ObjectMapper();
   private final SparkContext spark;
@@ -50,6 +46,6 @@ public final class Watch {
 
   /** Posts an event; `figures` is a JSON object. */
   public void post(String kind, String figures) throws JsonProcessingException {
-    spark.listenerBus().post(new SlashEvent(kind, json.readValue(figures, FIGURES)));
+    spark.listenerBus().post(new SlashEvent(kind, json.readTree(figures)));
   }
 }
