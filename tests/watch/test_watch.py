@@ -20,7 +20,7 @@ from tests.watch.page import number, table
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAFANA = ROOT / "spark-conf" / "grafana"
-# `PYSLASH_SCREENSHOTS=docs/ui pytest tests/watch` makes those of docs/ui.md.
+# `make screenshots` makes those of docs/ui.md.
 SCREENSHOTS = ROOT / os.environ.get("PYSLASH_SCREENSHOTS", "build/ui")
 COUNTS = {
     "Rows": "rows",
@@ -105,6 +105,7 @@ def test_a_browser_shows_it(watched: Watched, browser: Any) -> None:
         assert all(bar.size["width"] > 1 for bar in bars)
     legend = [text.text for text in browser.find_elements("css selector", "svg#phases text")]
     assert {"update", "checkpoint", "commit", "merge", "sink", "recovery", "Spark's own part"} <= set(legend)
+    browser.set_window_size(1400, 1700)
     browser.save_screenshot(str(SCREENSHOTS / "query.png"))
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
@@ -203,4 +204,3 @@ def test_a_browser_shows_the_history(watched: Watched, browser: Any) -> None:
     browser.find_element("link text", "Slash").click()
     browser.find_element("css selector", "#ended").find_element("link text", "orders").click()
     assert len(browser.find_elements("css selector", "#epochs tbody tr")) == RETAINED
-    browser.save_screenshot(str(SCREENSHOTS / "history.png"))

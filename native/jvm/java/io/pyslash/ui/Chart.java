@@ -7,7 +7,7 @@ import java.util.function.DoubleFunction;
 /** A bar for each epoch, of one or several values on top of each other, as an SVG: nothing to load and no script. */
 final class Chart {
   private static final int WIDTH = 1000;
-  private static final int HEIGHT = 180;
+  private static final int HEIGHT = 110;
   private static final int LEFT = 80;
   private static final int BOTTOM = 20;
   private static final int TOP = 36;

@@ -33,7 +33,7 @@ public final class EpochData {
     return Math.max(triggerMillis, wallMillis);
   }
 
-  /** Rows that the query has read: those of operators that read no other's rows would do, but the first always does. */
+  /** Rows of the first operator: of the query's input, unless it has aggregations side by side. */
   long rows() {
     return operators.path(0).path("rows").asLong();
   }
