@@ -51,8 +51,13 @@ class QueryWatch:
 
     def started(self, query: StreamingQuery, df: DataFrame, operators: Sequence[Aggregation]) -> None:
         """It runs on pyslash."""
-        told = [_told(operator, [*operator.told, *data_paths(df, operator, self._conf)]) for operator in operators]
-        self._tell_start(query, operators=told)
+        try:
+            told = [_told(operator, [*operator.told, *data_paths(df, operator, self._conf)]) for operator in operators]
+        except Py4JError as error:
+            logger.warning("the Spark UI does not tell how this query is executed: %s", error)
+            told = []
+        settings = {name: getattr(self._conf, name) for name in ("strategy", "durability", "transport")}
+        self._tell_start(query, operators=told, settings=settings)
 
     def stays(self, query: StreamingQuery, fallback: Fallback) -> None:
         """It runs on plain Spark."""

@@ -1,19 +1,22 @@
 """An application whose queries are looked at: `python -m tests.watch.application FOLDER PORT`.
 
-It runs, all with a UI, an event log and Prometheus' servlet: `orders`, on pyslash, until its input is read; `copies`,
-which has no state, and `lists`, which pyslash does not cover; `stranded`, whose executors cannot start an agent; and
-`clicks`, which never ends. Then it writes `ready.json`, and stops when its standard input ends.
+All of these queries can be watched in a UI, in an event log and by Prometheus' servlet. `orders` runs on pyslash until
+its input is read. `copies` has no state, `lists` is not covered, `stranded` finds that executors cannot start an agent,
+and `broken` fails. `clicks` has two stateful operators and never ends. Once the others have ended, it writes
+`ready.json`; and it stops when its standard input ends.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
@@ -25,6 +28,7 @@ from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 BATCHES, ROWS, KEYS, RETAINED = 12, 20_000, 500, 10
+LISTS = "lists <i>of values</i>"
 PROMETHEUS = "/metrics/prometheus"
 
 
@@ -93,6 +97,18 @@ def run(name: str, df: DataFrame) -> StreamingQuery:
     return query
 
 
+def fail(name: str, df: DataFrame) -> StreamingQuery:
+    """A query whose function raises."""
+
+    def raises(batch: DataFrame, epoch: int) -> None:
+        raise ValueError("the job's own function <raises> this")
+
+    query = df.writeStream.queryName(name).foreachBatch(raises).trigger(availableNow=True).start()
+    with suppress(StreamingQueryException):
+        query.awaitTermination(240)
+    return query
+
+
 def main(folder: Path, port: int) -> None:
     """Run the queries, and stay until nobody looks any more."""
     spark = session(folder, port)
@@ -101,13 +117,15 @@ def main(folder: Path, port: int) -> None:
         rows, few = orders(spark, folder / "orders", BATCHES), orders(spark, folder / "few", 1)
         clicks = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
         clicks = clicks.withWatermark("timestamp", "1 second").groupBy(F.window("timestamp", "2 seconds")).count()
+        clicks = clicks.groupBy(F.window(F.window_time("window"), "6 seconds")).agg(F.sum("count"))
         python, spark.sparkContext.pythonExec = spark.sparkContext.pythonExec, "/bin/false"
         spark.conf.set("spark.slash.agent.startTimeout", "5")
         queries = {"stranded": run("stranded", few.groupBy(window(), "k").count())}
         spark.sparkContext.pythonExec = python
         spark.conf.unset("spark.slash.agent.startTimeout")
-        queries["lists"] = run("lists", few.groupBy(window("5 seconds")).agg(F.collect_list("v")))
+        queries[LISTS] = run(LISTS, few.groupBy(window("5 seconds")).agg(F.collect_list("v")))
         queries["copies"] = run("copies", few)
+        queries["broken"] = fail("broken", few.groupBy(window(), "k").count())
         queries["orders"] = run("orders", rows.groupBy(window(), "k").agg(F.count("*"), F.sum("v")))
         writer = clicks.writeStream.queryName("clicks").format("noop").trigger(processingTime="500 milliseconds")
         queries["clicks"] = writer.start()

@@ -38,7 +38,8 @@ class Watched:
         if self._history is None:
             processes.end(self.process)
             port, log = free_port("127.0.0.1"), self.folder / "history.log"
-            command = processes.history_server(self.folder / "events", port)
+            (self.folder / "store").mkdir()
+            command = processes.history_server(self.folder / "events", self.folder / "store", port)
             server = self._stack.enter_context(processes.process(command, log))
             url = f"http://127.0.0.1:{port}/history/{self.ready.application}"
             processes.wait_for(lambda: processes.get(f"{url}/jobs/"), server, log, _START_SECONDS)

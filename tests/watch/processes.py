@@ -75,7 +75,7 @@ def application(folder: Path, port: int) -> list[str | Path]:
     return [sys.executable, "-m", "tests.watch.application", folder, str(port)]
 
 
-def history_server(events: Path, port: int) -> list[str | Path]:
+def history_server(events: Path, store: Path, port: int) -> list[str | Path]:
     """Spark's own, with pyslash's jar on its class path."""
     jars = Path(pyspark.__file__).parent / "jars"
     return [
@@ -86,5 +86,6 @@ def history_server(events: Path, port: int) -> list[str | Path]:
         f"-Dspark.history.fs.logDirectory={events.as_uri()}",
         f"-Dspark.history.ui.port={port}",
         "-Dspark.history.fs.update.interval=1s",
+        f"-Dspark.history.store.path={store}",  # what it reads goes through Spark's serializer, to its disk
         "org.apache.spark.deploy.history.HistoryServer",
     ]

@@ -14,7 +14,7 @@ import pytest
 
 from eval.cluster.standalone import free_port
 from tests.watch import processes
-from tests.watch.application import BATCHES, PROMETHEUS, RETAINED, ROWS
+from tests.watch.application import BATCHES, LISTS, PROMETHEUS, RETAINED, ROWS
 from tests.watch.conftest import Watched
 from tests.watch.page import number, table
 
@@ -66,19 +66,30 @@ def test_the_first_page_has_all_queries(watched: Watched) -> None:
     assert {name: row["Runs on"] for name, row in ended.items()} == {
         "orders": "pyslash",
         "copies": "plain Spark",
-        "lists": "plain Spark",
+        LISTS: "plain Spark",
+        "broken": "pyslash",
         "stranded": "plain Spark",
     }
-    assert {row["Status"] for row in ended.values()} == {"FINISHED"}
+    assert {name for name, row in ended.items() if row["Status"] != "FINISHED"} == {"broken"}
+    assert ended["broken"]["Status"] == "FAILED"
+    assert "function &lt;raises&gt; this" in watched.page(query_page(watched, "broken"))
     assert number(ended["orders"]["Rows"]) == BATCHES * ROWS
     assert number(ended["orders"]["Late rows"]) > 0
     fallbacks = {row["Name"]: row for row in table(html, "fallbacks")}
-    assert fallbacks["lists"]["Operator"] == "StateStoreSave"
-    assert "collect_list(v) depends on the order" in fallbacks["lists"]["Reason"]
-    assert fallbacks["lists"]["What would help"].startswith(HELP)
+    assert fallbacks[LISTS]["Operator"] == "StateStoreSave"
+    assert "collect_list(v) depends on the order" in fallbacks[LISTS]["Reason"]
+    assert fallbacks[LISTS]["What would help"].startswith(HELP)
     assert "no stateful operator" in fallbacks["copies"]["Reason"]
     assert "the first epoch failed" in fallbacks["stranded"]["Reason"]
     assert "/bin/false" in fallbacks["stranded"]["Reason"]
+
+
+def test_a_query_has_a_row_for_each_of_its_operators(watched: Watched) -> None:
+    html = watched.page(query_page(watched, "clicks"))
+    assert [row["Operator"] for row in table(html, "operators")] == ["0", "1"]
+    epochs = table(html, "epochs")
+    assert [row["Operator"] for row in epochs] == ["0", "1"] * (len(epochs) // 2)
+    assert {row["Agents"] for row in epochs if row["Rows"] != "0"} == {"1"}
 
 
 def test_a_page_of_an_unknown_run_says_so(watched: Watched) -> None:
@@ -91,7 +102,7 @@ def test_a_browser_shows_it(watched: Watched, browser: Any) -> None:
     browser.find_element("link text", "Slash").click()
     assert browser.find_element("css selector", "#fallbacks").is_displayed()
     browser.save_screenshot(str(SCREENSHOTS / "queries.png"))
-    browser.find_element("css selector", "#ended").find_element("link text", "lists").click()
+    browser.find_element("css selector", "#ended").find_element("link text", LISTS).click()
     reason = browser.find_element("id", "reason")
     assert reason.is_displayed()
     assert HELP in reason.text
@@ -195,8 +206,8 @@ def test_the_history_server_shows_the_same(watched: Watched) -> None:
     first = processes.get(f"{url}/slash/")
     assert first is not None
     assert table(first, "running") == []
-    assert {row["Name"] for row in table(first, "ended")} == {"orders", "copies", "lists", "stranded", "clicks"}
-    assert next(row for row in table(first, "fallbacks") if row["Name"] == "lists")["What would help"].startswith(HELP)
+    assert {row["Name"] for row in table(first, "ended")} == {*watched.ready.runs}
+    assert next(row for row in table(first, "fallbacks") if row["Name"] == LISTS)["What would help"].startswith(HELP)
 
 
 def test_a_browser_shows_the_history(watched: Watched, browser: Any) -> None:

@@ -29,10 +29,38 @@ final class Chart {
     }
   }
 
+  /** What values are, and so how they are written and where an axis of them ends. */
+  enum Unit {
+    COUNT(Html::number),
+    MILLIS(Html::millis),
+    BYTES(Html::bytes);
+
+    private final DoubleFunction<String> text;
+
+    Unit(DoubleFunction<String> text) {
+      this.text = text;
+    }
+
+    /** The next number of the form 1, 2, 4 or 8 times a power of ten, whose quarters are short; of bytes, of two. */
+    double above(double most) {
+      double power = 1;
+      double step = this == BYTES ? 2 : 10;
+      while (power * step <= most) {
+        power *= step;
+      }
+      for (int times : new int[] {1, 2, 4, 8}) {
+        if (most <= times * power) {
+          return times * power;
+        }
+      }
+      return step * power;
+    }
+  }
+
   private Chart() {}
 
-  static String of(String id, List<Series> series, List<Bar> bars, DoubleFunction<String> unit) {
-    double top = round(most(bars));
+  static String of(String id, List<Series> series, List<Bar> bars, Unit unit) {
+    double top = unit.above(most(bars));
     StringBuilder svg = new StringBuilder();
     svg.append("<svg id=\"").append(id).append("\" role=\"img\" width=\"100%\" viewBox=\"0 0 ").append(WIDTH);
     svg.append(' ').append(TOP + HEIGHT + BOTTOM).append("\" font-size=\"11\" font-family=\"sans-serif\">");
@@ -47,7 +75,7 @@ final class Chart {
       svg.append(String.format(
           Locale.ROOT, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#8888\" stroke-width=\"0.5\"/>",
           LEFT, WIDTH, y, y));
-      label(svg, LEFT - 6, y + 4, "end", unit.apply(top * line / LINES));
+      label(svg, LEFT - 6, y + 4, "end", unit.text.apply(top * line / LINES));
     }
     double step = (double) (WIDTH - LEFT) / Math.max(bars.size(), 20);
     int every = Math.max(1, (bars.size() + MOST_LABELS - 1) / MOST_LABELS);
@@ -59,12 +87,12 @@ final class Chart {
         double height = Math.min(top > 0 ? HEIGHT * bar.values[place] / top : 0, y - TOP);
         y -= height;
         if (height > 0) {
-          String told = "epoch " + bar.epoch + ": " + series.get(place).name + " " + unit.apply(bar.values[place]);
+          String told = "epoch " + bar.epoch + ": " + series.get(place).name + " " + unit.text.apply(bar.values[place]);
           rect(svg, left + step * 0.1, y, step * 0.8, height, series.get(place).colour, told);
         }
       }
       if (bar.height() > top) {
-        label(svg, left + step / 2, TOP - 3, "middle", unit.apply(bar.height()));
+        label(svg, left + step / 2, TOP - 3, "middle", unit.text.apply(bar.height()));
       }
       if (index % every == 0) {
         label(svg, left + step / 2, TOP + HEIGHT + 14, "middle", Long.toString(bar.epoch));
@@ -82,17 +110,6 @@ final class Chart {
     double usual = heights[(heights.length - 1) * 9 / 10];
     double most = heights[heights.length - 1];
     return usual > 0 && most > OUTLIER * usual ? OUTLIER / 2 * usual : most;
-  }
-
-  /** The next number of the form 1, 2, 4 or 8 times a power of ten: its quarters are short. */
-  private static double round(double most) {
-    double power = Math.pow(10, Math.floor(Math.log10(Math.max(most, 1))));
-    for (int times : new int[] {1, 2, 4, 8}) {
-      if (most <= times * power) {
-        return times * power;
-      }
-    }
-    return 10 * power;
   }
 
   private static void rect(

@@ -73,6 +73,10 @@ final class QueryPage extends WebUIPage {
     facts.add(List.of("Run id", run.run));
     facts.add(List.of("Output mode", run.figures.path("mode").asText()));
     facts.add(List.of("Sink", run.figures.path("sink").asText()));
+    if (!run.isOnSpark()) {
+      run.figures.path("settings").properties().forEach(
+          setting -> facts.add(List.of("spark.slash." + setting.getKey(), setting.getValue().asText())));
+    }
     facts.add(List.of("Started", Html.time(run.figures.path("millis").asLong())));
     if (!run.failure.isEmpty()) {
       facts.add(List.of("Failure", run.failure));
@@ -114,12 +118,12 @@ final class QueryPage extends WebUIPage {
         List.of(new Chart.Series("pinned", "#1f77b4"), new Chart.Series("spilled to disk", "#ff7f0e"));
     return Html.heading("Rows per second")
         + Chart.of("rows", List.of(new Chart.Series("rows/s", "#1f77b4")), bars(epochs, List.of(EpochData::rowsPerSecond)),
-            Html::number)
+            Chart.Unit.COUNT)
         + Html.heading("Milliseconds of a micro-batch")
-        + Chart.of("phases", phases, times, Html::millis)
+        + Chart.of("phases", phases, times, Chart.Unit.MILLIS)
         + Html.heading("State in agents")
         + Chart.of("memory", memory,
-            bars(epochs, List.of(epoch -> epoch.most("pinned_bytes"), epoch -> epoch.most("spilled_bytes"))), Html::bytes);
+            bars(epochs, List.of(epoch -> epoch.most("pinned_bytes"), epoch -> epoch.most("spilled_bytes"))), Chart.Unit.BYTES);
   }
 
   private static Chart.Bar phases(EpochData epoch) {

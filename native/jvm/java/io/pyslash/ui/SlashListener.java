@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.apache.spark.scheduler.SparkListener;
@@ -23,6 +24,17 @@ public final class SlashListener extends SparkListener {
   private final Map<String, RunData> runs = new HashMap<>();
   private final Deque<String> ended = new ArrayDeque<>();
 
+  /** A short query may have ended before the event of its start comes. Failures by run, of the last that are not known. */
+  private final Map<String, String> unknown =
+      new LinkedHashMap<>() {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
+          return size() > mostEnded;
+        }
+      };
+
   SlashListener(SparkConf conf, ElementTrackingStore store) {
     this.store = store;
     this.mostEnded = conf.getInt(RETAINED_QUERIES, 100);
@@ -39,7 +51,13 @@ public final class SlashListener extends SparkListener {
     } else if (event instanceof QueryProgressEvent spark) {
       timed(spark.progress());
     } else if (event instanceof QueryTerminatedEvent end) {
-      ended(end);
+      String failure = end.exception().isDefined() ? end.exception().get() : "";
+      String run = end.runId().toString();
+      if (runs.containsKey(run)) {
+        ended(run, failure);
+      } else {
+        unknown.put(run, failure);
+      }
     }
   }
 
@@ -58,6 +76,10 @@ public final class SlashListener extends SparkListener {
     figures.setAll((ObjectNode) event.figures);
     run.figures = figures;
     store.write(run);
+    String failure = unknown.remove(run.run);
+    if (failure != null) {
+      ended(run.run, failure);
+    }
   }
 
   private void finished(SlashEvent event) {
@@ -97,14 +119,10 @@ public final class SlashListener extends SparkListener {
     }
   }
 
-  private void ended(QueryTerminatedEvent event) {
-    String name = event.runId().toString();
-    if (!runs.containsKey(name)) {
-      return;
-    }
+  private void ended(String name, String failure) {
     RunData run = changed(name);
     run.hasEnded = true;
-    run.failure = event.exception().isDefined() ? event.exception().get() : "";
+    run.failure = failure;
     store.write(run);
     ended.add(name);
     while (ended.size() > mostEnded) {

@@ -41,7 +41,7 @@ public final class Watch {
     return spark.ui().isDefined()
         || spark.eventLogger().isDefined()
         || conf.getAllWithPrefix("spark.metrics.conf").length > 0
-        || Thread.currentThread().getContextClassLoader().getResource("metrics.properties") != null;
+        || SparkContext.class.getClassLoader().getResource("metrics.properties") != null;
   }
 
   /** Posts an event; `figures` is a JSON object. */
