@@ -233,11 +233,11 @@ def _take_over(
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(ours, runner, bridge.java)
     sink.started(query)
-    if watch is not None:
-        watch.started(query, writer._df, operators)
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
+    if watch is not None:
+        watch.started(query, _frame(writer), operators)
     told = "; ".join(
         f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
         for operator in operators
