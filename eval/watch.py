@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,15 +56,14 @@ def main(args: argparse.Namespace) -> int:
     out = args.out or ROOT / "eval" / "results" / f"watch-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     times: dict[str, list[list[int]]] = {"false": [], "true": []}
     posts: list[float] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="watch-", dir=args.cache) as scratch,
-        watched(Path(scratch)) as spark,
-        timed(posts),
-    ):
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watch-", dir=args.cache)))
+        spark = stack.enter_context(watched(scratch))
+        stack.enter_context(timed(posts))
         for turn in range(-1, turns):
             # Whoever goes first in one pair goes second in the next.
             for switch in ("true", "false") if turn % 2 else ("false", "true"):
-                took = run(spark, workload, folder, Path(scratch), switch)
+                took = run(spark, workload, folder, scratch, switch)
                 if turn >= 0:  # the first pair warms up
                     times[switch].append(took)
                     note(out, "", watch=switch, turn=turn, milliseconds=took, machine=machine.describe())
@@ -73,9 +72,7 @@ def main(args: argparse.Namespace) -> int:
         count = sum(map(len, times[switch]))
         print(f"{name:4}{count:6} epochs, {median(times[switch]):7.1f} ms; means of turns: {means}")
     post, epoch = statistics.median(posts), median(times["true"])
-    print(
-        f"what an epoch waits for: {post:.2f} ms (median of {len(posts)}), {post / epoch:.2%} of it; the rest is beside it"
-    )
+    print(f"an epoch waits {post:.2f} ms for it (median of {len(posts)}), {post / epoch:.2%} of its time")
     print("\nbars", bar(times["true"], times["false"]), sep="\n")
     print(out)
     return 0

@@ -160,7 +160,7 @@ def dashboard() -> list[tuple[str, str]]:
 
 
 def test_every_panel_of_the_dashboard_has_data(watched: Watched, tmp_path: Path) -> None:
-    program = shutil.which("prometheus") or shutil.which("prometheus", path=ROOT / "build/prometheus/usr/bin")
+    program = shutil.which("prometheus") or shutil.which("prometheus", path=str(ROOT / "build/prometheus/usr/bin"))
     if program is None:
         pytest.skip("nobody reads the dashboard's expressions: no prometheus (scripts/watch_tools.sh fetches it)")
     config = (GRAFANA / "prometheus.yml").read_text()
