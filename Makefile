@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
-.PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
+.PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench bench-native
 .PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
 .PHONY: pipeline-append pipeline-merge pipeline-kafka
 
@@ -55,6 +55,10 @@ chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of
 
 soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
+
+screenshots: setup ## the pictures of docs/ui.md, taken by the test that looks at the Spark UI's tab
+	@scripts/watch_tools.sh
+	@PYSLASH_SCREENSHOTS=docs/ui pytest tests/watch
 
 lint: setup ## ruff, mypy --strict, clang-format: all without a finding
 	@scripts/lint.sh

@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|model|cluster`."""
+"""`python -m eval run|suite|report|model|watch|cluster`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
     "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
+    "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
 }
 

@@ -22,6 +22,7 @@ COMMANDS = (
     Command("coverage", "pyslash.coverage", "which stateful queries of this Spark run on pyslash, as Markdown"),
     Command("demo", "pyslash.demo.main", "the same job on plain Spark and on pyslash, timed and compared"),
     Command("doctor", "pyslash.doctor.main", "what this machine has and lacks for pyslash, and how to mend it"),
+    Command("jar", "pyslash.jar", "where this installation's jar is, for a History Server's class path"),
     Command("state", "pyslash.state.main", "list, dump or verify the state in a query's checkpoint"),
 )
 

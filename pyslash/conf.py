@@ -225,7 +225,14 @@ _KEYS = (
         "progress.retained",
         "100",
         _positive,
-        "Epochs whose figures `pyslash.progress(query)` keeps.",
+        "Epochs whose figures `pyslash.progress(query)` and the Spark UI keep.",
+    ),
+    Key(
+        "watch",
+        "true",
+        _boolean,
+        'Queries are shown in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in '
+        "the source `pyslash` of Spark's metrics system, wherever the application has any of these (docs/ui.md).",
     ),
 )
 
@@ -258,6 +265,7 @@ class Conf:
     plan_change: str
     early: bool
     progress_retained: int
+    watch: bool
 
     @classmethod
     def read(cls, get: Callable[[str, str], str | None]) -> Conf:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyslash.conf import Conf
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.reasons import page as reasons_page
 from pyslash.streaming.cover import operators_of
 
 _REFUSED = "Spark does not plan it"
@@ -119,11 +120,17 @@ QUERIES: dict[str, Build] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command: none."""
+    """Options of the command."""
+    parser.add_argument(
+        "--reasons", action="store_true", help="print all reasons why a query runs on plain Spark instead"
+    )
 
 
-def main(_: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """Print the page."""
+    if args.reasons:
+        print(reasons_page(), end="")
+        return 0
     builder = SparkSession.builder.master("local[1]").appName("pyslash coverage").config("spark.ui.enabled", "false")
     spark = builder.config("spark.log.level", "OFF").getOrCreate()
     logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark refuses is an answer here

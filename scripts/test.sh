@@ -10,6 +10,7 @@ status=0
 [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
   printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml build/pipelines.xml
+scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 printf '\n== pytest\n'
 # Three processes on two cores: half of what a test with a Spark of its own does is to wait.
 pytest -m 'not rdma' --ignore=tests/pipelines -n 3 --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?

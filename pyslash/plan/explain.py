@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslash.plan.operators import Aggregation
-from pyslash.plan.reasons import Uncovered
+from pyslash.plan.reasons import Uncovered, fallback_of
 
 
-def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[str]]) -> str:
+def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[tuple[str, str]]]) -> str:
     """How pyslash would run the query, or why it would not; `paths` adds lines to an operator that is covered."""
     try:
         operators = match()
@@ -18,7 +18,9 @@ def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggrega
                 lines.append(f"operator {place}, {operator.node.removesuffix('Exec')}")
             lines += [f"  {name:<12}{text}" for name, text in operator.told]
             lines.append(f"  {'input':<12}{len(operator.columns) + 1} columns a row cross into native code")
-            lines += [f"  {line}" for line in paths(operator)]
+            lines += [f"  {name:<12}{text}" for name, text in paths(operator)]
         return "\n".join(lines)
     except Uncovered as reason:
-        return f"pyslash: not covered, runs on plain Spark: {reason}"
+        fallback = fallback_of(reason)
+        lines = [f"pyslash: not covered, runs on plain Spark: {reason}"]
+        return "\n".join([*lines, f"  operator    {fallback.operator}", f"  would help  {fallback.help}"])

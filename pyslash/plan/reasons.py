@@ -1,7 +1,331 @@
-"""Why a query is not covered."""
+"""Why a query is not covered: every reason there is, what of a query it is about, and what would help.
+
+A reason is raised where it is found, by `Uncovered` in Python or `OnlySpark` in the JVM, in words that tell the query's
+own names; `REASONS` has each one's words with `{}` for those names. A test holds the table against the sources, and
+`docs/fallbacks.md` is printed from it (`pyslash coverage --reasons`).
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
 
 class Uncovered(Exception):
-    """A query, or a part of it, that runs on plain Spark; `str()` is the reason as a user reads it."""
+    """A query, or a part of it, that runs on plain Spark; `str()` is the reason as a user reads it.
+
+    `operator` is the operator of Spark's plan that it is about, where it is about one.
+    """
+
+    operator: str | None = None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Words of a reason, `{}` for what the query tells; what it is about; what would help."""
+
+    words: str
+    about: str
+    help: str
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(".*".join(map(re.escape, self.words.split("{}"))), re.DOTALL)
+
+    def fits(self, text: str) -> bool:
+        """Whether this reason has been raised with that text."""
+        return self._pattern.fullmatch(text) is not None
+
+    @property
+    def certainty(self) -> int:
+        """Of two that fit, the one with more words is meant."""
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """A query on plain Spark.
+
+    `has_state`: it has state that pyslash could have kept, so that users would like to know.
+    """
+
+    reason: str
+    operator: str
+    help: str
+    has_state: bool = True
+
+    def __str__(self) -> str:
+        """One line, for the log."""
+        return f"{self.reason} (operator: {self.operator}). What would help: {self.help}"
+
+
+_QUERY, _CHECKPOINT, _SETTINGS, _SINK = "query", "checkpoint", "settings", "sink"
+_AGGREGATION, _FUNCTION, _SESSION = "aggregation", "aggregate function", "session window"
+_DEDUPLICATION, _JOIN, _ANY = "deduplication", "join of two streams", "any stateful operator"
+
+_STATELESS = "it has no stateful operator: there is no state to keep"
+_BATCH = "it is not a streaming DataFrame"
+_NO_STATE = (_STATELESS, _BATCH)
+
+_TYPE = "cast the column to a type that is covered, or leave it out of the keys and aggregates (docs/coverage.md)"
+_DETERMINISTIC = "compute the value before the stream is written to its source, or use a deterministic expression"
+_ONE_WINDOW = "have all branches of the union make the same window, or group the union by a window made above it"
+_REPORT = "report the query's plan (`df.explain()`): this release of Spark plans it in a way that pyslash does not know"
+_WATERMARK_COLUMN = "call withWatermark() on a column of the stream, and keep that column in what follows"
+
+REASONS = (
+    Reason(_BATCH, _QUERY, "a query with `readStream`; batch queries have no state"),
+    Reason(_STATELESS, _QUERY, "nothing is needed: Spark runs such a query without a shuffle or a state store"),
+    Reason(
+        "Spark does not plan it: {}", _QUERY, "change the query as Spark's message says; Spark does not run it either"
+    ),
+    Reason("its plan is not understood: {}", _QUERY, _REPORT),
+    Reason("its plan cannot be read: {}", _QUERY, "an installation with its jar: a wheel, or a build with a JDK"),
+    Reason(
+        "this release of Spark plans streams in a way that is not known: {}",
+        _QUERY,
+        "a release of Spark from 4.0 to 4.3",
+    ),
+    Reason("the trigger {} is not covered", _QUERY, "a trigger of processing time, `availableNow` or `once`"),
+    Reason(
+        "a row has too many windows for a query with several stateful operators",
+        _QUERY,
+        "a longer slide, or a query of its own for the sliding window",
+    ),
+    Reason("{}: this stateful operator is not covered yet", _QUERY, "an operator that is covered (docs/coverage.md)"),
+    Reason(
+        "this micro-batch is planned with {}",
+        _QUERY,
+        "settings of adaptive execution and of the planner that stay the same while the query runs",
+    ),
+    Reason(
+        "its checkpoint {} holds state of plain Spark; a new checkpointLocation lets pyslash run it",
+        _CHECKPOINT,
+        "a new checkpointLocation; the query then begins anew with its sources",
+    ),
+    Reason(
+        "its checkpoint {} holds state of plain Spark, which goes on with it",
+        _CHECKPOINT,
+        "a new checkpointLocation; the query then begins anew with its sources",
+    ),
+    Reason("its checkpoint {} cannot be reached: {}", _CHECKPOINT, "a location that the driver can read and write"),
+    Reason(
+        "its checkpoint cannot hold state of pyslash: {}",
+        _CHECKPOINT,
+        "credentials and libraries with which pyarrow writes there, another location, or "
+        "spark.slash.durability=replica",
+    ),
+    Reason(
+        "the sink {} needs pyslash's jar: {}", _SINK, "an installation with its jar: a wheel, or a build with a JDK"
+    ),
+    Reason(
+        "foreachBatch was called before pyslash was enabled",
+        _SINK,
+        "slash-python as spark.pyspark.driver.python, or pyslash.enable(spark) before the writer is made",
+    ),
+    Reason(
+        "spark.slash.strategy=repartition brings rows of several tasks together, and with "
+        "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
+        "of its "
+        "own task; set one of them otherwise",
+        _SETTINGS,
+        "spark.slash.strategy=merge, or Spark's setting off",
+    ),
+    Reason(
+        "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
+        "Spark "
+        "still counts. Set spark.slash.early=false",
+        _SETTINGS,
+        "spark.slash.early=false",
+    ),
+    Reason(
+        "spark.slash.early=true needs an input with one watermark, and this one has {}: Spark alone tells which of "
+        "them "
+        "holds. Set spark.slash.early=false",
+        _SETTINGS,
+        "spark.slash.early=false",
+    ),
+    Reason(
+        "{}=true, and pyslash does not encrypt partial state on its way between hosts: on networks that need it, let "
+        "the "
+        "hosts encrypt what they send each other (IPsec, WireGuard) and turn it off",
+        _SETTINGS,
+        "encryption between hosts (IPsec, WireGuard) instead of Spark's",
+    ),
+    Reason(
+        "spark.io.encryption.enabled=true, and pyslash does not encrypt partial state that it spills to disk; with "
+        "spark.slash.spill.maxBytes=0 it spills nothing",
+        _SETTINGS,
+        "spark.slash.spill.maxBytes=0",
+    ),
+    Reason(
+        "in append mode it has to group by a time window()", _AGGREGATION, "update or complete mode, or a time window"
+    ),
+    Reason(
+        "the window's time column carries no watermark: call withWatermark() on it",
+        _AGGREGATION,
+        "withWatermark() on the time column, before groupBy",
+    ),
+    Reason(
+        "it groups by the event time itself, not by a window of it alone",
+        _AGGREGATION,
+        "a window() of the event time, as short as its steps are",
+    ),
+    Reason("it groups by more than one window", _AGGREGATION, "one window a query; a second query for the other"),
+    Reason(
+        "there is no time window() among the grouping expressions, though there is one below",
+        _AGGREGATION,
+        "the window as a grouping expression as it is, not a part of it or an expression of it",
+    ),
+    Reason(
+        "there is no time window() among the grouping expressions",
+        _AGGREGATION,
+        "the window as a grouping expression as it is, not a part of it or an expression of it",
+    ),
+    Reason(
+        "{} reads the window itself; only the result may", _AGGREGATION, "compute with the window after the aggregation"
+    ),
+    Reason("the branches of a union have their windows in different columns", _AGGREGATION, _ONE_WINDOW),
+    Reason("the branches of a union have different windows", _AGGREGATION, _ONE_WINDOW),
+    Reason("a branch of a union reads the window", _AGGREGATION, "filter by the window after the aggregation"),
+    Reason("a filter above a union reads the session of a row", _AGGREGATION, "filter sessions after the aggregation"),
+    Reason(
+        "the filter {} under the aggregation reads the window and other columns",
+        _AGGREGATION,
+        "split the filter: one of the window alone, one of the other columns",
+    ),
+    Reason(
+        "grouping sets, cube and rollup are not covered",
+        _AGGREGATION,
+        "a query for each grouping; `rollup` and `cube` without a window are covered in update and complete mode",
+    ),
+    Reason(
+        "the window() expression is not one that this version of pyslash understands",
+        _AGGREGATION,
+        "window() or session_window() of the event time, with constant lengths",
+    ),
+    Reason("the state of {} is not used by an aggregation", _AGGREGATION, _REPORT),
+    Reason("the aggregation is planned with {}", _AGGREGATION, _REPORT),
+    Reason("{} over the type {} is not covered yet", _FUNCTION, "cast its argument to a number or a decimal"),
+    Reason(
+        "{} has no native form, and the buffers that Spark's own code makes for it pile up; it is covered over time "
+        "windows "
+        "with a watermark, in append and update mode",
+        _FUNCTION,
+        "a time window with a watermark in append or update mode, or a native function (docs/coverage.md)",
+    ),
+    Reason(
+        "{} depends on the order in which Spark reads and merges the rows of a window, and these windows overlap",
+        _FUNCTION,
+        "windows that do not overlap, or a function that does not depend on order, such as min_by or collect_set",
+    ),
+    Reason(
+        "DISTINCT in {} is not covered yet",
+        _FUNCTION,
+        "approx_count_distinct, or dropDuplicates before the aggregation",
+    ),
+    Reason("{} is over an expression that is not deterministic", _FUNCTION, _DETERMINISTIC),
+    Reason(
+        "{} divides by zero where a column has one value only, in this release of Spark",
+        _FUNCTION,
+        "a later release of Spark, or the function from its sums (covar_pop, var_pop)",
+    ),
+    Reason("{} confuses its columns in this release of Spark", _FUNCTION, "a later release of Spark, or corr squared"),
+    Reason("sessions have no update mode, in Spark either", _SESSION, "append or complete mode"),
+    Reason(
+        "{} of a session depends on the order in which Spark merges its rows",
+        _SESSION,
+        "min_by or max_by with the event time, which tell first and last",
+    ),
+    Reason("{} of a session has no native form", _SESSION, "a function with a native form (docs/coverage.md)"),
+    Reason(
+        "deduplication of rows of overlapping time windows is not covered",
+        _DEDUPLICATION,
+        "dropDuplicates before the window",
+    ),
+    Reason(
+        "a key is a float or double, whose zeros and NaNs Spark before 4.3 tells apart",
+        _DEDUPLICATION,
+        "a key of another type (a decimal or a string), or Spark 4.3",
+    ),
+    Reason("its event time is the time window {}", _DEDUPLICATION, "dropDuplicates before the window"),
+    Reason("its input has more than one event time", _DEDUPLICATION, "one event time among its columns: select it"),
+    Reason("a join of rows of overlapping time windows is not covered", _JOIN, "join first, then make the windows"),
+    Reason("this micro-batch joins {}, and the query began with {}", _JOIN, "sources whose schema does not change"),
+    Reason(
+        "the rows of a join are read from shared memory, and executors are on more than one host",
+        _JOIN,
+        "executors on one host",
+    ),
+    Reason(
+        "the rows of a join are read from shared memory alone, and {}",
+        _JOIN,
+        "spark.slash.transport=auto and spark.slash.emit=auto",
+    ),
+    Reason("its condition is not deterministic: {}", _JOIN, _DETERMINISTIC),
+    Reason("its condition has a subquery: {}", _JOIN, "a join with the subquery's result before this one"),
+    Reason("it is a join of another type: {}", _JOIN, "an inner, left, right, full outer or left semi join"),
+    Reason(
+        "Spark does not evict its rows as the watermark moves: {}",
+        _JOIN,
+        "a condition that bounds one side's event time by the other's, plus or minus a constant interval",
+    ),
+    Reason("it evicts rows in a way that is not known: {}", _JOIN, _REPORT),
+    Reason("one of its sides has more than one event time", _JOIN, "one event time on each side: select it"),
+    Reason("its watermark is of {}, which is no column", _ANY, _WATERMARK_COLUMN),
+    Reason("its watermark is of {}, which its rows have not", _ANY, _WATERMARK_COLUMN),
+    Reason(
+        "{} may be null in this micro-batch, and was never null when the query began",
+        _ANY,
+        "a schema that says the column may be null, for sources that give nulls later",
+    ),
+    Reason("{} is not deterministic", _ANY, _DETERMINISTIC),
+    Reason("the type {} of {} is not covered yet", _ANY, _TYPE),
+)
+
+_FAILED = "the first epoch failed, and nothing had been kept yet"
+_FAILED_HELP = "what the error says; `pyslash doctor` checks a machine, spark.slash.mode=require makes it an error"
+
+
+def fallback_of(error: Exception) -> Fallback:
+    """What to tell users of a query that this error leaves to plain Spark."""
+    text = str(error)
+    fitting = [reason for reason in REASONS if reason.fits(text)] if isinstance(error, Uncovered) else []
+    if not fitting:
+        return Fallback(f"{_FAILED}: {text or type(error).__name__}", _QUERY, _FAILED_HELP)
+    reason = max(fitting, key=lambda one: one.certainty)
+    operator = error.operator if isinstance(error, Uncovered) and error.operator else reason.about
+    return Fallback(text, operator, reason.help, reason.words not in _NO_STATE)
+
+
+def page() -> str:
+    """All reasons, as Markdown."""
+    lines = [
+        "# Why a query runs on plain Spark",
+        "",
+        "Every reason that pyslash has, by what of a query it is about, printed from the code by",
+        "`pyslash coverage --reasons`; `…` stands for the query's own names. A query's own reason is told by",
+        '`pyslash.explain(df)`, in the tab "Slash" of the Spark UI, in the log, and counted by the metric `fallbacks`',
+        "([ui.md](ui.md)). With `spark.slash.mode=require` it is an error.",
+    ]
+    for about in dict.fromkeys(reason.about for reason in REASONS):
+        lines += ["", f"## {about[0].upper()}{about[1:]}", "", "| reason | what would help |", "| --- | --- |"]
+        lines += [
+            f"| {_cell(reason.words.replace('{}', '…'))} | {_cell(reason.help)} |"
+            for reason in REASONS
+            if reason.about == about
+        ]
+    lines += [
+        "",
+        "## Failures",
+        "",
+        "| reason | what would help |",
+        "| --- | --- |",
+        f"| {_FAILED}: … | {_FAILED_HELP} |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -87,6 +87,7 @@ class Coordinator:
         self._replaced: set[str] = set()
         self.used_bytes = 0
         self.spilled_bytes = 0
+        self.memory: dict[str, dict[str, int]] = {}  # of each agent, by host and incarnation
 
     @property
     def agents(self) -> list[AgentDescriptor]:
@@ -298,6 +299,14 @@ class Coordinator:
         replies = self._each(commit)
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
+        self.memory = {
+            f"{self._clients[name].descriptor.host}-{name[:8]}": {
+                "used_bytes": reply.used_bytes,
+                "arena_bytes": reply.arena_bytes,
+                "spilled_bytes": reply.spilled_bytes,
+            }
+            for name, reply in replies.items()
+        }
         self.used_bytes = sum(reply.used_bytes for reply in replies.values())
         self.spilled_bytes = sum(reply.spilled_bytes for reply in replies.values())
         self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}

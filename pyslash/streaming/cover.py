@@ -35,7 +35,7 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggr
     try:
         bridge = RowBridge(df.sparkSession)
     except RowBridgeUnavailableError as error:
-        raise Uncovered(str(error)) from error
+        raise Uncovered(f"its plan cannot be read: {error}") from error
     try:
         operators = match(bridge.java, df, mode)
     except Py4JJavaError as error:
@@ -119,7 +119,7 @@ def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) 
     except (PySparkException, Py4JJavaError) as error:
         raise Uncovered(f"its checkpoint {location} cannot be reached: {error}") from error
     if conf.keeps_files and (obstacle := obstacle_of(checkpoint.qualified)) is not None:
-        raise Uncovered(obstacle)
+        raise Uncovered(f"its checkpoint cannot hold state of pyslash: {obstacle}")
 
 
 class Checkpoint:

@@ -1,6 +1,6 @@
 """Which ways a query's rows will take into native code and out of it, and why: what `pyslash.explain` adds to the plan.
 
-An data_paths, told before there is a micro-batch: a batch's own files may still make it take another way, which
+Told before there is a micro-batch: a batch's own files may still make it take another way, which
 `pyslash.progress` tells.
 """
 
@@ -13,9 +13,9 @@ from pyslash.plan.catalyst import JavaObject, children, name_of
 from pyslash.plan.operators import Aggregation, StreamJoin
 
 
-def data_paths(df: DataFrame, operator: Aggregation, conf: Conf) -> list[str]:
-    """Lines: the way in, the way out."""
-    return [f"ingest      {_ingest(df, operator, conf)}", f"emit        {_emit(operator, conf)}"]
+def data_paths(df: DataFrame, operator: Aggregation, conf: Conf) -> list[tuple[str, str]]:
+    """The way in, the way out: names, and what there is of each."""
+    return [("ingest", _ingest(df, operator, conf)), ("emit", _emit(operator, conf))]
 
 
 def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:

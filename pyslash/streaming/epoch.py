@@ -14,6 +14,7 @@ the checkpoint.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame
@@ -21,11 +22,12 @@ from pyspark.sql import DataFrame
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, PlanMismatchError, RewoundCheckpointError, UnsupportedQueryError
 from pyslash.plan.operators import Aggregation
-from pyslash.plan.reasons import Uncovered
+from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.operator_runner import OperatorRunner
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
+from pyslash.streaming.watch import QueryWatch
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
@@ -42,15 +44,17 @@ class EpochRunner:
         conf: Conf,
         secret: bytes,
         spark_batch: Callable[[DataFrame], SparkBatch],
+        watch: QueryWatch | None = None,
     ) -> None:
         """`operators`, each behind those below it; `spark_batch` gives what Spark knows of the micro-batch that it
-        calls this function with, as the first of them sees it.
+        calls this function with, as the first of them sees it; `watch` shows users what epochs do.
         """
         self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
         self.progress: ProgressLog | None = None
         self._sink = sink
         self._conf = conf
         self._spark_batch = spark_batch
+        self._watch = watch
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -64,7 +68,10 @@ class EpochRunner:
             self._sink.write(batch, epoch)
             return
         execution = self._spark_batch(batch)
-        self.progress = self.progress or ProgressLog(str(execution.query_id), self._conf.progress_retained)
+        if self.progress is None:
+            self.progress = ProgressLog(str(execution.query_id), self._conf.progress_retained)
+            if self._watch is not None:
+                self._watch.began(str(execution.query_id), execution.run_id)
         for operator in self.operators:
             operator.begin()
         try:
@@ -106,7 +113,10 @@ class EpochRunner:
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
         """
-        logger.warning("query %s runs on plain Spark: %s", execution.query_id, error)
+        fallback = fallback_of(error)
+        logger.warning("query %s runs on plain Spark: %s", execution.query_id, fallback)
+        if self._watch is not None:
+            self._watch.left(fallback)
         for place, operator in enumerate(self.operators):
             operator.leave(execution.of(place), epoch)
         execution.forget_counts()
@@ -114,6 +124,7 @@ class EpochRunner:
         self.is_left_to_spark = True
 
     def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:
+        begin = time.perf_counter()
         progress = [EpochProgress(epoch, place) for place in range(len(self.operators))]
         while True:
             try:
@@ -133,6 +144,8 @@ class EpochRunner:
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
             operator.emitted(batch, figures)
             log.add(figures)
+        if self._watch is not None:
+            self._watch.epoch((time.perf_counter() - begin) * 1000, progress)
 
     def _prepare(
         self, execution: SparkBatch, epoch: int, progress: list[EpochProgress]

@@ -52,6 +52,10 @@ class SparkBatch(Protocol):
         """The operator's: the same over restarts; of the first one the query's own."""
 
     @property
+    def run_id(self) -> str:
+        """The query's: another one after each restart."""
+
+    @property
     def checkpoint(self) -> str:
         """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
 
@@ -145,6 +149,11 @@ class BatchExecution:
         """The operator's: the same over restarts; of the first one the query's own."""
         query_id = UUID(str(self.stream.id()))
         return uuid5(query_id, str(self._place)) if self._place else query_id
+
+    @property
+    def run_id(self) -> str:
+        """The query's: another one after each restart."""
+        return str(self.stream.runId())
 
     @property
     def checkpoint(self) -> str:

@@ -25,13 +25,14 @@ from pyslash.errors import UnsupportedQueryError
 from pyslash.memory import Container
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
-from pyslash.plan.reasons import Uncovered
+from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
+from pyslash.streaming.watch import QueryWatch
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -179,8 +180,13 @@ def _run(
                 f"spark.slash.mode=require, but pyslash does not cover this query: {reason}"
             ) from None
         _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
-        logger.warning("query stays on plain Spark: %s", reason)
-        return on_spark()
+        fallback = fallback_of(reason)
+        logger.log(logging.WARNING if fallback.has_state else logging.INFO, "query stays on plain Spark: %s", fallback)
+        query = on_spark()
+        watch = QueryWatch.of(writer._spark, settings, conf)
+        if watch is not None:
+            watch.stays(query, fallback)
+        return query
     return _take_over(writer, operators, bridge, settings, sink, conf)
 
 
@@ -218,7 +224,8 @@ def _take_over(
     if container is not None and container.shortage is not None:
         logger.warning(container.shortage)
     batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
-    runner = EpochRunner(operators, sink, conf, _secret, batch_of)
+    watch = QueryWatch.of(spark, settings, conf)
+    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch)
     is_thinned = any(operator.thinned for operator in operators)
     frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
@@ -229,6 +236,8 @@ def _take_over(
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(query.runId)] = (query, runner, temporary)
+    if watch is not None:
+        watch.started(query, _frame(writer), operators)
     told = "; ".join(
         f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
         for operator in operators

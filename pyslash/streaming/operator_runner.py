@@ -279,6 +279,7 @@ class OperatorRunner:
         progress.agents = len(state.coordinator.agents)
         progress.pinned_bytes = state.coordinator.used_bytes
         progress.spilled_bytes = state.coordinator.spilled_bytes
+        progress.memory = state.coordinator.memory
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
             if self._sessions is not None:

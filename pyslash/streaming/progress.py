@@ -32,6 +32,8 @@ class EpochProgress:
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
     written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
+    `memory` has, of each agent, `used_bytes` and `arena_bytes` of its arena, and `spilled_bytes`: of all queries of the
+    application, as the agent answers a commit.
     `agents_ms`: to ask agents whether they live, or to start some, and `restore_ms`: to bring the state back, from
     memory or from the checkpoint, both at a start and at recoveries.
     """
@@ -47,6 +49,7 @@ class EpochProgress:
     watermark_us: int = 0
     pinned_bytes: int = 0
     spilled_bytes: int = 0
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)
     agents: int = 0
     merged_rows: int = 0
     ingest: str = ""

@@ -177,6 +177,7 @@ class MicroBatch:
     late_us: int
     version: int
     query_id = QUERY
+    run_id = str(QUERY)
     checkpoint = CHECKPOINT
     is_active = True
     session = Session()

@@ -57,7 +57,11 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
         if operators:
             plan = operators[-1].without(bridge, plan, first, df.sparkSession)
             first = elements(bridge.statefulOperators(plan))[0]
-        found = _kind(node).of(bridge, plan, first, mode, is_thinned)
+        try:
+            found = _kind(node).of(bridge, plan, first, mode, is_thinned)
+        except Uncovered as reason:
+            reason.operator = name_of(node).removesuffix("Exec")
+            raise
         operators.append(replace(found, stands_on_others=len(elements(bridge.statefulOperators(node))) > 1))
     return [*_told_of_each_other(operators)]
 

@@ -1,5 +1,6 @@
 package io.pyslash;
 
+import io.pyslash.ui.Watch;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -202,6 +203,11 @@ public final class Bridge {
   public Dataset<Row> merged(SparkSession session, byte[] rows, String schema) {
     StructType columns = (StructType) DataType.fromJson(schema);
     return RowsDataset.of(session, ArrowRows.read(rows, columns), columns);
+  }
+
+  /** What tells Spark's listener bus of queries; null if nobody would see it. */
+  public Watch watch(SparkContext spark) {
+    return Watch.of(spark);
   }
 
   /** Whether all executors that there are run on one host. */

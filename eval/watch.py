@@ -1,0 +1,163 @@
+"""`python -m eval watch`: what it costs that users see what queries do.
+
+One application with a UI, an event log and Prometheus' servlet, which is scraped every 5 s. The same small
+micro-batches run with spark.slash.watch on and off, in alternating turns; Spark's own part of all that is in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from eval import machine
+from eval.bars import Bar
+from eval.cluster.standalone import free_port
+from eval.report.records import note
+from eval.workloads import Aggregate, Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+PROMETHEUS = "/metrics/prometheus"
+MOST = 0.01
+# The first epochs of a run find its agents and plan what later ones repeat.
+WARM = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("--epochs", type=int, default=1000, help="with everything switched on, and as many without")
+    parser.add_argument("--turn", type=int, default=50, help="epochs of a turn")
+    parser.add_argument("--rows", type=int, default=1000, help="of an epoch")
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows")
+    parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure and print; JSON lines beside."""
+    args.cache.mkdir(parents=True, exist_ok=True)
+    epochs = args.turn + WARM
+    workload = Aggregate(rows=args.rows * epochs, batches=epochs, span_s=10.0 * epochs, keys=100)
+    folder = workload.generate(args.cache)
+    turns = -(-args.epochs // args.turn)
+    out = args.out or ROOT / "eval" / "results" / f"watch-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
+    times: dict[str, list[list[int]]] = {"false": [], "true": []}
+    posts: list[float] = []
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watch-", dir=args.cache)))
+        spark = stack.enter_context(watched(scratch))
+        stack.enter_context(timed(posts))
+        for turn in range(-1, turns):
+            # Whoever goes first in one pair goes second in the next.
+            for switch in ("true", "false") if turn % 2 else ("false", "true"):
+                took = run(spark, workload, folder, scratch, switch)
+                if turn >= 0:  # the first pair warms up
+                    times[switch].append(took)
+                    note(out, "", watch=switch, turn=turn, milliseconds=took, machine=machine.describe())
+    for switch, name in (("true", "on"), ("false", "off")):
+        means = [round(statistics.mean(took)) for took in times[switch]]
+        count = sum(map(len, times[switch]))
+        print(f"{name:4}{count:6} epochs, {median(times[switch]):7.1f} ms; means of turns: {means}")
+    post, epoch = statistics.median(posts), median(times["true"])
+    print(f"an epoch waits {post:.2f} ms for it (median of {len(posts)}), {post / epoch:.2%} of its time")
+    print("\nbars", bar(times["true"], times["false"]), sep="\n")
+    print(out)
+    return 0
+
+
+def bar(watched: list[list[int]], unwatched: list[list[int]]) -> Bar:
+    """The part of the throughput that watching takes, of the milliseconds of each turn's epochs."""
+    cost = 1 - median(unwatched) / median(watched)
+    return Bar("throughput that watching costs", f"{cost:.2%}", f"<= {MOST:.0%}", cost <= MOST)
+
+
+def median(turns: list[list[int]]) -> float:
+    """Of the mean milliseconds of each turn's epochs: a turn that something else has disturbed counts as any other."""
+    return statistics.median(statistics.mean(took) for took in turns)
+
+
+@contextmanager
+def timed(posts: list[float]) -> Iterator[None]:
+    """Collect the milliseconds that an epoch spends in telling what it did: less noisy than epochs are."""
+    from pyslash.streaming.watch import QueryWatch
+
+    epoch = QueryWatch.epoch
+
+    def timed_epoch(watch: QueryWatch, *arguments: Any) -> None:
+        begin = time.perf_counter()
+        epoch(watch, *arguments)
+        posts.append((time.perf_counter() - begin) * 1000)
+
+    with patch.object(QueryWatch, "epoch", timed_epoch):
+        yield
+
+
+@contextmanager
+def watched(scratch: Path) -> Iterator[SparkSession]:
+    """An application in which everything can be seen, and somebody looks."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import pyslash
+
+    cores, port = len(os.sched_getaffinity(0)), free_port("127.0.0.1")
+    events = scratch / "events"
+    events.mkdir()
+    settings = {
+        "spark.ui.port": str(port),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+        "spark.metrics.conf.*.sink.prometheusServlet.path": PROMETHEUS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.slash.mode": "require",
+    }
+    spark = SparkSession.builder.master(f"local[{cores}]").appName("eval watch").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    pyslash.enable(spark)
+    done = threading.Event()
+
+    def scrape() -> None:
+        while not done.wait(5):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{PROMETHEUS}/", timeout=30) as answer:
+                answer.read()
+
+    scraper = threading.Thread(target=scrape, name="scraper", daemon=True)
+    scraper.start()
+    try:
+        yield spark
+    finally:
+        done.set()
+        scraper.join()
+        spark.stop()
+
+
+def run(spark: SparkSession, workload: Workload, folder: Path, scratch: Path, switch: str) -> list[int]:
+    """One turn: milliseconds of each micro-batch with rows, without the first."""
+    spark.conf.set("spark.slash.watch", switch)
+    rows = workload.stream(spark, folder)
+    with tempfile.TemporaryDirectory(dir=scratch) as checkpoint:
+        writer = workload.query(spark, rows, folder).writeStream.queryName("watched").format("noop")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+    batches = [done for done in query.recentProgress if done["numInputRows"]]
+    if sum(done["numInputRows"] for done in batches) != workload.rows:
+        raise RuntimeError(f"the stream read other rows than the {workload.rows} that there are")
+    return [int(done["durationMs"]["triggerExecution"]) for done in batches[WARM:]]

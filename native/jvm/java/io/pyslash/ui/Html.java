@@ -1,0 +1,100 @@
+package io.pyslash.ui;
+
+import jakarta.servlet.http.HttpServletRequest;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import org.apache.spark.ui.SparkUITab;
+import org.apache.spark.ui.UIUtils;
+import scala.Function0;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.xml.Node;
+import scala.xml.Unparsed;
+
+/** Pieces of a page in the looks of Spark's UI. What is called text is escaped here; cells and contents are HTML. */
+final class Html {
+  private Html() {}
+
+  static String escape(String text) {
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\"", "&quot;").replace(
+        "'", "&#39;");
+  }
+
+  /** A table whose rows have a cell of HTML for each header. */
+  static String table(String id, List<String> headers, List<List<String>> rows) {
+    String head = headers.stream().map(header -> "<th>" + escape(header) + "</th>").collect(Collectors.joining());
+    String body =
+        rows.stream()
+            .map(row -> row.stream().map(cell -> "<td>" + cell + "</td>").collect(Collectors.joining()))
+            .collect(Collectors.joining("</tr><tr>", "<tr>", "</tr>"));
+    return "<div class=\"table-responsive\"><table id=\"" + id
+        + "\" class=\"table table-bordered table-sm table-striped sortable\"><thead><tr>" + head + "</tr></thead><tbody>"
+        + (rows.isEmpty() ? "" : body) + "</tbody></table></div>";
+  }
+
+  /** A list of names and what there is of each. */
+  static String facts(List<List<String>> facts) {
+    return facts.stream()
+        .map(fact -> "<li><strong>" + escape(fact.get(0)) + ":</strong> " + escape(fact.get(1)) + "</li>")
+        .collect(Collectors.joining("", "<ul class=\"list-unstyled\">", "</ul>"));
+  }
+
+  static String heading(String text) {
+    return "<h4>" + escape(text) + "</h4>";
+  }
+
+  static String link(String address, String text) {
+    return "<a href=\"" + escape(address) + "\">" + escape(text) + "</a>";
+  }
+
+  static String number(double number) {
+    return String.format(Locale.ROOT, "%,d", Math.round(number));
+  }
+
+  static String millis(double millis) {
+    return String.format(Locale.ROOT, millis < 10 ? "%.1f" : "%,.0f", millis);
+  }
+
+  static String bytes(double bytes) {
+    String[] units = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    while (bytes >= 1024 && unit < units.length - 1) {
+      bytes /= 1024;
+      unit++;
+    }
+    return String.format(Locale.ROOT, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  }
+
+  static String time(long millis) {
+    return millis > 0 ? UIUtils.formatDate(millis) : "";
+  }
+
+  /** An address below the UI's root, as it is to be linked from a page. */
+  static String address(HttpServletRequest request, SparkUITab tab, String path) {
+    return UIUtils.prependBaseUri(request, tab.basePath(), path);
+  }
+
+  /** The whole page, with the tabs above. */
+  @SuppressWarnings("unchecked")
+  static Seq<Node> page(HttpServletRequest request, String title, String content, SparkUITab tab) {
+    Function0<Seq<Node>> nodes = () -> CollectionConverters.asScala(List.<Node>of(new Unparsed(content))).toSeq();
+    // Its switches differ between releases; all are off.
+    Method header =
+        Arrays.stream(UIUtils.class.getMethods())
+            .filter(method -> method.getName().equals("headerSparkPage"))
+            .findFirst()
+            .orElseThrow();
+    Object[] arguments = new Object[header.getParameterCount()];
+    Arrays.fill(arguments, false);
+    System.arraycopy(new Object[] {request, title, nodes, tab, Option.empty()}, 0, arguments, 0, 5);
+    try {
+      return (Seq<Node>) header.invoke(null, arguments);
+    } catch (ReflectiveOperationException unknown) {
+      throw new IllegalStateException("Spark's headerSparkPage takes other arguments", unknown);
+    }
+  }
+}

@@ -1,0 +1,41 @@
+"""Telling of queries where nobody looks, and where telling fails."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from pyslash.conf import Conf
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import fallback_of
+from pyslash.streaming.progress import EpochProgress
+from pyslash.streaming.watch import QueryWatch
+from pyslash.streaming.writer import WriterSettings
+
+
+def settings() -> WriterSettings:
+    return WriterSettings("noop", OutputMode.APPEND, None, {"queryname": "q"}, [])
+
+
+def test_nothing_is_told_where_nobody_looks(spark: SparkSession) -> None:
+    assert spark.sparkContext.uiWebUrl is None
+    conf = Conf.read(lambda _, default: default)
+    assert QueryWatch.of(spark, settings(), conf) is None
+
+
+def test_a_query_outlives_a_failure_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        calls = 0
+
+        def post(self, kind: str, figures: str) -> None:
+            self.calls += 1
+            raise Py4JError(f"no {kind}")
+
+    java = Broken()
+    watch = QueryWatch(java, settings(), Conf.read(lambda _, default: default))
+    watch.began("id", "run")
+    watch.epoch(1.0, [EpochProgress(0)])
+    watch.left(fallback_of(RuntimeError("lost")))
+    assert java.calls == 1
+    assert "no more of this query: no epoch" in caplog.text

@@ -1,0 +1,217 @@
+"""What users see of queries: the tab of the Spark UI, live and in the History Server, metrics, the dashboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.cluster.standalone import free_port
+from tests.watch import processes
+from tests.watch.application import BATCHES, LISTS, PROMETHEUS, RETAINED, ROWS
+from tests.watch.conftest import Watched
+from tests.watch.page import number, table
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAFANA = ROOT / "spark-conf" / "grafana"
+# `make screenshots` makes those of docs/ui.md.
+SCREENSHOTS = ROOT / os.environ.get("PYSLASH_SCREENSHOTS", "build/ui")
+COUNTS = {
+    "Rows": "rows",
+    "Late rows": "late_rows",
+    "Groups": "groups",
+    "Windows": "windows",
+    "Merged rows": "merged_rows",
+    "Agents": "agents",
+    "Recoveries": "recoveries",
+}
+HELP = "windows that do not overlap"
+
+
+def query_page(watched: Watched, name: str) -> str:
+    return f"/slash/query/?run={watched.ready.runs[name]}"
+
+
+def check_epochs(html: str, progress: list[dict[str, Any]], epochs: int) -> None:
+    """The page has these epochs, the newest first, figure by figure."""
+    rows = table(html, "epochs")
+    assert [number(row["Epoch"]) for row in rows] == [done["epoch"] for done in reversed(progress)]
+    for row, done in zip(rows, reversed(progress), strict=True):
+        assert {name: number(row[name]) for name in COUNTS} == {name: done[key] for name, key in COUNTS.items()}
+        assert number(row["Update (ms)"].split(".")[0]) == pytest.approx(done["update_ms"], abs=1)
+        assert row["Ingest"] == done["ingest"]
+        assert row["Merged by"] == f"{done['merged_by']} {done['emit']}".strip()
+        assert number(row["Micro-batch (ms)"]) >= done["update_ms"]
+    assert f"the last {RETAINED} of {epochs}" in html
+
+
+def test_the_page_of_a_query_tells_what_progress_tells(watched: Watched) -> None:
+    assert len(watched.ready.progress) == RETAINED < watched.ready.epochs
+    html = watched.page(query_page(watched, "orders"))
+    check_epochs(html, watched.ready.progress, watched.ready.epochs)
+    assert [row["In Spark's plan"] for row in table(html, "operators")] == ["StateStoreSave"]
+    assert "files: Parquet is read natively" in table(html, "operators")[0]["How pyslash executes it"]
+
+
+def test_the_first_page_has_all_queries(watched: Watched) -> None:
+    html = watched.page("/slash/")
+    assert [(row["Name"], row["Runs on"]) for row in table(html, "running")] == [("clicks", "pyslash")]
+    ended = {row["Name"]: row for row in table(html, "ended")}
+    assert {name: row["Runs on"] for name, row in ended.items()} == {
+        "orders": "pyslash",
+        "copies": "plain Spark",
+        LISTS: "plain Spark",
+        "broken": "pyslash",
+        "stranded": "plain Spark",
+    }
+    assert {name for name, row in ended.items() if row["Status"] != "FINISHED"} == {"broken"}
+    assert ended["broken"]["Status"] == "FAILED"
+    assert "function &lt;raises&gt; this" in watched.page(query_page(watched, "broken"))
+    assert number(ended["orders"]["Rows"]) == BATCHES * ROWS
+    assert number(ended["orders"]["Late rows"]) > 0
+    fallbacks = {row["Name"]: row for row in table(html, "fallbacks")}
+    assert fallbacks[LISTS]["Operator"] == "StateStoreSave"
+    assert "collect_list(v) depends on the order" in fallbacks[LISTS]["Reason"]
+    assert fallbacks[LISTS]["What would help"].startswith(HELP)
+    assert "no stateful operator" in fallbacks["copies"]["Reason"]
+    assert "the first epoch failed" in fallbacks["stranded"]["Reason"]
+    assert "/bin/false" in fallbacks["stranded"]["Reason"]
+
+
+def test_a_query_has_a_row_for_each_of_its_operators(watched: Watched) -> None:
+    html = watched.page(query_page(watched, "clicks"))
+    assert [row["Operator"] for row in table(html, "operators")] == ["0", "1"]
+    epochs = table(html, "epochs")
+    assert [row["Operator"] for row in epochs] == ["0", "1"] * (len(epochs) // 2)
+    assert {row["Agents"] for row in epochs if row["Rows"] != "0"} == {"1"}
+
+
+def test_a_page_of_an_unknown_run_says_so(watched: Watched) -> None:
+    assert "This run is not known" in watched.page("/slash/query/?run=<script>")
+
+
+def test_a_browser_shows_it(watched: Watched, browser: Any) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    browser.get(watched.ready.url)
+    browser.find_element("link text", "Slash").click()
+    assert browser.find_element("css selector", "#fallbacks").is_displayed()
+    browser.save_screenshot(str(SCREENSHOTS / "queries.png"))
+    browser.find_element("css selector", "#ended").find_element("link text", LISTS).click()
+    reason = browser.find_element("id", "reason")
+    assert reason.is_displayed()
+    assert HELP in reason.text
+    browser.back()
+    browser.find_element("css selector", "#ended").find_element("link text", "orders").click()
+    assert len(browser.find_elements("css selector", "#epochs tbody tr")) == RETAINED
+    for chart in ("rows", "phases", "memory"):
+        bars = browser.find_elements("css selector", f"svg#{chart} rect:has(title)")
+        told = {bar.find_element("css selector", "title").get_attribute("textContent").split(":")[0] for bar in bars}
+        assert len(told) >= RETAINED - 1, chart  # the last epoch has no rows
+        assert all(bar.size["width"] > 1 for bar in bars)
+    legend = [text.text for text in browser.find_elements("css selector", "svg#phases text")]
+    assert {"update", "checkpoint", "commit", "merge", "sink", "recovery", "Spark's own part"} <= set(legend)
+    browser.set_window_size(1400, 1700)
+    browser.save_screenshot(str(SCREENSHOTS / "query.png"))
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def metrics(watched: Watched) -> dict[str, float]:
+    """Those of pyslash, by their names behind the source's."""
+    lines = watched.page(f"{PROMETHEUS}/").splitlines()
+    found = (re.match(r"metrics_\w+?_driver_pyslash_(\w+)_(?:Count|Value)\{.*\} (.*)", line) for line in lines)
+    return {match[1]: float(match[2]) for match in found if match}
+
+
+def test_metrics_are_the_sums_of_epochs(watched: Watched) -> None:
+    found = metrics(watched)
+    assert found["fallbacks"] == 2  # a query without state is none
+    assert found["activeQueries"] == 1
+    assert found["queries_orders_epochs"] == watched.ready.epochs
+    assert found["queries_orders_rows"] == BATCHES * ROWS
+    html = watched.page("/slash/")
+    orders = next(row for row in table(html, "ended") if row["Name"] == "orders")
+    assert found["queries_orders_lateRows"] == number(orders["Late rows"])
+    assert found["queries_orders_updateMs"] >= sum(done["update_ms"] for done in watched.ready.progress) - 1
+    assert "queries_orders_pinnedBytes" not in found  # it has ended
+    assert found["queries_clicks_pinnedBytes"] > 0
+    agent = next(iter(watched.ready.progress[-1]["memory"])).replace("-", "_")
+    assert found[f"agents_{agent}_arenaBytes"] == 64 << 20
+    assert 0 < found[f"agents_{agent}_usedBytes"] < 64 << 20
+
+
+def dashboard() -> list[tuple[str, str]]:
+    """Panels and the expressions in them, with Grafana's variables filled in."""
+    panels = json.loads((GRAFANA / "pyslash.json").read_text())["panels"]
+    values = {"$application": ".*", "$query": ".*", "$__rate_interval": "10s"}
+    found = []
+    for panel in panels:
+        for target in panel["targets"]:
+            expression = target["expr"]
+            for name, value in values.items():
+                expression = expression.replace(name, value)
+            found.append((panel["title"], expression))
+    return found
+
+
+def test_every_panel_of_the_dashboard_has_data(watched: Watched, tmp_path: Path) -> None:
+    program = shutil.which("prometheus") or shutil.which("prometheus", path=str(ROOT / "build/prometheus/usr/bin"))
+    if program is None:
+        pytest.skip("nobody reads the dashboard's expressions: no prometheus (scripts/watch_tools.sh fetches it)")
+    config = (GRAFANA / "prometheus.yml").read_text()
+    target = watched.ready.url.removeprefix("http://")
+    assert "localhost:4040" in config
+    config = config.replace("localhost:4040", target).replace("scrape_interval: 5s", "scrape_interval: 500ms")
+    (tmp_path / "prometheus.yml").write_text(
+        config.replace("scrape_interval", "scrape_timeout: 500ms\n  scrape_interval")
+    )
+    port, log = free_port("127.0.0.1"), tmp_path / "prometheus.log"
+    command = [
+        program,
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+
+    def ask(expression: str) -> list[dict[str, Any]]:
+        query = urllib.parse.urlencode({"query": expression})
+        answer = processes.get(f"http://127.0.0.1:{port}/api/v1/query?{query}")
+        return list(json.loads(answer)["data"]["result"]) if answer else []
+
+    with processes.process(command, log) as running:
+        two = 'count_over_time(pyslash_query_rows{query="clicks"}[1m]) > 3'
+        processes.wait_for(lambda: ask(two), running, log, 60)
+        assert [(title, text) for title, text in dashboard() if not ask(text)] == []
+        [orders] = ask('pyslash_query_rows{query="orders"}')
+        assert (float(orders["value"][1]), orders["metric"]["application"]) == (
+            BATCHES * ROWS,
+            watched.ready.application.replace("-", "_"),
+        )
+        assert {found["metric"]["transport"] for found in ask('pyslash_query_bytesRead{query="orders"}')} == {"Shm"}
+        assert float(ask("pyslash_fallbacks")[0]["value"][1]) == 2
+        [agent] = ask("pyslash_agent_usedBytes / pyslash_agent_arenaBytes")
+        assert 0 < float(agent["value"][1]) < 1
+
+
+def test_the_history_server_shows_the_same(watched: Watched) -> None:
+    url = watched.history()
+    html = processes.get(url + query_page(watched, "orders"))
+    assert html is not None
+    check_epochs(html, watched.ready.progress, watched.ready.epochs)
+    first = processes.get(f"{url}/slash/")
+    assert first is not None
+    assert table(first, "running") == []
+    assert {row["Name"] for row in table(first, "ended")} == {*watched.ready.runs}
+    assert next(row for row in table(first, "fallbacks") if row["Name"] == LISTS)["What would help"].startswith(HELP)
+
+
+def test_a_browser_shows_the_history(watched: Watched, browser: Any) -> None:
+    browser.get(f"{watched.history()}/jobs/")
+    browser.find_element("link text", "Slash").click()
+    browser.find_element("css selector", "#ended").find_element("link text", "orders").click()
+    assert len(browser.find_elements("css selector", "#epochs tbody tr")) == RETAINED
