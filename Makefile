@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak lint format lab lab-spark bench bench-native
 .PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
-.PHONY: pipeline-append pipeline-merge pipeline-kafka
+.PHONY: pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cl
 
 model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scaling.md)
 	@python -m eval model $(ARGS)
+
+docs: setup ## build the docs site into build/site, without a warning, and check its links
+	@scripts/docs.sh
 
 wheel: setup ## build a wheel into dist/
 	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist

@@ -91,7 +91,8 @@ class Container:
         if self.account.total <= self.overhead:
             return None
         return (
-            f"an executor may take {self.account.total // _MIB}m beside its heap ({self.account}), and its container "
-            f"has {self.overhead // _MIB}m for that: set spark.executor.memoryOverhead={self.account.total // _MIB}m, "
-            "or a smaller spark.slash.arena.size or spark.slash.home.size"
+            f"an executor may use {self.account.total // _MIB}m outside its heap ({self.account}), and its container "
+            f"leaves {self.overhead // _MIB}m for that: set "
+            f"spark.executor.memoryOverhead={self.account.total // _MIB}m, or a smaller spark.slash.arena.size or "
+            "spark.slash.home.size"
         )

@@ -262,7 +262,7 @@ class AgentClient:
                 raise errors.AgentTimeoutError(f"{where}: no answer within {seconds:g} s") from None
             if isinstance(error, (OSError, wire.ConnectionEndedError)):
                 raise errors.AgentUnavailableError(
-                    f"{where}: nobody listens; is the agent or its host gone? ({error})"
+                    f"{where}: no process listens there; is the agent or its host gone? ({error})"
                 ) from None
             if isinstance(error, errors.UnauthenticatedError):
                 raise errors.UnauthenticatedError(f"{where}: {error}") from None

@@ -199,7 +199,7 @@ class Coordinator:
             try:
                 self._make_room(epoch, 0, full)
             except SpillError as error:
-                logger.warning("epoch %d begins with little room: %s", epoch, error)
+                logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
 
     def with_room(self, epoch: int, call: Callable[[], Result]) -> Result:
         """The result of a call for an epoch that is not committed; where an arena is full, after it has spilled.
@@ -211,7 +211,7 @@ class Coordinator:
             try:
                 return call()
             except ArenaFullError as error:
-                logger.warning("epoch %d: agents spill: %s", epoch, error)
+                logger.warning("epoch %d: an arena is full, agents spill to disk: %s", epoch, error)
                 self._make_room(epoch, error.wanted_bytes, set(self._clients))
         return call()
 
@@ -227,7 +227,7 @@ class Coordinator:
         if not state.files:
             return
         if not agents:
-            raise StateLostError("no executor is there to restore the query's state to; start one")
+            raise StateLostError("there is no executor to restore the query's state to; start one")
         for agent in agents:
             self._client(agent)
         given = shares(state.files, list(self._clients))
@@ -317,7 +317,9 @@ class Coordinator:
             try:
                 self._each(lambda client: client.discard(epoch, self._run))
             except SlashError as error:
-                logger.warning("blocks of the failed epoch %d stay until the next commit: %s", epoch, error)
+                logger.warning(
+                    "epoch %d failed, and its blocks stay in the arenas until the next commit: %s", epoch, error
+                )
             raise
 
     def drop(self) -> None:
@@ -374,8 +376,8 @@ class Coordinator:
                 return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
-                f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint, replica or "
-                "both it comes back; otherwise restart the query with a new checkpointLocation."
+                f"the state of the query cannot be reached: {error}. With spark.slash.durability=checkpoint, replica "
+                "or both it comes back; otherwise restart the query with a new checkpointLocation."
             ) from error
 
 
@@ -392,7 +394,7 @@ def _report(reported: dict[str, dict[int, int]], incarnation: str, offset: int, 
     """
     if reported.setdefault(incarnation, {}).setdefault(offset, head) != head:
         raise StateLostError(
-            f"two tasks of one epoch have reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
+            f"two tasks of one epoch reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
             "Start the query again"
         )
 

@@ -87,7 +87,9 @@ class EpochRunner:
                 f"spark.slash.mode=require, but pyslash does not cover this query: {error}"
             ) from error
         if isinstance(error, Uncovered) and has_state:
-            raise PlanMismatchError(f"epoch {epoch} is not of the query that began: {error}") from error
+            raise PlanMismatchError(
+                f"epoch {epoch} is planned as another query than the one that started: {error}"
+            ) from error
         if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
             return False
         has_logged = any(operator.has_logged for operator in self.operators)
@@ -151,7 +153,7 @@ class EpochRunner:
         is_final = progress[0].recoveries == _MOST_RECOVERIES or isinstance(error, _FINAL)
         if is_final or not any(operator.can_begin_again(error) for operator in self.operators):
             raise error
-        logger.warning("epoch %d begins again: %s", epoch, error)
+        logger.warning("epoch %d starts over: %s", epoch, error)
         for operator, figures in zip(self.operators, progress, strict=True):
             operator.begin_again()
             figures.recoveries += 1

@@ -31,8 +31,8 @@ class Homes:
             return True
         if not self._has_told_room:
             logger.warning(
-                "executors keep no %s, which would take %d MiB: each epoch reads all blocks. A larger "
-                "spark.slash.home.size lets them",
+                "executors do not keep %s, which would take %d MiB, so each epoch reads all blocks; raise "
+                "spark.slash.home.size to keep them",
                 self._what,
                 needed >> 20,
             )
@@ -52,5 +52,7 @@ class Homes:
         try:
             columns.forget(self._query_id)
         except Py4JJavaError as error:
-            logger.warning("executors keep %s that nobody needs: %s", self._what, error.java_exception)
+            logger.warning(
+                "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception
+            )
         self.ranges = 0

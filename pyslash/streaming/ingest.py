@@ -169,5 +169,5 @@ class Ingest:
         except RowBridgeUnavailableError as error:
             if self._conf.ingest in ("rows", "files"):
                 raise
-            logger.warning("rows reach native code by mapInArrow, which is slower: %s", error)
+            logger.warning("rows go through mapInArrow, which is slower than the row bridge: %s", error)
             return None

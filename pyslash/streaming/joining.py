@@ -30,7 +30,7 @@ class Joining:
         """
         self._columns = ColumnMerge(session)
         if not self._columns.on_one_host:
-            raise Uncovered("the rows of a join are read from shared memory, and executors are on more than one host")
+            raise Uncovered("the rows of a join are read from shared memory, and executors run on more than one host")
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator

@@ -139,7 +139,7 @@ class OperatorRunner:
             elif self._state.durable is not None:
                 self._state.coordinator.release(EVERY_PANE)
         except SlashError as error:
-            logger.warning("an agent keeps what it holds of a query that has ended: %s", error)
+            logger.warning("an agent still holds state of a query that has ended: %s", error)
         if self._merging is not None:
             self._merging.forget()
         self._close()
@@ -260,8 +260,8 @@ class OperatorRunner:
     def _warn_without_standby(self, standbys: dict[str, str]) -> None:
         if not standbys and self._has_standby:
             logger.warning(
-                "spark.slash.durability=%s, spark.slash.replication=%d: there is one agent only, so nothing is "
-                "replicated until another executor has one",
+                "spark.slash.durability=%s, spark.slash.replication=%d: there is only one agent, so nothing is "
+                "replicated until another executor starts one",
                 self._conf.durability,
                 self._conf.replication,
             )

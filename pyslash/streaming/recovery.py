@@ -121,7 +121,7 @@ class Recovery:
             try:
                 coordinator.meet(self._find_agents(session))
             except SlashError as error:
-                logger.warning("there is no standby yet: %s", error)
+                logger.warning("no standby could be started: %s", error)
 
     def _agents(
         self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
@@ -158,7 +158,8 @@ class Recovery:
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
         durable = DurableState(directory, newest.files if newest is not None else [])
         if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self._plan.identity:
-            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self._plan.identity)))
+            changes = "; ".join(differences(newest.identity, self._plan.identity))
+            logger.warning("the query has changed, and its checkpoint is rewritten for it: %s", changes)
             durable.replan(newest.identity, self._plan.identity, newest.epoch, self._run_held)
         return durable
 
@@ -175,14 +176,15 @@ class Recovery:
         """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
         if durable is not None and not newest.in_checkpoint:
             raise StateLostError(
-                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
-                "Set what it was before, or give the query a new checkpointLocation."
+                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
+                "checkpoint. Set the value that it was written with, or give the query a new checkpointLocation."
             )
         if not self._conf.recovers:
             if newest.run > 0:
                 raise StateLostError(
-                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so that agents "
-                    "may have let go of its state. Set what it was before, or give the query a new checkpointLocation."
+                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may "
+                    "have dropped its state. Set the value that it was written with, or give the query a new "
+                    "checkpointLocation."
                 )
             coordinator.reconnect(newest.agents)
             return
@@ -197,20 +199,20 @@ class Recovery:
                 if durable is not None:
                     durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
                 progress.promotions = len(repair.promotions)
-                logger.info("query goes on after epoch %d with %s", newest.epoch, repair)
+                logger.info("query continues after epoch %d with %s", newest.epoch, repair)
                 return
             obstacle = repair
         if durable is None:
             raise StateLostError(
-                f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
-                "checkpointLocation, and a spark.slash.durability that outlives such a loss."
+                f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. Give the query a "
+                "new checkpointLocation, and a spark.slash.durability that survives such a loss."
             )
         if durable.files and self._conf.replicates:
-            logger.warning("the whole state is read from the checkpoint: %s", obstacle)
+            logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)
         coordinator.restore(newest.epoch, durable, agents)
         self._memory_failed = False
         progress.restored_files = len(durable.files)
-        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
+        logger.info("query continues after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
         self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
@@ -233,15 +235,15 @@ class Recovery:
         # what agents have committed.
         if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
             raise StateLostError(
-                f"the query has changed since it wrote the state of batch {epoch}, which it has not finished, and the "
-                f"state before that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch "
-                "with the query as it was, or give it a new checkpointLocation."
+                f"the query has changed since it wrote the state of the unfinished batch {epoch}, and the state before "
+                f"that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch with the query "
+                "as it was, or give it a new checkpointLocation."
             )
         if last is not None:
             held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
             if any(file.name not in held for file in last.files):
                 raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
-        logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
+        logger.warning("the query has changed, so the unfinished batch %d is computed again", epoch)
         manifests.withdraw(epoch)
         return None
 
@@ -260,8 +262,8 @@ class Recovery:
         last = manifests.read(done[-1], self._plan.identity)
         if last is None or last.epoch != epoch - 1:
             raise StateLostError(
-                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
-                "used without pyslash in between. Give the query a new checkpointLocation."
+                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: a query without pyslash "
+                "has used the checkpoint in between. Give the query a new checkpointLocation."
             )
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")

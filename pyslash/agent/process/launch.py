@@ -117,7 +117,7 @@ def ensure_from_worker(
     """
     jvm = process.nearest_jvm()
     if jvm is None:
-        raise AgentStartError(f"process {os.getpid()} runs below no JVM, so there is no executor to keep an agent for")
+        raise AgentStartError(f"process {os.getpid()} has no JVM above it, so there is no executor that needs an agent")
     return ensure(AgentRequest(secret, arena_bytes, jvm, host, runtime_dir, deadline_seconds, tcp))
 
 
@@ -148,8 +148,8 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
             who = f"process {agent.pid}" if agent is not None else f"whoever holds {runtime.life}"
             raise AgentStartError(
                 f"the agent of JVM {request.jvm_pid}, {who}, lives but gave no answer within "
-                f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it go on "
-                "(kill -CONT); only if its state may go, end it (kill -9), and the next attempt starts another"
+                f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it "
+                "continue (kill -CONT); only if its state may go, end it (kill -9), and the next attempt starts another"
             )
         time.sleep(_PAUSE_SECONDS)
 

@@ -65,7 +65,7 @@ class RuntimeDirectory:
         handle = os.open(self.life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locked(handle):
             os.close(handle)
-            raise AgentStartError(f"an agent lives in {self.path} already, and there is room for one")
+            raise AgentStartError(f"an agent already runs in {self.path}, and only one may")
 
     @property
     def is_alive(self) -> bool:

@@ -95,7 +95,7 @@ def scratch_arena(directory: str, size: int) -> Iterator[tuple[Any, int]]:
             file = stack.enter_context(tempfile.TemporaryFile(prefix="pyslash-fold-", dir=folder))
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
-            raise SpillError(f"{size} bytes cannot be had in {folder}: {error}; see spark.slash.spill.dir") from None
+            raise SpillError(f"{size} bytes are not free in {folder}: {error}; see spark.slash.spill.dir") from None
         arena = _native.Arena.create(file.fileno(), size, os.urandom(16))
         stack.callback(arena.close)
         yield arena, file.fileno()
