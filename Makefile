@@ -1,4 +1,4 @@
-# The only door: every habit of this project is a target here. `make help` lists them.
+# Everything that this project does has a target here. `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
+setup: ## create the environment in .venv: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
 demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
@@ -31,7 +31,7 @@ pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
 pipeline-kafka: setup ## the same with open windows, into another topic
 	@$(PIPELINE) kafka $(ARGS)
 
-test: setup ## native tests under sanitizers, then pytest, then what was not covered
+test: setup ## native tests under sanitizers, pytest, and a list of what was not covered
 	@scripts/test.sh
 
 test-native: setup ## the native tests alone, under ASan/UBSan and TSan
@@ -40,7 +40,7 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
+nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly --ignore=tests/pipelines
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
@@ -53,10 +53,10 @@ chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of
 	@pytest -m chaos tests/faults $(ARGS)
 	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
-soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
+soak: setup ## a stream whose processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
 
-lint: setup ## ruff, mypy --strict, clang-format: all without a finding
+lint: setup ## ruff, mypy --strict, clang-format
 	@scripts/lint.sh
 
 format: setup ## rewrite the sources as `make lint` wants them
@@ -98,7 +98,7 @@ bench-latency: setup ## from a message's creation to its row in another topic, a
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## Spark, Flink, DuckDB, Polars beside pyslash (20 M rows): what begins within 25 minutes
+eval: setup ## pyslash beside Spark, Flink, DuckDB, Polars (20 M rows): the comparisons that start within 25 minutes
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2

@@ -1,1 +1,1 @@
-"""What people read: every command and every Python block of README.md, CONTRIBUTING.md and docs/*.md, and their claims."""
+"""What people read: the commands, the Python blocks and the claims of README.md, CONTRIBUTING.md and docs/*.md."""

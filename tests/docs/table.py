@@ -24,6 +24,9 @@ COMMANDS: dict[str, How] = {
     "pip install .": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
+    "pyslash demo --keep work": How.NIGHTLY,
+    "spark-submit --properties-file spark-conf/slash.conf examples/flights.py "
+    "--input work/flights --output work/delays --checkpoint work/checkpoint": How.NIGHTLY,
     # The targets of the Makefile
     **dict.fromkeys(
         (

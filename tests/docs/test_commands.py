@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash import cli
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.table import COMMANDS, OUTPUT, PYTHON, RECIPES, STATUS, Block, How
 
@@ -186,20 +187,18 @@ def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
     monkeypatch.setattr(sys, "argv", [module, *arguments])
     with pytest.raises(Parsed) as found:
-        if module == "pyslash.cli":
-            pyslash_main()
-        else:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        start(module)
     (given,) = found.value.args
     assert set((getattr(given, "engines", None) or "slash").split(",")) <= set(ENGINES), command
     assert set(getattr(given, "names", [])) <= {"all", *SUITES}, command
 
 
-def pyslash_main() -> None:
-    """The console script."""
-    from pyslash.cli import main
-
-    main()
+def start(module: str) -> None:
+    """What `python -m` or the console script does."""
+    if module == "pyslash.cli":
+        cli.main()
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.parametrize("command", of_kind(How.SUBMIT))
