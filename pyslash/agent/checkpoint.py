@@ -1,4 +1,4 @@
-"""An agent's part in a query's checkpoint: it writes its blocks to files, and takes the blocks of files over."""
+"""An agent's part in a query's checkpoint: it writes its blocks to files, and restores blocks from files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Checkpointer:
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
-            ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
+            ArenaFullError: no room. The files before it are restored; the same call again continues after them.
         """
         directory = BlockDirectory(request.directory)
         with self._state.lock:

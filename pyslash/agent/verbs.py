@@ -1,4 +1,4 @@
-"""The agent's side of the verbs transport: it registers its arena, answers connections, and then has nothing to do.
+"""The agent's side of the verbs transport: it registers its arena and accepts connections; reads need nothing from it.
 
 For each query that connects there is one protection domain, with the whole arena registered in it for remote reading
 and nothing else. A range that a peer may write is registered by itself, from `expose` to `conceal`. Keys are public
@@ -97,7 +97,7 @@ class VerbsEndpoint:
         """Keeps a pair for another lease.
 
         Raises:
-            InvalidRequestError: the query has no such pair (any more): connect anew.
+            InvalidRequestError: the query has no such pair (any more): connect again.
         """
         with self._lock:
             domain = self._domains.get(query)

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: twice an input, two runs, comparison, and a table at the end."""
+"""The demo: two inputs, each run on both engines, compared, and a table at the end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `pyslash demo`."""
     parser.add_argument("--files", type=int, default=365, help="files that the flights are cut into (default: 365)")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch (default: 8)")
-    parser.add_argument("--limit", type=int, help="only the first so many flights")
+    parser.add_argument("--limit", type=int, help="only the first LIMIT flights")
     parser.add_argument("--years", type=int, default=80, help="years in the second part (default: 80; 0: none)")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder and leave it there")
 

@@ -1,4 +1,4 @@
-"""RDMA: pyverbs, devices, rights, and a READ that goes through all of them."""
+"""RDMA: pyverbs, devices, rights, and a READ that needs all of them."""
 
 from __future__ import annotations
 

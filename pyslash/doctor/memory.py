@@ -1,4 +1,4 @@
-"""Memory: the arena against what there is, and what may be locked."""
+"""Memory: whether the arena fits this machine or container, and how much may be locked."""
 
 from __future__ import annotations
 

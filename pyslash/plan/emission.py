@@ -1,4 +1,4 @@
-"""Which groups of an aggregation reach the sink in an epoch, and which panes are then needed no more."""
+"""Which groups of an aggregation an epoch emits, and which panes are then no longer needed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SessionEmission(Emission):
     """The same for sessions.
 
     One pane holds all of them, whatever their times: which parts make a session is known only where all are merged.
-    From time to time open sessions are written anew, into a pane of a greater number (docs/design/028).
+    From time to time open sessions are rewritten, into a pane with a greater number (docs/design/028).
     """
 
     @property

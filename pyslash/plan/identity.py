@@ -1,4 +1,4 @@
-"""What makes state of one query usable by another, and in what two queries differ, in words."""
+"""When one query can use the state of another, and how two queries differ, in words."""
 
 from __future__ import annotations
 

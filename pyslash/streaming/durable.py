@@ -1,4 +1,4 @@
-"""What of a query's state is durable: which files hold it, when they are rewritten, and when they go."""
+"""The durable state of a query: which files hold it, when they are rewritten, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DurableState:
         self.files = [replace(file, holder=holders[file.name]) for file in self.files]
 
     def clean(self) -> None:
-        """Spark has logged the last epoch: nobody asks for what it replaced."""
+        """Spark has logged the last epoch, so the files that it replaced are no longer needed."""
         self.directory.delete(self._obsolete)
         self._obsolete.clear()
 

@@ -1,8 +1,8 @@
-"""Giving a complete file its name on a local file system: in one step, and only if the name is free.
+"""Gives a complete file its name on a local file system, in one step, and only if the name is free.
 
-A hard link does so wherever there are any. Some file systems have none (vfat and exFAT, SMB shares, several kinds of
-FUSE and container mounts); Linux then has a rename that refuses a taken name. What a folder takes is tried, not told
-from the kind of its file system: FUSE has as many answers as servers.
+A hard link does so, where the file system has hard links. Some have none (vfat and exFAT, SMB shares, several kinds of
+FUSE and container mounts); Linux then has a rename that refuses a taken name. What a folder supports is tried, not
+derived from the kind of its file system: FUSE has as many answers as servers.
 """
 
 from __future__ import annotations

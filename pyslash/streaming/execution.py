@@ -1,4 +1,4 @@
-"""What Spark knows of the micro-batch that is running: its plan, its watermarks, its offsets, its checkpoint."""
+"""What Spark knows about the running micro-batch: its plan, its watermarks, its offsets, its checkpoint."""
 
 from __future__ import annotations
 
@@ -287,5 +287,5 @@ def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
 
 @cache
 def _uuid_class(jvm: Any) -> Any:
-    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar, thrice."""
+    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar three times."""
     return jvm.java.util.UUID

@@ -1,4 +1,4 @@
-"""What executors keep of a query from epoch to epoch, in homes: a range of keys each (docs/design/024)."""
+"""What executors keep of a query from epoch to epoch: homes, each with a range of keys (docs/design/024)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Homes:
         self._has_told_room = False  # that there is not enough
 
     def have_room(self, session: SparkSession, columns: ColumnMerge, needed: int) -> bool:
-        """Whether executors have memory for so many bytes; those that keep too many by now let go of them."""
+        """Whether executors have memory for `needed` bytes; executors that already keep too many drop them."""
         if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
             return True
         if not self._has_told_room:
@@ -41,12 +41,12 @@ class Homes:
         return False
 
     def open(self, session: SparkSession) -> int:
-        """Executors keep something from here on: in so many ranges, until it is forgotten."""
+        """Executors keep homes from here on, until they are forgotten. Returns the number of ranges."""
         self.ranges = self.ranges or session.sparkContext.defaultParallelism
         return self.ranges
 
     def forget(self, columns: ColumnMerge | None) -> None:
-        """Have executors let go of what they keep, by whoever has had them keep it."""
+        """Have executors drop what they keep."""
         if columns is None or not self.ranges:
             return
         try:

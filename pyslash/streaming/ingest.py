@@ -1,7 +1,7 @@
-"""The update job of an epoch: the micro-batch's rows into partial state, on one of three paths.
+"""The update job of an epoch: it turns the micro-batch's rows into partial state, on one of three paths.
 
-`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge takes its rows;
-`arrow`: Spark reads, and `mapInArrow` takes them. All three end in the same accumulator and the same receipt.
+`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge hands its rows
+over; `arrow`: Spark reads, and rows go through `mapInArrow`. All three end in the same accumulator and receipt.
 """
 
 from __future__ import annotations

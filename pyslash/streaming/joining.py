@@ -1,4 +1,4 @@
-"""Where an epoch's rows are joined: by executors, which keep the rows of both sides from epoch to epoch."""
+"""Joins the rows of an epoch, in executors, which keep the rows of both sides from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Joining:
         obstacle = self._columns.obstacle(session, agents, self._conf.transport, spilled)
         if obstacle is not None:
             raise TransportUnavailableError(
-                f"the rows of a join are read from shared memory alone, and {obstacle}. The query goes on where all "
-                "executors are on one host, with a spark.slash.arena.size that holds its state"
+                f"the rows of a join are read from shared memory alone, and {obstacle}. The query continues "
+                "with all executors on one host and a spark.slash.arena.size that holds its state"
             )
         progress.emit = "rows"
         keeps = self._homes.have_room(session, self._columns, self._kept_bytes(blocks))
@@ -74,7 +74,7 @@ class Joining:
         return sum(memory.of_home(rows, size) for _, rows, size in panes)
 
     def forget(self) -> None:
-        """Have executors let go of the rows that they keep."""
+        """Have executors drop the rows that they keep."""
         self._homes.forget(self._columns)
 
     def collect_counts(self, progress: EpochProgress) -> None:

@@ -1,4 +1,4 @@
-"""Manifests: one small file an epoch, under the query's checkpoint, that says which blocks the epoch consists of.
+"""Manifests: a small file for each epoch, under the query's checkpoint, that names the blocks of the epoch.
 
 A manifest is created exclusively and atomically. Once it exists the epoch's rows are fixed: a replay reads it instead
 of updating again.
@@ -103,8 +103,8 @@ class Manifest:
         body = body.rstrip(b"\n")
         if len(words) != 3 or words[:2] != [b"pyslash-manifest", str(FORMAT).encode()]:
             raise StateLostError(
-                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash goes on with "
-                "that version; give the query a new checkpointLocation to use this one"
+                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash continues "
+                "with that version; give the query a new checkpointLocation to use this one"
             )
         if words[2] != f"{zlib.crc32(body):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
@@ -141,7 +141,7 @@ class ManifestLog:
         return _numbers(self._files)
 
     def take_over(self, held: int = 0) -> int:
-        """Begin a run of the query, with a number above all before: whoever writes for an earlier one is fenced.
+        """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
 
         `held` is the run that this driver has had so far, where it begins again.
 

@@ -1,4 +1,4 @@
-"""Where the windows that an epoch emits are merged: in the driver while they are small, else in merge tasks."""
+"""Merges the windows that an epoch emits: in the driver if they are small, else in merge tasks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Merging:
             else None,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
-        # At most so much comes out: a pane counts once for each of these windows that it is part of.
+        # An upper bound of the result: a pane counts once for each of these windows that contain it.
         produced = held * min(self._plan.window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             progress.merged_by = "driver"
@@ -126,7 +126,7 @@ class Merging:
         return needed
 
     def forget(self) -> None:
-        """Have executors let go of the groups that they keep."""
+        """Have executors drop the groups that they keep."""
         self._homes.forget(self._columns)
 
     def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:

@@ -93,7 +93,7 @@ class OperatorRunner:
         self._close()
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
-        """Take back what a failed attempt has left, so that nobody finds state of ours beside Spark's.
+        """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
@@ -104,7 +104,7 @@ class OperatorRunner:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
         state = self._state or self._begin(execution, epoch, progress)
         if state.last is not None and state.last.epoch < epoch:
-            # Spark has logged the last epoch as done: nobody will ask for its windows again.
+            # Spark has logged the last epoch as done: its windows are not needed again.
             state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
             state.manifests.purge(epoch)
             if state.durable is not None:
@@ -129,7 +129,7 @@ class OperatorRunner:
         """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
 
         Args:
-            resumable: it has a checkpoint of its own, so that it may be started again.
+            resumable: it has a checkpoint, so it may be started again.
         """
         if self._state is None:
             return
@@ -187,7 +187,7 @@ class OperatorRunner:
         cut.begin(epoch, emitted_us)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
-            """Of what is written anew, and of the epoch's rows."""
+            """Of the rewritten sessions, and of the epoch's rows."""
             with coordinator.discard_on_failure(epoch):
                 rewritten: list[Receipt] = []
                 if sessions is not None and pane != held_in:

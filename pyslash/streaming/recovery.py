@@ -1,4 +1,4 @@
-"""How a run of a query begins: who it is, what is known of the state, and where that comes back from."""
+"""How a run of a query begins: its number, what is known about the state, and where the state comes back from."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Recovery:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
-            StateLostError, CheckpointError, CorruptBlockError, …: it is not to be had.
+            StateLostError, CheckpointError, CorruptBlockError, …: the state cannot be recovered.
             PlanMismatchError: it is of another query.
             RewoundCheckpointError: it is of other batches than Spark's.
             Uncovered: it is Spark's own.
@@ -173,7 +173,7 @@ class Recovery:
         agents: list[AgentDescriptor],
         progress: EpochProgress,
     ) -> None:
-        """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
+        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint."""
         if durable is not None and not newest.in_checkpoint:
             raise StateLostError(
                 f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
@@ -256,7 +256,7 @@ class Recovery:
         if not done:
             if epoch > 0:
                 raise Uncovered(
-                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it"
+                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which continues with it"
                 )
             return None
         last = manifests.read(done[-1], self._plan.identity)

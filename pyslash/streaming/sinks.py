@@ -1,4 +1,4 @@
-"""Where an epoch's result goes: the job's function, or Spark's own sink, made and written by Spark's own code."""
+"""The sink of an epoch's result: the job's function, or Spark's own sink, made and written by Spark's own code."""
 
 from __future__ import annotations
 

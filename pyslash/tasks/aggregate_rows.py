@@ -1,4 +1,4 @@
-"""The owner's task where rows are repartitioned: its range of every block of rows into one block of partial state."""
+"""The task of an owner of repartitioned rows: aggregates its range of every block of rows into one block of state."""
 
 from __future__ import annotations
 

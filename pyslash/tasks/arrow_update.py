@@ -1,6 +1,6 @@
 """The update task on the Arrow path: Spark hands its rows over as Arrow batches, in the Python worker.
 
-Slower than the row bridge, equal in all else: the same accumulator, the same block, the same receipt.
+It is slower than the row bridge, and otherwise equal: the same accumulator, the same block, the same receipt.
 """
 
 from __future__ import annotations

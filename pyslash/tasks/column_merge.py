@@ -1,6 +1,6 @@
-"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads what comes out.
+"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads the result.
 
-Only shared memory can be read this way: all executors have to be on one host, and no block on an agent's disk.
+This reads shared memory only: all executors have to be on one host, and no block may be on an agent's disk.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ColumnMerge:
         return self._bridge.joined(join.operator, order, tasks, keeps, self._read, self._given)
 
     def forget(self, query_id: bytes) -> None:
-        """Have executors let go of the groups that they keep of a query."""
+        """Have executors drop the groups that they keep of a query."""
         self._bridge.closeHomes(self._context, bytearray(query_id))
 
 

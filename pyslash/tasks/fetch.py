@@ -1,4 +1,4 @@
-"""What a task reads: its range of hash prefixes in parts, each read from all blocks while the one before is used."""
+"""Reads a task's range of hash prefixes in parts, each from all blocks, while the part before it is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyslash.tasks.look_ahead import look_ahead
 from pyslash.transport import Transport, choose_transport
 
 PART_BYTES = 8 << 20
-"""A part should have so many bytes: many messages at once on the way, and few of them in memory."""
+"""Bytes that a part should have: many messages are on their way at once, and few of them in memory."""
 
 _MOST_PARTS = 64
 # A segment that reaches into two parts is read for both. Where parts would cost more than that, there is one.

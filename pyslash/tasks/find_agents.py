@@ -1,4 +1,4 @@
-"""Finding agents before any update has run: a job whose tasks start their executor's agent and name it."""
+"""Finds agents before any update has run, by a job whose tasks start their executor's agent and name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of Python tasks: what the tasks give; what fails in them for a reason of ours is raised as that."""
+"""Jobs of Python tasks: their results, and their failures as pyslash's own errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items made by a thread of their own while the ones before them are used."""
+"""Items that a thread makes ahead, while the ones before them are used."""
 
 from __future__ import annotations
 

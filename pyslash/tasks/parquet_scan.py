@@ -1,7 +1,7 @@
 """Parquet read without Spark: splits of files into Arrow batches of exactly the rows that Spark would have read.
 
-Whatever Arrow might read otherwise than Spark (another type in the file than in the table's schema, dates of calendars
-past, a file that cannot be opened) is no error here but `OnlySpark`: Spark is to read it, or to say what is wrong.
+Anything that Arrow might read differently (another type in the file than in the table's schema, dates of old calendars,
+a file that cannot be opened) is no error here but `OnlySpark`: Spark then reads it, or says what is wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What pyslash asks of the Python worker that its tasks run in."""
+"""What pyslash needs from the Python worker that its tasks run in."""
 
 from __future__ import annotations
 

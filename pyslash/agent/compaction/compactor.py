@@ -1,7 +1,7 @@
-"""Folding many small blocks into few, in the background: fan-in and memory follow distinct keys, not epochs.
+"""Folds many small blocks into few, in the background, so that fan-in and memory follow distinct keys, not epochs.
 
 The compactor never touches what a merge may be reading: its result waits in `AgentState` until the next commit, and
-only then do the inputs go.
+only then are its inputs freed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Compactor(threading.Thread):
                 _log.exception("compactor")
 
     def _sweep(self) -> None:
-        # By the clock, not when nobody has asked for a fold: a busy query commits more often than that.
+        # By the clock, not when there is nothing to fold: a busy query commits more often than that.
         if time.monotonic() < self._next_sweep:
             return
         self._next_sweep = time.monotonic() + self._sweep_seconds

@@ -1,4 +1,4 @@
-"""Which blocks of a query are folded into one, and how: in the arena, or on disk those that were spilled."""
+"""Which blocks of a query are folded into one, and how: in the arena, or on disk if they were spilled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the executor's agent, or starting it. Standard library only: an executor's first task waits for this."""
+"""Finds the executor's agent, or starts it. Standard library only: the first task of an executor waits for this."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
         if agent is not None and left > 0 and answers(agent, request.secret, min(left, _ANSWER_SECONDS)):
             return agent
         if left <= _PAUSE_SECONDS:
-            who = f"process {agent.pid}" if agent is not None else f"whoever holds {runtime.life}"
+            who = f"process {agent.pid}" if agent is not None else f"the holder of {runtime.life}"
             raise AgentStartError(
                 f"the agent of JVM {request.jvm_pid}, {who}, lives but gave no answer within "
                 f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it "

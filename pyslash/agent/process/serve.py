@@ -1,4 +1,4 @@
-"""The agent's main function: from the order on standard input to its last trace gone."""
+"""The agent's main function: from the order on standard input to the removal of its last trace."""
 
 from __future__ import annotations
 

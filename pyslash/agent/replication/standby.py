@@ -1,7 +1,7 @@
-"""The standby's side of replication: room for another agent's blocks, their commit, and what makes them its own.
+"""The standby's side of replication: it reserves room for another agent's blocks, commits them, and can promote them.
 
-A block is written into room that this agent has reserved, with a head that already names this arena: a replica is a
-block like any other, which is compacted and released like any other, and to promote it moves no byte.
+A block is written into room that this agent has reserved, with a head that already names this arena. So a replica is a
+block like any other, is compacted and released like any other, and its promotion moves no byte.
 Methods are called with the lock of `AgentState` held.
 """
 
@@ -55,7 +55,7 @@ class Standby:
         return [here for here, _ in incoming.places.values()]
 
     def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> Incoming:
-        """What is on its way of an epoch; nobody can write to it any more.
+        """The blocks of an epoch that are being written; no peer can write to them any more.
 
         Raises:
             InvalidRequestError: nothing is.

@@ -1,8 +1,8 @@
-"""Blocks on the executor's local disk: what an arena that is full has no room for.
+"""Blocks on the executor's local disk, which a full arena has no room for.
 
-Each is a file of its own, mapped and unlinked at once: nothing is left of it when the agent is killed, and reading it
-is reading memory that the kernel may drop. Its place in a head is beyond every arena, so that a reader sees at once
-that only the agent can serve it.
+Each is a file, mapped and unlinked at once: nothing is left of it when the agent is killed, and reading it reads memory
+that the kernel may drop. The offset in its head lies beyond every arena, so that a reader sees at once that only the
+agent can serve it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an agent holds: the arena, and for each query the committed blocks that are alive.
+"""The state of an agent: the arena, and for each query its live committed blocks.
 
-Every method takes the one lock; none waits for anything else while it holds it.
+Every method takes the one lock, and waits for nothing else while it holds it.
 """
 
 from __future__ import annotations

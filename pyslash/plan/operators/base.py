@@ -1,4 +1,4 @@
-"""What pyslash has to know of a stateful operator of Spark's, once for a query and again for each micro-batch."""
+"""What pyslash needs to know about a stateful operator of Spark: once for a query, and for each micro-batch."""
 
 from __future__ import annotations
 
