@@ -48,6 +48,7 @@ nightly: setup ## tests that are too long for `make test`: more of them, chaos, 
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark
+	@$(MAKE) docs
 
 chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,26 @@ def test_a_missing_picture_and_an_empty_site_are_found(tmp_path: Path) -> None:
     assert check_links.findings(tmp_path) == [f"{tmp_path}: no page"]
     (tmp_path / "index.html").write_text('<img src="gone.svg">')
     assert check_links.findings(tmp_path) == ["index.html: gone.svg: no such file"]
+
+
+ROOT = SCRIPT.parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub and MkDocs both make them."""
+    words = (re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in HEADING.findall(page.read_text()))
+    return {re.sub(r"\s+", "-", each) for each in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_of_the_repository(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), link
