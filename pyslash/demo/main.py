@@ -106,7 +106,9 @@ def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) 
     print(f"\n{part.name}: {rows:,} flights in {len(part.data.rows)} files, {part.files_per_trigger} a micro-batch;")
     print(f"  windows of {part.windows.window}, every {part.windows.slide}, by {' and '.join(KEYS)};")
     if late.rows:
-        print(f"  {late.rows:,} of them come after a window of theirs has closed; {late.dropped:,} after all of them have")
+        print(
+            f"  {late.rows:,} of them come after a window of theirs has closed; {late.dropped:,} after all of them have"
+        )
     else:
         print("  no flight is late, because a micro-batch holds years")
     runs = []

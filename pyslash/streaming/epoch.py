@@ -43,8 +43,8 @@ class EpochRunner:
         secret: bytes,
         spark_batch: Callable[[DataFrame], SparkBatch],
     ) -> None:
-        """`operators`, each behind those below it; `spark_batch` gives what Spark knows of the micro-batch that it
-        calls this function with, as the first of them sees it.
+        """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
+        with, as the first operator sees it.
         """
         self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
         self.progress: ProgressLog | None = None
@@ -79,7 +79,7 @@ class EpochRunner:
         """Whether Spark executes its operators itself from here on: it has their state, or there is no state yet.
 
         Raises:
-            UnsupportedQueryError, PlanMismatchError: it cannot, or is not to.
+            UnsupportedQueryError, PlanMismatchError: Spark cannot, or must not.
         """
         has_state = any(operator.has_state for operator in self.operators)
         if isinstance(error, Uncovered) and self._conf.mode == "require":
@@ -159,7 +159,7 @@ class EpochRunner:
             figures.recoveries += 1
 
     def end(self, resumable: bool) -> None:
-        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+        """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
 
         Args:
             resumable: it has a checkpoint, so it may be started again.

@@ -21,12 +21,12 @@ Publish = Callable[[Path, Path], None]
 
 
 def by_link(hidden: Path, name: Path) -> None:
-    """A second name for the hidden file."""
+    """Give the hidden file a second name."""
     os.link(hidden, name)
 
 
 def by_rename(hidden: Path, name: Path) -> None:
-    """Another name instead of the hidden one, by Linux's `renameat2`."""
+    """Rename the hidden file, by Linux's `renameat2`."""
     libc = ctypes.CDLL(None, use_errno=True)
     rename = getattr(libc, "renameat2", None)  # glibc has it since 2.28
     if rename is None:
@@ -37,7 +37,7 @@ def by_rename(hidden: Path, name: Path) -> None:
 
 
 def publish_in(folder: Path) -> Publish | None:
-    """How files of this folder get their names; None if the file system has no such way.
+    """The way in which files of this folder get their names; None if the file system supports none.
 
     Raises:
         OSError: no file can be written there.
@@ -49,7 +49,7 @@ def publish_in(folder: Path) -> Publish | None:
 
 
 def _works(publish: Publish, folder: Path) -> bool:
-    """Whether it names a file, and refuses to name another one so."""
+    """Whether this way names a file, and refuses to give another file the same name."""
     names = [folder / f".probe.{uuid4().hex}" for _ in range(3)]
     first, second, taken = names
     try:

@@ -15,10 +15,10 @@ logger = logging.getLogger("pyslash")
 
 
 class Homes:
-    """Those of one query."""
+    """The homes of one query."""
 
     def __init__(self, what: str, conf: Conf, query_id: bytes) -> None:
-        """`what` they keep, in words."""
+        """`what`: the name of what they keep, for messages."""
         self.ranges = 0  # of keys, once executors keep some
         self._what = what
         self._conf = conf

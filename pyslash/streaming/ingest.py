@@ -30,7 +30,7 @@ logger = logging.getLogger("pyslash")
 
 
 class Ingest:
-    """Runs update jobs for one query, on the path that its configuration and its input ask for."""
+    """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
         self, session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
@@ -73,11 +73,11 @@ class Ingest:
         return self._from_arrow(execution, epoch, watermark_us, place)
 
     def close(self) -> None:
-        """The query has ended, or begins again with another one of these: take back what executors were sent."""
+        """The query has ended or starts over: free what was sent to executors."""
         self._static_tables.close()
 
     def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt] | None:
-        """None if Spark is to read the files, or they are too small to be worth a Python job."""
+        """None if Spark has to read the files, or if they are too small for a Python job."""
         assert self._bridge is not None
         files = self._bridge.scan(execution.cut.input())
         least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0

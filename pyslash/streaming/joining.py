@@ -19,10 +19,10 @@ from pyslash.tasks.merge import Kept
 
 
 class Joining:
-    """Makes the plan of an epoch's rows of a join of two streams."""
+    """Makes the plan that joins an epoch's rows of two streams."""
 
     def __init__(self, session: SparkSession, plan: StreamJoin, conf: Conf, coordinator: Coordinator) -> None:
-        """Passes where executors can read each other's state.
+        """Passes if executors can read each other's state.
 
         Raises:
             Uncovered: they are on more than one host.
@@ -69,7 +69,7 @@ class Joining:
         return self._columns.joined(request, kept, ranges, keeps)
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
-        """What executors would take to keep all rows of these blocks."""
+        """Bytes that executors need to keep all rows of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
         return sum(memory.of_home(rows, size) for _, rows, size in panes)
 
@@ -78,5 +78,5 @@ class Joining:
         self._homes.forget(self._columns)
 
     def collect_counts(self, progress: EpochProgress) -> None:
-        """Add what tasks have read, and given, since the last call."""
+        """Add the bytes that tasks have read, and the rows that they have returned, since the last call."""
         progress.count_columns(*self._columns.new_counts())

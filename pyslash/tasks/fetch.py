@@ -24,7 +24,7 @@ Prefixes = tuple[int, int]
 
 @dataclass
 class Part:
-    """What all blocks hold of the hash prefixes in [lo, hi): (head, offset in the block, bytes) each."""
+    """The hash prefixes in [lo, hi) of all blocks: (head, offset in the block, bytes) for each."""
 
     prefixes: Prefixes
     pieces: list[tuple[bytes, int, Any]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Part:
 
 
 class Fetch:
-    """Reads of one task; transports are chosen once."""
+    """The reads of one task. Transports are chosen once."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Fetch:
         return parts if len(cuts) == 1 else look_ahead(parts, lambda part: part.size, PART_BYTES)
 
     def whole(self, prefixes: Prefixes) -> Part:
-        """All of a range of prefixes in one part: no segment of it is read twice."""
+        """A whole range of prefixes in one part, so that no segment is read twice."""
         return self._read(prefixes)
 
     def _cuts(self, prefixes: Prefixes, step: int) -> list[Prefixes]:

@@ -29,7 +29,7 @@ _ANYTHING = _May.BE_TRUE | _May.BE_FALSE | _May.BE_NULL
 
 
 class _Range(NamedTuple):
-    """What an operand may be: values from `low` to `high`, if it has any, and null."""
+    """The values that an operand may have: from `low` to `high`, if any, and null."""
 
     low: float = -inf
     high: float = inf

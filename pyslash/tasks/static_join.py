@@ -123,14 +123,14 @@ class StaticTables:
     """The tables of one query's joins, sent to executors again when their rows have changed.
 
     Rows are collected again for each micro-batch, as in Spark, unless they come from files that have not changed.
-    What has been sent is taken back once other rows stand in for it: no task of an earlier epoch runs any more.
+    Tables that were sent are freed once other rows replace them: no task of an earlier epoch is running then.
     """
 
     def __init__(self) -> None:
         self._sent: dict[int, _Sent] = {}
 
     def close(self) -> None:
-        """Take back all tables, from the driver and from executors; with its application a table has ended already."""
+        """Free all tables, on the driver and on executors. After the end of the application they are gone already."""
         sent, self._sent = self._sent, {}
         for one in sent.values():
             _take_back(one.table)

@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def spare_collections() -> None:
-    """Take what is there by now out of the garbage collections to come. Once a process: to be called by tasks.
+    """Exclude the objects that exist now from future garbage collections. Tasks call it; it acts once in a process.
 
     PySpark's daemon collects after each task of a worker that it keeps, and modules are most of what there is to look
     through: 50 ms a task of pyslash.
