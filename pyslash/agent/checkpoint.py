@@ -26,7 +26,7 @@ class Checkpointer:
         self._state = state
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
-        """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
+        """Writes the epoch's published blocks to a file before the commit; a snapshot also has all committed blocks.
 
         Raises:
             InvalidRequestError: an offset is no published block of this query and epoch.
@@ -42,7 +42,7 @@ class Checkpointer:
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
-        """Takes over the blocks of files, each file once; answers with all live heads.
+        """Restores the blocks of files, each file once. Returns all live heads.
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.

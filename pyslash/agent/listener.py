@@ -35,7 +35,7 @@ Answerer = Callable[[Channel, Caller, bytes], None]
 
 
 def connection_limit() -> int:
-    """Connections that each of two ways in may have, by the descriptors that this process may open."""
+    """The limit of connections of each of the two sockets, by the descriptors that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST
@@ -75,7 +75,7 @@ class Listener(threading.Thread):
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of open connections."""
         with self._lock:
             return len(self._open)
 

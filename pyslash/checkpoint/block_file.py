@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A block as it was read: its head, and its segments in order, checked."""
+    """A block that was read: its head, and its segments in order, all checked."""
 
     head: bytes
     segments: list[tuple[Segment, Any]]

@@ -114,7 +114,7 @@ def _has_buffers(plan: PlanIdentity) -> bool:
 
 
 def _obstacles(aggregate: str, old: Input | None, column: Input) -> list[str]:
-    """Why an input of an aggregate cannot go on from what it was."""
+    """Why an aggregate cannot continue with this input."""
     if old is None:
         new = f"{aggregate} is new, and {column.sql} is never null: make it nullable"
         return [] if column.nullable else [new]

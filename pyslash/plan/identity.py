@@ -105,7 +105,7 @@ class PlanIdentity:
 
 
 def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
-    """Each thing that is not the same, as one line; empty if the state of one is the state of the other."""
+    """Each difference, as one line. Empty if one query can use the state of the other."""
     if before == now:
         return []
     found = []

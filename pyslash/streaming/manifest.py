@@ -67,7 +67,7 @@ class Manifest:
 
     @property
     def state(self) -> str:
-        """A name of the state as of this epoch: no other state has it. Without new blocks it is that of before."""
+        """A unique name of the state as of this epoch. Without new blocks it is the name of the state before."""
         if not self.blocks:
             return self.before
         return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
@@ -238,13 +238,13 @@ class ManifestLog:
             ) from error
 
     def _is_own(self, run: int) -> bool:
-        """Whether this driver has begun the run, even where the write of its number seemed to fail."""
+        """Whether this driver has begun the run, even if the write of its number seemed to fail."""
         with _reaching(self._runs.path(str(run))):
             return self._runs.read(str(run)) == self._driver
 
     @staticmethod
     def _create(files: CheckpointFiles, name: str, content: bytes) -> None:
-        """Create a file and look at it: a store may have torn it, or have none, and still report success."""
+        """Create a file and read it back: a store may tear or lose it, and still report success."""
         path = files.path(name)
         with _reaching(path):
             files.create(name, content)

@@ -68,7 +68,7 @@ class OperatorRunner:
 
     @property
     def has_logged(self) -> bool:
-        """Whether the epoch that is under way counts by now."""
+        """Whether the manifest of the current epoch exists."""
         return self.phase not in _BEFORE_LOG
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class OperatorRunner:
         self.phase = Phase.BEGUN
 
     def can_begin_again(self, error: Exception) -> bool:
-        """Whether the epoch that failed by this error may do better as a new run, out of what is kept of the state."""
+        """Whether the epoch that failed with this error may succeed as a new run, from the stored state."""
         if not self._conf.recovers:
             return False
         if isinstance(error, LateManifestError):
@@ -126,7 +126,7 @@ class OperatorRunner:
         return self._merge(execution, manifest, state, progress)
 
     def end(self, resumable: bool) -> None:
-        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+        """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
 
         Args:
             resumable: it has a checkpoint, so it may be started again.

@@ -51,7 +51,7 @@ class Recovery:
         self._memory_failed = False  # when the state was last to be put together from it
 
     def may_succeed_after(self, error: Exception) -> bool:
-        """Whether another attempt is worth it, now that one has failed to bring the state back."""
+        """Whether to try again after an attempt has failed to bring the state back."""
         # A job has failed, and Spark knows why, or an agent has to start, or memory has failed, and there are files.
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
@@ -116,7 +116,7 @@ class Recovery:
         ManifestLog(manifests, runs).withdraw(epoch)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
-        """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
+        """If one agent alone has the state and another executor is running by now, add its agent too."""
         if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
             try:
                 coordinator.meet(self._find_agents(session))
@@ -151,7 +151,7 @@ class Recovery:
     def _durable_state(
         self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
     ) -> DurableState | None:
-        """What the checkpoint holds, without what no manifest names."""
+        """The durable state in the checkpoint, without files that no manifest names."""
         if not self._conf.keeps_files:
             return None
         newest = current or last

@@ -35,9 +35,9 @@ class Repair:
 
 
 def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str]) -> dict[str, str]:
-    """For each agent the next one, on another host if there is any; a choice that stands is kept.
+    """For each agent the next one, on another host if there is one; existing choices are kept.
 
-    Empty where there is but one agent.
+    Empty if there is only one agent.
     """
     ring = sorted(agents, key=lambda agent: agent.incarnation)
     chosen = {}

@@ -66,7 +66,7 @@ class Transports:
         return {transport.name: transport.counters for transport in (self._shm, self._verbs, self._tcp)}
 
     def close(self) -> None:
-        """Lets go of mappings and connections."""
+        """Closes mappings and connections."""
         self._shm.close()
         self._verbs.close()
         self._tcp.close()

@@ -27,7 +27,7 @@ MAX_DEADLINE_SECONDS = 600
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an executor asks of its agent. `jvm_pid`: the agent lives as long as that process.
+    """An executor's request for its agent. `jvm_pid`: the agent lives as long as that process.
 
     `tcp`: other hosts are to reach it, at `host`.
     """
@@ -83,10 +83,10 @@ class AgentRequest:
 
 
 def ensure(request: AgentRequest) -> AgentDescriptor:
-    """The descriptor of the executor's agent, started if there is none that lives.
+    """The descriptor of the executor's agent. Starts one if none is alive.
 
-    One that lives and does not answer is waited for until the deadline, and never replaced: its successor would be
-    empty, and the state that it holds lost.
+    An agent that is alive and does not answer is waited for until the deadline, and never replaced: its successor
+    would be empty, and its state lost.
 
     Raises:
         AgentStartError: the JVM is gone, the runtime directory is not safe, the agent that lives did not answer, or a
@@ -134,7 +134,7 @@ def answers(agent: AgentDescriptor, secret: bytes, timeout_seconds: float = _ANS
 
 
 def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor | None:
-    """The agent that lives, once it answers; None if there is none."""
+    """The living agent, once it answers; None if there is none."""
     while True:
         agent = _descriptor(runtime)
         lives = runtime.is_alive or (agent is not None and process.is_alive(agent.pid, agent.start_time))
@@ -211,7 +211,7 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
 
 
 def _kill_session(agent: subprocess.Popen[bytes]) -> None:
-    """The agent left its first process behind (see `serve`), but not that process's session."""
+    """Kills the session of the first process, which the agent is still part of (see `serve`)."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(agent.pid, signal.SIGKILL)
     agent.wait()

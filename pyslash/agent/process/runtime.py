@@ -95,12 +95,12 @@ class RuntimeDirectory:
             time.sleep(0.01)
 
     def remove_agent_files(self) -> None:
-        """What an agent leaves that has ended: its socket and descriptor go, its log stays readable."""
+        """Removes the socket and the descriptor of an agent that has ended. Its log stays readable."""
         self.socket.unlink(missing_ok=True)
         self.descriptor.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The whole directory: its JVM is gone. Its root, if it is the default one, goes with the last."""
+        """Removes the whole directory, because its JVM is gone. A default root is removed with its last directory."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self.path.parent.name == default_root(self.name).name:
             with suppress(OSError):
@@ -113,7 +113,7 @@ def default_root(name: str) -> Path:
 
 
 def default_roots() -> list[Path]:
-    """Those that there are, of all of this user's applications."""
+    """The existing roots of all of this user's applications."""
     pattern = default_root("*")
     return list(pattern.parent.glob(pattern.name))
 

@@ -33,7 +33,7 @@ class Standby:
         self._conceal = conceal
 
     def reserve(self, query: bytes, state: QueryState, request: Reserve) -> list[int]:
-        """Room for the blocks of an epoch, in their order. What was on its way from this source before is void.
+        """Reserves room for the blocks of an epoch, in their order. Blocks that this source was writing are void.
 
         Raises:
             InvalidRequestError: the call comes late: blocks of this epoch are here already, and have been checked.
@@ -82,7 +82,7 @@ class Standby:
             incoming.sealed = blocks
 
     def abandon(self, query: bytes, state: QueryState, source: str) -> None:
-        """Frees what is on its way from a source."""
+        """Frees the blocks that a source is still writing."""
         incoming = state.incoming.pop(source, None)
         if incoming is not None:
             for offset, _ in incoming.places.values():
@@ -90,7 +90,7 @@ class Standby:
             self._holding.doom(offset for offset, _ in incoming.places.values())
 
     def abandon_all(self, query: bytes, state: QueryState, but_of: int | None = None) -> None:
-        """Frees what is on its way, unless it is of this epoch."""
+        """Frees the blocks that are being written, unless they are of this epoch."""
         for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
             self.abandon(query, state, source)
 
