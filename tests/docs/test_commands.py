@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,18 +29,19 @@ from tests.docs.blocks import ROOT, blocks
 from tests.docs.table import COMMANDS, OUTPUT, PYTHON, RECIPES, STATUS, Block, How
 
 LANGUAGES = {"", "sh", "python", "text", "yaml"}
+PREPARATIONS = ("source ", "printf ")
 SECONDS = 120
 NIGHTLY_SECONDS = 1800
 
 
 def documented() -> dict[str, str]:
-    """Each command of the pages, and what its block sets up before it (`source ...`)."""
+    """Each command of the pages, and what its block prepares before it: an environment, a file."""
     found: dict[str, str] = {}
     for block in blocks("sh"):
         before: list[str] = []
         for command in block.commands:
             found.setdefault(command, "\n".join(before))
-            if command.startswith("source "):
+            if command.startswith(PREPARATIONS):
                 before.append(command)
     return found
 
@@ -51,7 +53,7 @@ def of_kind(*kinds: How) -> list[Any]:
     """Documented commands of some kinds; those that take minutes are marked."""
     night = [pytest.mark.nightly, pytest.mark.timeout(NIGHTLY_SECONDS)]
     return [
-        pytest.param(command, marks=night if COMMANDS[command] is How.NIGHTLY else [])
+        pytest.param(command, id=command, marks=night if COMMANDS[command] is How.NIGHTLY else [])
         for command in SHELL
         if COMMANDS.get(command) in kinds
     ]
@@ -119,8 +121,8 @@ def write_checkpoint(spark: SparkSession, checkpoint: Path, rows: Path) -> None:
 
 
 def run(command: str, cwd: Path, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command as bash runs it; standard error goes where standard output goes."""
-    return subprocess.run(
+    """A command as bash runs it; standard error goes where standard output goes. All of it ends with its time."""
+    with subprocess.Popen(
         ["bash", "-c", command],
         cwd=cwd,
         env={**os.environ, **environment},
@@ -128,9 +130,14 @@ def run(command: str, cwd: Path, seconds: float = SECONDS, **environment: str) -
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        timeout=seconds,
-        check=False,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said)
 
 
 @pytest.mark.parametrize("command", of_kind(How.RUN, How.NIGHTLY))
