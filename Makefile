@@ -1,4 +1,4 @@
-# The only door: every habit of this project is a target here. `make help` lists them.
+# Everything that this project does has a target here. `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -11,12 +11,12 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench bench-native
 .PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
-.PHONY: pipeline-append pipeline-merge pipeline-kafka
+.PHONY: pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make the environment in .venv from nothing: system packages, Python packages, pyslash itself
+setup: ## create the environment in .venv: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
 demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
@@ -31,7 +31,7 @@ pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
 pipeline-kafka: setup ## the same with open windows, into another topic
 	@$(PIPELINE) kafka $(ARGS)
 
-test: setup ## native tests under sanitizers, then pytest, then what was not covered
+test: setup ## native tests under sanitizers, pytest, and a list of what was not covered
 	@scripts/test.sh
 
 test-native: setup ## the native tests alone, under ASan/UBSan and TSan
@@ -40,7 +40,7 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-nightly: setup ## what is too long for `make test`: more of its tests, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
+nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly --ignore=tests/pipelines
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
@@ -48,19 +48,20 @@ nightly: setup ## what is too long for `make test`: more of its tests, chaos, a 
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark
+	@$(MAKE) docs
 
 chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults $(ARGS)
 	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
-soak: setup ## a stream while its processes are killed at random; MINUTES=10, ARGS="--seed 1"
+soak: setup ## a stream whose processes are killed at random; MINUTES=10, ARGS="--seed 1"
 	@python -m tests.faults.soak --minutes $(or $(MINUTES),10) $(ARGS)
 
 screenshots: setup ## the pictures of docs/ui.md, taken by the test that looks at the Spark UI's tab
 	@scripts/watch_tools.sh
 	@PYSLASH_SCREENSHOTS=docs/ui pytest tests/watch
 
-lint: setup ## ruff, mypy --strict, clang-format: all without a finding
+lint: setup ## ruff, mypy --strict, clang-format
 	@scripts/lint.sh
 
 format: setup ## rewrite the sources as `make lint` wants them
@@ -102,7 +103,7 @@ bench-latency: setup ## from a message's creation to its row in another topic, a
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## Spark, Flink, DuckDB, Polars beside pyslash (20 M rows): what begins within 25 minutes
+eval: setup ## pyslash beside Spark, Flink, DuckDB, Polars (20 M rows): the comparisons that start within 25 minutes
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
@@ -113,6 +114,9 @@ eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cl
 
 model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scaling.md)
 	@python -m eval model $(ARGS)
+
+docs: setup ## build the docs site into build/site, without a warning, and check its links
+	@scripts/docs.sh
 
 wheel: setup ## build a wheel into dist/
 	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist

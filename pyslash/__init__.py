@@ -3,8 +3,8 @@
     import pyslash
     pyslash.enable(spark)            # or spark.pyspark.driver.python=slash-python, and no line of code
 
-Queries that are covered then keep partial state where their rows are, and merge it when it is emitted; all others run
-on plain Spark, and `explain` says why.
+Queries that pyslash covers then keep partial state where their rows are, and merge it when they emit it. All others
+run on plain Spark, and `explain` says why.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["__version__", "disable", "enable", "explain", "progress"]
 
 
 def enable(spark: SparkSession) -> None:
-    """Let pyslash take over the streaming queries that it covers, in every session of this application.
+    """Run the streaming queries that pyslash covers on pyslash, in every session of this application.
 
     Args:
         spark: a classic (not Spark Connect) session.
@@ -45,14 +45,14 @@ def enable(spark: SparkSession) -> None:
 
 
 def disable() -> None:
-    """Take over no further query; those that run go on."""
+    """Leave queries that start from now on to plain Spark. Running queries are not affected."""
     from pyslash.streaming import hook
 
     hook.uninstall()
 
 
 def explain(df: DataFrame, output_mode: str = "append") -> str:
-    """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it would run, or why not."""
+    """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it runs, or why not."""
     from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
@@ -68,9 +68,9 @@ def explain(df: DataFrame, output_mode: str = "append") -> str:
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Figures of the last epochs of a query, oldest first; empty where the query runs on plain Spark.
+    """Figures of the last epochs of a query, oldest first; an empty list if the query runs on plain Spark.
 
-    Those of a query that has ended are kept until a hundred others have ended after it.
+    The figures of a query that has ended are kept until a hundred other queries have ended after it.
 
     Each is a dict with the fields of `pyslash.streaming.progress.EpochProgress`: rows, late rows, distinct groups,
     milliseconds of update, commit, merge and sink, pinned bytes, bytes read by transport.

@@ -1,4 +1,4 @@
-"""The head of a block as bytes: native/core/include/pyslash/block.h, where Python reads or rewrites it itself."""
+"""The head of a block as bytes, where Python reads or rewrites it itself (native/core/include/pyslash/block.h)."""
 
 from __future__ import annotations
 

@@ -19,18 +19,23 @@ class Command:
 
 
 COMMANDS = (
-    Command("coverage", "pyslash.coverage", "which stateful queries of this Spark run on pyslash, as Markdown"),
-    Command("demo", "pyslash.demo.main", "the same job on plain Spark and on pyslash, timed and compared"),
-    Command("doctor", "pyslash.doctor.main", "what this machine has and lacks for pyslash, and how to mend it"),
-    Command("jar", "pyslash.jar", "where this installation's jar is, for a History Server's class path"),
-    Command("state", "pyslash.state.main", "list, dump or verify the state in a query's checkpoint"),
+    Command("conf", "pyslash.conf_page", "list every configuration key, as Markdown"),
+    Command(
+        "coverage", "pyslash.coverage", "list the queries and functions of this Spark that pyslash covers, as Markdown"
+    ),
+    Command("demo", "pyslash.demo.main", "run the same job on plain Spark and on pyslash, and compare time and rows"),
+    Command("doctor", "pyslash.doctor.main", "check this machine, and say how to fix what is wrong"),
+    Command("jar", "pyslash.jar", "print where this installation's jar is, for the class path of a History Server"),
+    Command("state", "pyslash.state.main", "list, dump or verify the state in the checkpoint of a query"),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand of `arguments` (default: `sys.argv[1:]`); returns its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="pyslash", description="RDMA-accelerated state for PySpark streams")
+    parser = argparse.ArgumentParser(
+        prog="pyslash", description="Stateful PySpark streams without a shuffle and without a state store"
+    )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = arguments[0] if arguments else None
     for command in COMMANDS:

@@ -74,72 +74,73 @@ _KEYS = (
         "mode",
         "auto",
         _choice("auto", "require", "off"),
-        "`auto`: queries that are not covered run on plain Spark, with the reason in the log; "
-        "`require`: such a query fails to start; `off`: pyslash touches nothing.",
+        "`auto`: a query that pyslash does not cover runs on plain Spark, and the log says why; "
+        "`require`: such a query fails to start; `off`: pyslash leaves every query alone.",
     ),
     Key(
         "ingest",
         "auto",
         _choice("auto", "files", "rows", "arrow"),
-        "How rows reach native code: `files` reads Parquet natively where that gives Spark's own rows, `rows` has "
-        "Spark read and takes its rows through the row bridge inside the executor's JVM, `arrow` takes them through "
-        "`mapInArrow`. `auto` takes `files` for large micro-batches, else the row bridge where its jar is there.",
+        "How rows reach native code. `files`: native code reads Parquet where it reads exactly Spark's rows; `rows`: "
+        "Spark reads, and the row bridge hands its rows over inside the executor's JVM; `arrow`: Spark reads, and rows "
+        "go through `mapInArrow`. `auto` uses `files` for large micro-batches of Parquet, and `rows` otherwise.",
     ),
     Key(
         "ingest.filesMinBytes",
         "16m",
         parse_bytes,
-        "Micro-batches of fewer bytes of Parquet are read by Spark: a Python job costs more than it saves.",
+        "Spark reads micro-batches with fewer bytes of Parquet, because a Python job would cost more than it saves.",
     ),
     Key(
         "ingest.json",
         "auto",
         _choice("auto", "spark"),
-        "`auto` has native code read the records of a `from_json` below the aggregation that it is certain to read as "
-        "Spark does, and Spark's own parser all others; `spark` leaves all of them to Spark.",
+        "Who parses the `from_json` below an aggregation. `auto`: native code parses the records that it is certain to "
+        "read as Spark does, and Spark's parser all others; `spark`: Spark parses all of them.",
     ),
     Key(
         "transport",
         "auto",
         _choice("auto", "verbs", "shm", "tcp"),
-        "How a merge reads partial state out of an agent: `auto` takes, for each peer, `shm` on the same host, `verbs` "
-        "(RDMA) where both hosts have a device on the same fabric, `tcp` elsewhere, and the log says why. A forced "
-        "transport that cannot be had is an error.",
+        "How a merge reads partial state from an agent. `auto` chooses for each peer: `shm` (shared memory) on the "
+        "same host, `verbs` (RDMA) if both hosts have a device on the same fabric, `tcp` otherwise; the log says why. "
+        "Any other value forces that transport, and a peer that cannot use it is an error.",
     ),
     Key(
         "strategy",
         "merge",
         _choice("merge", "repartition"),
         "`merge`: tasks aggregate the rows that they read, and partial state is merged when windows close; "
-        "`repartition`: rows go to the owner of their key first, over the same transport, and are aggregated there, "
-        "the baseline that `merge` is measured against. Same results; a query may change it when it is started again.",
+        "`repartition`: rows first go to the owner of their key, over the same transport, and are aggregated there. "
+        "`repartition` is the baseline that `merge` is measured against. Both give the same results, and a query may "
+        "change it when it restarts.",
     ),
     Key(
         "arena.size",
         "2g",
         parse_bytes,
-        "Upper bound of the arena of each executor, in which its partial state lives. "
-        "Pages are taken as they are used.",
+        "Size of each executor's arena, the memory that holds its partial state. "
+        "It is an upper bound: pages are allocated when they are used.",
     ),
     Key(
         "session.rewriteBytes",
         "32m",
         parse_bytes,
-        "Sessions that are still open are written anew, an entry each, once blocks hold more bytes of sessions than "
-        "this, and four times what they held after the last time.",
+        "Open sessions are rewritten, one entry for each, when blocks hold more bytes of sessions than this and four "
+        "times what they held after the last rewrite.",
     ),
     Key(
         "spill.dir",
         "",
         str.strip,
-        "Directory of each executor's host to which its agent spills partial state that the arena has no room for; "
-        "empty: the first of the executor's own local directories.",
+        "Directory on each executor's host to which the agent spills partial state that does not fit the arena. "
+        "Empty: the first of the executor's local directories.",
     ),
     Key(
         "spill.maxBytes",
         "8g",
         parse_bytes,
-        "Partial state that an agent may have on disk; past it a batch fails before its commit. 0: nothing is spilled.",
+        "Most bytes of partial state that an agent spills. Beyond it a batch fails before its commit. 0: never spill.",
     ),
     Key(
         "agent.startTimeout",
@@ -151,88 +152,90 @@ _KEYS = (
         "agent.callTimeout",
         "30",
         _positive,
-        "Seconds that a call to an agent may take before it fails with an error that names the agent.",
+        "Seconds that a call to an agent may take. Then it fails with an error that names the agent.",
     ),
     Key(
         "merge.driverBytes",
         "1m",
         parse_bytes,
-        "A merge that gives less than this is done by the driver itself instead of by a Spark job.",
+        "The driver does a merge itself, without a Spark job, if the result is smaller than this.",
     ),
     Key(
         "merge.taskBytes",
         "64m",
         parse_bytes,
-        "Partial state that one merge task should read; a merge has as many tasks as its measured bytes ask for, "
-        "between the number of cores and 32 times that.",
+        "Bytes of partial state that one merge task should read. They set the number of merge tasks, between the "
+        "number of cores and 32 times that.",
     ),
     Key(
         "home.size",
         "1g",
         parse_bytes,
-        "Memory of each executor for the groups of a query in update or complete mode, or the keys of a deduplication, "
-        "so that an epoch reads its changes alone. A query whose groups take more merges what it emits from all "
-        "blocks. 0: none are kept.",
+        "Memory of each executor for the groups of a query in update or complete mode, or the keys of a deduplication. "
+        "With them an epoch reads its own changes only. A query whose groups need more memory merges what it emits "
+        "from all blocks. 0: keep none.",
     ),
     Key(
         "emit",
         "auto",
         _choice("auto", "columns", "arrow"),
-        "How merged rows reach Spark: `columns` merges inside the executors' JVMs and shows Spark the native columns "
-        "where they are, `arrow` merges in Python workers. `auto` takes `columns` where executors can map all agents' "
-        "arenas, i.e. on one host, for what is merged by tasks and not spilled.",
+        "How merged rows reach Spark. `columns`: executors merge inside their JVMs, and Spark reads the native columns "
+        "in place; `arrow`: Python workers merge. `auto` uses `columns` if executors can map all agents' arenas, that "
+        "is, on one host, for state that tasks merge and that is not spilled.",
     ),
     Key(
         "durability",
         "checkpoint",
         _choice("checkpoint", "replica", "both", "off"),
-        "Where an epoch's partial state is kept, besides the agent that made it, before Spark logs the epoch. "
-        "`checkpoint`: in the query's checkpoint, so that it survives executors and drivers; `replica`: in the memory "
-        "of a standby, another executor's agent, so that it survives one executor at a time but not the application; "
-        "`both`: a lost executor's share comes back from its standby, all else from the checkpoint; `off`: nowhere: a "
-        "loss ends the query.",
+        "Where an epoch's partial state is stored, besides its own agent, before Spark logs the epoch. "
+        "`checkpoint`: in the query's checkpoint; it survives executors and drivers. `replica`: in the memory of a "
+        "standby, the agent of another executor; it survives one lost executor at a time, but not the application. "
+        "`both`: the share of a lost executor comes back from its standby, all else from the checkpoint. `off`: "
+        "nowhere; a loss ends the query.",
     ),
     Key(
         "replication",
         "0",
         _standbys,
-        "Standbys that keep a copy of each agent's state, 0 or 1: 1 makes `checkpoint` mean `both` and `off` mean "
-        "`replica`, which both imply it. A standby is on another host if there is one; its arena holds as much again.",
+        "Number of standbys for each agent, 0 or 1. With 1, `spark.slash.durability=checkpoint` means `both`, and "
+        "`off` means `replica`; `both` and `replica` imply 1. The standby is on another host if there is one, and its "
+        "arena holds a second share of the state.",
     ),
     Key(
         "checkpoint.timeout",
         "120",
         _positive,
-        "Seconds that an agent may take to write its part of an epoch to the checkpoint, or to restore its share.",
+        "Seconds that an agent may take to write its part of an epoch to the checkpoint, or to restore its share of "
+        "it.",
     ),
     Key(
         "plan.change",
         "refuse",
         _choice("refuse", "names", "aggregates"),
-        "What a query may differ in from the one that its checkpoint is of. `refuse`: in nothing; `names`: in how keys "
-        "and columns are written, if their types and places are the same; `aggregates`: in which aggregates it has: "
-        "one that is added knows only rows from then on. Needs `spark.slash.durability=checkpoint`.",
+        "How a query may differ from the one that wrote its checkpoint. `refuse`: not at all; `names`: keys and "
+        "columns may be written differently, if their types and positions are the same; `aggregates`: aggregates may "
+        "be added or removed, and an added one counts rows from then on. Needs `spark.slash.durability=checkpoint`.",
     ),
     Key(
         "early",
         "false",
         _boolean,
-        "`true`: a window is emitted in the micro-batch that moves the watermark past its end, one earlier than Spark, "
-        "and rows for it are late from then on: a row that Spark would still count is dropped. For queries in append "
-        "mode with one watermark.",
+        "`true`: a window is emitted in the micro-batch that moves the watermark past its end, one earlier than Spark "
+        "emits it. Rows for it are late from then on, so a row that Spark would still count is dropped. For queries in "
+        "append mode with one watermark.",
     ),
     Key(
         "progress.retained",
         "100",
         _positive,
-        "Epochs whose figures `pyslash.progress(query)` and the Spark UI keep.",
+        "Number of epochs whose figures `pyslash.progress(query)` and the Spark UI keep.",
     ),
     Key(
         "watch",
         "true",
         _boolean,
-        'Queries are shown in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in '
-        "the source `pyslash` of Spark's metrics system, wherever the application has any of these (docs/ui.md).",
+        'Shows queries in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in the '
+        "source `pyslash` of Spark's metrics system, if the application has any of these (docs/ui.md).",
     ),
 )
 

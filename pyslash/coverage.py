@@ -1,4 +1,4 @@
-"""Which stateful queries of this Spark run on pyslash: asked of the code that decides, query by query."""
+"""`pyslash coverage`: which stateful queries of this Spark run on pyslash, as the code that decides answers."""
 
 from __future__ import annotations
 
@@ -146,8 +146,9 @@ def page(spark: SparkSession) -> str:
     lines = [
         "# What is covered",
         "",
-        f"As pyslash itself decides, on PySpark {spark.version}. `pyslash coverage` prints this page for your Spark,",
-        "`pyslash.explain(df)` tells about your query. What is not covered runs on plain Spark, for the reason given.",
+        f"This page is generated from the code that decides, on PySpark {spark.version}. `pyslash coverage` prints it",
+        "for your Spark, and `pyslash.explain(df)` decides about your query. What is not covered runs on plain",
+        "Spark, for the reason in the last column. [Operators](operators.md) has the details.",
         "",
         "## Queries",
         "",
@@ -155,11 +156,11 @@ def page(spark: SparkSession) -> str:
         "| --- | --- | --- | --- | --- |",
         *_queries(spark),
         "",
-        "`-`: Spark does not run it either.",
+        "`-`: Spark does not run such a query either.",
         "",
         "## Aggregate functions",
         "",
-        "With `FILTER (WHERE ...)` too, and in expressions of them (`sum(a) / count(*)`).",
+        "Each also with `FILTER (WHERE ...)`, and in expressions (`sum(a) / count(*)`).",
         "",
         *_functions(spark),
     ]
@@ -187,8 +188,9 @@ def _functions(spark: SparkSession) -> Iterator[str]:
     yield f"Native: {', '.join(native)}."
     yield ""
     yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)};"
-    yield "functions of your own; native ones over types that only Spark knows. These need a time window with a"
-    yield "watermark, in append or update mode, and most of them windows that do not overlap (docs/design/031)."
+    yield "your own functions; native functions over types that only Spark knows. All of these need a time window with"
+    yield "a watermark, in append or update mode, and most of them need windows that do not overlap"
+    yield "([031](design/031-what-has-no-native-form-keeps-sparks-buffers.md))."
     yield ""
     yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
 

@@ -1,5 +1,7 @@
-"""Every error that pyslash raises. Native code, the JVM's tasks and the agents raise these same classes: one table each
-maps what they report. A message names what was wanted, what was found and what to do next.
+"""Every error that pyslash raises. Native code, tasks in the JVM and agents report the same classes; one table for each
+maps its reports to them. A message names what was expected, what was found and what to do next.
+
+docs/troubleshooting.md has an entry for each of them.
 """
 
 from __future__ import annotations
@@ -8,53 +10,53 @@ import re
 
 
 class SlashError(Exception):
-    """Root of all of them."""
+    """Base class of every error that pyslash raises."""
 
 
 class InvalidPlanError(SlashError):
-    """A plan's text does not parse, or names what the native core does not know."""
+    """The text of a plan does not parse, or uses a type or function that the native core does not know."""
 
 
 class InvalidInputError(SlashError):
-    """Rows, columns or arguments that do not fit."""
+    """Rows, columns or arguments do not fit the plan or the call."""
 
 
 class CorruptBlockError(SlashError):
-    """Magic, length or CRC of a block is wrong: its bytes are not to be used."""
+    """The magic, the length or a CRC of a block is wrong. Its bytes are never used."""
 
 
 class StaleIncarnationError(SlashError):
-    """An arena or a block belongs to an agent that is gone."""
+    """An arena or a block belongs to an agent that no longer exists."""
 
 
 class ArenaFullError(SlashError):
-    """No gap in an executor's arena is large enough; `spark.slash.arena.size` is its size."""
+    """No free range in an executor's arena is large enough for a block. `spark.slash.arena.size` sets its size."""
 
     @property
     def wanted_bytes(self) -> int:
-        """Of the block that found no gap, as the message has it; the error comes as text from tasks and agents."""
+        """Size of the block that did not fit, parsed from the message: tasks and agents send the error as text."""
         found = re.search(r"room for a block of (\d+) bytes", str(self))
         return int(found[1]) if found else 1
 
 
 class ArenaBusyError(SlashError):
-    """A process has held the lock of an executor's arena for too long: it has been stopped in the middle of work."""
+    """A process has held the lock of an executor's arena for too long, because it was stopped while it held it."""
 
 
 class SpillError(SlashError):
-    """An arena is full and its blocks cannot go to the local disk; `spark.slash.spill.*` say where and how many."""
+    """An arena is full, and its blocks cannot be spilled to disk. `spark.slash.spill.*` set where and how much."""
 
 
 class ArithmeticOverflowError(SlashError):
-    """A sum does not fit its type and the query's ANSI mode forbids to wrap; named as Spark names it."""
+    """A sum does not fit its type, and ANSI mode makes that an error. The message has Spark's error name."""
 
 
 class NativeError(SlashError):
-    """A system call or the JVM failed below pyslash; the message names it."""
+    """A system call or the JVM failed under native code. The message names it."""
 
 
 class UnsupportedProcessorError(SlashError, ImportError):
-    """This machine's processor lacks instructions that the native code is compiled to."""
+    """This machine's processor lacks instructions that the native code uses."""
 
 
 class ConfigError(SlashError):
@@ -62,51 +64,54 @@ class ConfigError(SlashError):
 
 
 class UnsupportedQueryError(SlashError):
-    """`spark.slash.mode=require`, and the query is not covered; or the session is of a kind that never is."""
+    """pyslash must run the query (`spark.slash.mode=require`, or the state is its own) and does not cover it.
+
+    Also: the session is a Spark Connect session.
+    """
 
 
 class StateLostError(SlashError):
-    """Partial window state is out of reach, or was written by another kind of query."""
+    """The state of the query is in no memory and in no file that pyslash can read."""
 
 
 class CheckpointError(SlashError):
-    """A checkpoint's files cannot be written, read or deleted; the message names file and cause."""
+    """A file of the checkpoint cannot be written, read or deleted. The message names the file and the cause."""
 
 
 class RewoundCheckpointError(SlashError):
-    """Spark runs a batch of other rows than the one that the state in the checkpoint has under its number."""
+    """Spark starts a batch whose number stands for other rows in the state: the checkpoint was rewound."""
 
 
 class FencedError(SlashError):
-    """Another run of the query has taken its checkpoint over: this one is the older and must end."""
+    """Another driver has taken over the checkpoint of the query, so this one must end."""
 
 
 class LateManifestError(SlashError):
-    """A driver that was replaced has still written the epoch's manifest: the epoch begins again, from that one."""
+    """A driver that was replaced still wrote the manifest of the epoch. The epoch starts over from that manifest."""
 
 
 class InvalidTransitionError(SlashError):
-    """An epoch was told of something that cannot happen in its phase: an error of pyslash itself."""
+    """An event reached an epoch in a phase in which it cannot happen. This is a bug in pyslash."""
 
 
 class PlanMismatchError(SlashError):
-    """A checkpoint's state was made by another aggregation."""
+    """The state in the checkpoint belongs to a different query."""
 
 
 class RowBridgeUnavailableError(SlashError):
-    """The row bridge's jar is not in this installation, or cannot be added to the session."""
+    """The jar of the row bridge is not in this installation, or cannot be added to the session."""
 
 
 class TransportUnavailableError(SlashError):
-    """The transport that the configuration asks for cannot be had for a peer."""
+    """The transport that `spark.slash.transport` requires cannot be used for a peer."""
 
 
 class AgentError(SlashError):
-    """An agent, or the way to it, failed; the message names the agent and what was asked of it."""
+    """An agent, or the connection to it, failed. The message names the agent and the call."""
 
 
 class AgentStartError(AgentError):
-    """An executor's agent could not be started."""
+    """The agent of an executor did not start."""
 
 
 class AgentTimeoutError(AgentError):
@@ -114,24 +119,24 @@ class AgentTimeoutError(AgentError):
 
 
 class AgentUnavailableError(AgentError):
-    """Nobody listens where the agent should be."""
+    """No process listens at the address of the agent."""
 
 
 class VerbsError(AgentError):
-    """An RDMA operation on the way to an agent failed; the message has the completion's status."""
+    """An RDMA operation failed. The message has the status of its completion."""
 
 
 class RemoteAccessError(VerbsError):
-    """The RDMA device of an agent's host refused an access: wrong key, out of range, or not allowed."""
+    """The RDMA device of the agent's host refused an access: wrong key, out of range, or not allowed."""
 
 
 class UnauthenticatedError(AgentError):
-    """An agent and its client do not prove to each other that they know the query's token."""
+    """An agent and its client did not prove to each other that they know the token of the query."""
 
 
 class ForbiddenError(AgentError):
-    """A call to an agent that the query's token does not allow."""
+    """The token of the query does not allow this call to an agent."""
 
 
 class InvalidRequestError(AgentError):
-    """A call to an agent that is malformed, out of bounds, or contradicts what the agent holds."""
+    """A call to an agent is malformed, out of bounds, or contradicts the state that the agent holds."""

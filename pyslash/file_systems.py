@@ -1,4 +1,4 @@
-"""Hadoop's locations as pyarrow's file systems."""
+"""Hadoop's locations as pyarrow file systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor takes beside its JVM's heap, in one account, and whether its container has room for it."""
+"""How much memory an executor uses outside its JVM's heap, and whether its container leaves that much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Get = Callable[[str, str], str | None]
 
 
 def of_home(groups: int, block_bytes: int) -> int:
-    """Bytes that a home takes for groups that take so many in blocks: tables grow by doubling.
+    """Bytes that a home uses for groups of `block_bytes` in blocks: tables grow by doubling.
 
     Between 90 and 130 were measured for a group of 32.
     """
@@ -28,7 +28,7 @@ def of_home(groups: int, block_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Account:
-    """Bytes of one executor beside its heap, by what takes them."""
+    """Bytes that one executor uses outside its heap, by purpose."""
 
     arena: int
     homes: int
@@ -38,7 +38,7 @@ class Account:
 
     @classmethod
     def of(cls, conf: Conf, heap_bytes: int, cores: int) -> Self:
-        """What an executor of this heap and so many cores may take."""
+        """What an executor with this heap and number of cores may use."""
         own = max(_LEAST_OVERHEAD, round(heap_bytes * _OVERHEAD_SHARE))
         return cls(conf.arena_bytes, conf.home_bytes, _AGENT_BYTES, cores * _TASK_BYTES, own)
 
@@ -48,13 +48,13 @@ class Account:
         return self.arena + self.homes + self.agent + self.tasks + self.spark
 
     def __str__(self) -> str:
-        """In MiB, by what takes them."""
+        """In MiB, by purpose."""
         return ", ".join(f"{name} {size // _MIB}m" for name, size in vars(self).items())
 
 
 @dataclass(frozen=True)
 class Container:
-    """What the containers of an application's executors leave beside the heap, and what they need there."""
+    """What the containers of an application's executors leave outside the heap, and what they need there."""
 
     overhead: int
     account: Account
@@ -91,7 +91,8 @@ class Container:
         if self.account.total <= self.overhead:
             return None
         return (
-            f"an executor may take {self.account.total // _MIB}m beside its heap ({self.account}), and its container "
-            f"has {self.overhead // _MIB}m for that: set spark.executor.memoryOverhead={self.account.total // _MIB}m, "
-            "or a smaller spark.slash.arena.size or spark.slash.home.size"
+            f"an executor may use {self.account.total // _MIB}m outside its heap ({self.account}), and its container "
+            f"leaves {self.overhead // _MIB}m for that: set "
+            f"spark.executor.memoryOverhead={self.account.total // _MIB}m, or a smaller spark.slash.arena.size or "
+            "spark.slash.home.size"
         )

@@ -1,8 +1,8 @@
-"""The agent: one side-car process an executor. It owns the arena, answers the driver, compacts, and dies with the JVM.
+"""The agent: a process beside each executor. It owns the arena, answers the driver, compacts, and dies with the JVM.
 
-`process` finds or starts it, `server` is its control plane (over `listener`), `store` what it holds, `compaction` how
-it keeps that small, `replication` how it has others keep a copy, `checkpoint` its part in a query's checkpoint, `verbs`
-its part in RDMA.
+`process` finds or starts it, `server` (over `listener`) is its control plane, `store` its state, `compaction` keeps
+that state small, `replication` copies it to standbys, `checkpoint` is its part in a query's checkpoint, `verbs` its
+part in RDMA.
 
-Nothing is imported here: an executor waits for the agent, so the modules it needs come from the standard library alone.
+This module imports nothing: an executor waits for its agent, so starting one needs only the standard library.
 """

@@ -1,4 +1,4 @@
-"""An agent's part in a query's checkpoint: it writes its blocks to files, and takes the blocks of files over."""
+"""An agent's part in a query's checkpoint: it writes its blocks to files, and restores blocks from files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checkpointer:
         self._state = state
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
-        """Writes the epoch's published blocks to a file, in a snapshot also all committed ones, before the commit.
+        """Writes the epoch's published blocks to a file before the commit; a snapshot also has all committed blocks.
 
         Raises:
             InvalidRequestError: an offset is no published block of this query and epoch.
@@ -42,11 +42,11 @@ class Checkpointer:
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
-        """Takes over the blocks of files, each file once; answers with all live heads.
+        """Restores the blocks of files, each file once. Returns all live heads.
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
-            ArenaFullError: no room. The files before it have been taken over; the same call again goes on.
+            ArenaFullError: no room. The files before it are restored; the same call again continues after them.
         """
         directory = BlockDirectory(request.directory)
         with self._state.lock:

@@ -1,8 +1,9 @@
 """Listening sockets of an agent, and bounds on what strangers can make it hold.
 
-Each way in has a number of connections of its own, so that TCP, which anybody on the network reaches, can never starve
-the Unix socket. A client has `GREETING_SECONDS` to prove itself, and is read 96 bytes until then. Where all connections
-are taken, a new one ends the oldest that has not proved itself, else the one that has been idle for longest.
+Each socket has its own limit of connections, so that TCP, which anybody on the network can reach, never starves the
+Unix socket. A client has `GREETING_SECONDS` to prove itself; until then the agent reads 96 bytes from it. When the
+limit is reached, a new connection ends the oldest one that has not proved itself, or else the one that was idle for
+longest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Answerer = Callable[[Channel, Caller, bytes], None]
 
 
 def connection_limit() -> int:
-    """Connections that each of two ways in may have, by the descriptors that this process may open."""
+    """The limit of connections of each of the two sockets, by the descriptors that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST
@@ -61,7 +62,7 @@ class _Connection:
 
 
 class Listener(threading.Thread):
-    """Accepts, and serves each connection in a thread of its own until it ends or has been idle for too long."""
+    """Accepts connections, and serves each in its own thread until it ends or has been idle for too long."""
 
     def __init__(self, bound: socket.socket, most: int, greeter: Greeter, answerer: Answerer) -> None:
         """Over a socket that listens; not started yet."""
@@ -74,7 +75,7 @@ class Listener(threading.Thread):
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of open connections."""
         with self._lock:
             return len(self._open)
 

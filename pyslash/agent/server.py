@@ -1,9 +1,9 @@
-"""The control plane: what callers may have one `AgentState` do, each by the right that it has proved.
+"""The control plane: what callers may do with one `AgentState`, each by the right that it has proved.
 
 Actions (`request` has their bodies): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room,
 discard, release, drop, describe, stats, logs, what `verbs` answers, and three that move bytes. `read` streams ranges of
-a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them itself: the
-room is its own until it says that it has done, or its connection has ended. `wire` has what all of this looks like.
+a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them itself: it
+owns the room until it says that it is done, or its connection ends. `wire` has the format of all of this.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class AgentServer:
         return int(bound.getsockname()[1])
 
     def close(self) -> None:
-        """Ends every connection; calls in progress have nobody left to answer to."""
+        """Ends every connection; calls in progress are not answered."""
         for listener in self._listeners:
             listener.close()
 

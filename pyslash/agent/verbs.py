@@ -1,4 +1,4 @@
-"""The agent's side of the verbs transport: it registers its arena, answers connections, and then has nothing to do.
+"""The agent's side of the verbs transport: it registers its arena and accepts connections; reads need nothing from it.
 
 For each query that connects there is one protection domain, with the whole arena registered in it for remote reading
 and nothing else. A range that a peer may write is registered by itself, from `expose` to `conceal`. Keys are public
@@ -53,7 +53,7 @@ class VerbsEndpoint:
     """Opens the device with the first connection. Every method takes the one lock."""
 
     def __init__(self, arena: Any, port: Port | None, reason: str = "", clock: Callable[[], float] = time.monotonic):
-        """Over the agent's arena; `port` is None where there is none, for the `reason` that peers are told."""
+        """`port` is None if there is no device; peers are then told the `reason`."""
         memory = pa.py_buffer(arena.view(0, arena.size))
         self._arena, self._address, self._size = arena, memory.address, memory.size
         self._memory = memory
@@ -63,7 +63,7 @@ class VerbsEndpoint:
         self._domains: dict[bytes, _Domain] = {}
 
     def connect(self, query: bytes, request: Connect, writes: bool) -> dict[str, Any]:
-        """A queue pair for a peer's: this end, the arena's key and address, and how long the pair is kept unrenewed.
+        """A queue pair for a peer's: this end, the arena's key and address, and the seconds until its lease ends.
 
         `writes`: the peer may also write what is exposed to it.
 
@@ -97,7 +97,7 @@ class VerbsEndpoint:
         """Keeps a pair for another lease.
 
         Raises:
-            InvalidRequestError: the query has no such pair (any more): connect anew.
+            InvalidRequestError: the query has no such pair (any more): connect again.
         """
         with self._lock:
             domain = self._domains.get(query)
@@ -108,7 +108,7 @@ class VerbsEndpoint:
             return {"lease_seconds": LEASE_SECONDS}
 
     def disconnect(self, query: bytes, request: Disconnect) -> dict[str, Any]:
-        """Ends a pair, and with the query's last one its domain; nothing if there is none."""
+        """Ends a pair, and the query's domain with its last pair. Does nothing if there is no such pair."""
         with self._lock:
             domain = self._domains.get(query)
             pair = None if domain is None else domain.pairs.pop(request.qpn, None)

@@ -1,1 +1,1 @@
-"""Blocks on disk: what survives every process. `block_file` is the format, `directory` where the files lie."""
+"""Blocks on disk, which survive every process. `block_file` is the format, `directory` the folder."""

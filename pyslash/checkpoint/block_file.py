@@ -1,4 +1,4 @@
-"""A block file: an Arrow IPC file that pyarrow opens as it is, one row a segment.
+"""A block file: an Arrow IPC file, with one row for each segment.
 
     block      int32                  which block of the file
     pane       timestamp[us, UTC]     start of the slice of event time
@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A block as it was read: its head, and its segments in order, checked."""
+    """A block that was read: its head, and its segments in order, all checked."""
 
     head: bytes
     segments: list[tuple[Segment, Any]]

@@ -27,7 +27,7 @@ class BlockFile:
 
 
 class WrittenFile:
-    """A file while it is written, as a Python file: `size` in bytes and `crc` (CRC32C) of what it has got."""
+    """A file that is being written, as a Python file, with the `size` in bytes and the `crc` (CRC32C) so far."""
 
     closed = False
 
@@ -72,7 +72,7 @@ class BlockDirectory:
             ) from None
 
     def write(self, name: str, fill: Callable[[WrittenFile], None]) -> tuple[int, int]:
-        """Write a file durably, by `fill`; its bytes, and their CRC32C. A name is written once.
+        """Write a file durably, by `fill`. Returns its bytes and their CRC32C. A name is written once.
 
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.

@@ -1,7 +1,8 @@
-"""State of one query as state of another with other aggregates: what both keep is carried over, the rest begins anew.
+"""Rewrites the state of one query as that of another with other aggregates: shared aggregates keep theirs, others start
+empty.
 
-A block's states are columns, so that this is a matter of which buffers a segment has (docs/block-format.md). An
-aggregate that is added has seen no row yet: to it, every row of the groups that are there was null.
+The states of a block are columns, so only the buffers of a segment change (docs/block-format.md). An added aggregate
+has seen no row yet: for it, every earlier row of a group was null.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _has_buffers(plan: PlanIdentity) -> bool:
 
 
 def _obstacles(aggregate: str, old: Input | None, column: Input) -> list[str]:
-    """Why an input of an aggregate cannot go on from what it was."""
+    """Why an aggregate cannot continue with this input."""
     if old is None:
         new = f"{aggregate} is new, and {column.sql} is never null: make it nullable"
         return [] if column.nullable else [new]

@@ -36,7 +36,7 @@ YEAR = pd.Timedelta(days=365)
 
 
 class DemoDataError(Exception):
-    """The demo's input cannot be had; the message says how to get it."""
+    """The demo's input is missing; the message says how to get it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: twice an input, two runs, comparison, and a table at the end."""
+"""The demo: two inputs, each run on both engines, compared, and a table at the end."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `pyslash demo`."""
-    parser.add_argument("--files", type=int, default=365, help="files that the flights are cut into (default: 365)")
-    parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch (default: 8)")
-    parser.add_argument("--limit", type=int, help="only the first so many flights")
+    parser.add_argument("--files", type=int, default=365, help="number of input files (default: 365)")
+    parser.add_argument("--files-per-trigger", type=int, default=8, help="files in each micro-batch (default: 8)")
+    parser.add_argument("--limit", type=int, help="only the first LIMIT flights")
     parser.add_argument("--years", type=int, default=80, help="years in the second part (default: 80; 0: none)")
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder and leave it there")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder, and keep it")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -106,9 +106,11 @@ def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) 
     print(f"\n{part.name}: {rows:,} flights in {len(part.data.rows)} files, {part.files_per_trigger} a micro-batch;")
     print(f"  windows of {part.windows.window}, every {part.windows.slide}, by {' and '.join(KEYS)};")
     if late.rows:
-        print(f"  {late.rows:,} of them come late, when windows of theirs have closed; {late.dropped:,} when all have")
+        print(
+            f"  {late.rows:,} of them come after a window of theirs has closed; {late.dropped:,} after all of them have"
+        )
     else:
-        print("  none of them comes late, as a micro-batch holds years")
+        print("  no flight is late, because a micro-batch holds years")
     runs = []
     for name, submit in options.items():
         line = _Line()
@@ -133,7 +135,7 @@ def _report(outcomes: list[Outcome]) -> int:
                 f"{outcome.part.name:10} {run.name:12} {run.rows:>11,} {emitted:>10,} {run.batches:>8} "
                 f"{run.seconds:>8.1f} {run.rate:>11,.0f} {ratio:>6.1f}x"
             )
-    print("(seconds in the stream, from its start to its last commit; the JVM's start is not in them)")
+    print("(seconds from the start of the stream to its last commit, without the start of the JVM)")
     for outcome in outcomes:
         verdict = "NO" if outcome.differences else "yes"
         print(f"Results identical row by row, {outcome.part.name}: {verdict}")

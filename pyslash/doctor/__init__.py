@@ -1,4 +1,4 @@
-"""`pyslash doctor`: checks what pyslash needs on this machine, and says for each failure what to do.
+"""`pyslash doctor`: checks what pyslash needs on this machine, and says how to fix each failure.
 
-`finding` is what a check returns, `software`, `memory` and `fabric` hold the checks, `main` is the command.
+`software`, `memory` and `fabric` have the checks, `finding` their result, `main` the command.
 """

@@ -1,4 +1,4 @@
-"""RDMA: pyverbs, devices, rights, and a READ that goes through all of them."""
+"""RDMA: pyverbs, devices, rights, and a READ that needs all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyslash.rdma.loopback import loopback
 from pyslash.rdma.port import SYSFS, Port, choose_port, ports
 
 _NO_DEVICE_FIX = (
-    "none is needed: peers on other hosts are read by tcp. scripts/setup_rxe.sh makes a Soft-RoCE device where the "
-    "kernel can; scripts/rxe_lab runs one in QEMU anywhere"
+    "no device is needed: peers on other hosts are read over tcp. To try RDMA, scripts/setup_rxe.sh creates a "
+    "Soft-RoCE device if the kernel has rdma_rxe, and scripts/rxe_lab runs one in QEMU on any machine"
 )
 
 
@@ -81,11 +81,9 @@ def _rate(sysfs: Path, port: Port) -> str:
 
 def _rights(nodes: Path) -> Finding:
     found = sorted(nodes.glob("uverbs*"))
-    fix = "in containers pass /dev/infiniband on (--device, or a device plugin); else join the group that owns it"
+    fix = "in a container pass /dev/infiniband through (--device, or a device plugin); else join the group that owns it"
     if not found:
-        return Finding(
-            "device nodes", Status.FAILURE, f"{nodes}/uverbs* do not exist here", f"modprobe ib_uverbs; {fix}"
-        )
+        return Finding("device nodes", Status.FAILURE, f"there is no {nodes}/uverbs*", f"modprobe ib_uverbs; {fix}")
     closed = [node for node in found if not os.access(node, os.R_OK | os.W_OK)]
     if closed:
         return Finding("device nodes", Status.FAILURE, f"no access to {', '.join(map(str, closed))}", fix)
@@ -96,7 +94,7 @@ def _loopback(port: Port) -> Finding:
     try:
         figures = loopback(port)
     except SlashError as error:
-        return Finding("rdma read", Status.FAILURE, str(error), "dmesg may tell more; restart the port's driver")
+        return Finding("rdma read", Status.FAILURE, str(error), "look at dmesg, and reload the driver of the port")
     return Finding(
         "rdma read",
         Status.OK,

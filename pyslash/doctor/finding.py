@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Status(enum.Enum):
-    """`ABSENT`: not there, and nothing is wrong with that."""
+    """`ABSENT`: not installed, and not needed."""
 
     OK = "ok"
     ABSENT = "absent"

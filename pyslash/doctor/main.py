@@ -19,20 +19,20 @@ _MARKS = {Status.OK: "ok", Status.ABSENT: "--", Status.WARNING: "WARN", Status.F
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.add_argument("--rdma", action="store_true", help="a machine without working RDMA has failed")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--rdma", action="store_true", help="fail if RDMA does not work on this machine")
     parser.add_argument(
         "--properties-file",
         type=_properties,
         default={},
         metavar="FILE",
-        help="as spark-submit takes it: what executors may take is held against what their containers have",
+        help="a properties file for spark-submit: check that containers are large enough for their executors",
     )
     parser.add_argument(
         "--arena-size",
         type=_size,
         metavar="SIZE",
-        help="spark.slash.arena.size as the cluster has it (default: the file's, or pyslash's)",
+        help="spark.slash.arena.size of the cluster (default: that of the file, or pyslash's default)",
     )
 
 

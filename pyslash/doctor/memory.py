@@ -1,4 +1,4 @@
-"""Memory: the arena against what there is, and what may be locked."""
+"""Memory: whether the arena fits this machine or container, and how much may be locked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arena(arena_bytes: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path 
     if arena_bytes > room:
         return Finding("arena", Status.FAILURE, found, "set a smaller spark.slash.arena.size")
     if arena_bytes > room // 2:
-        fix = "leave room for the JVM and the Python workers: times the executors of a host, it has to fit beside them"
+        fix = "leave memory for the JVM and the Python workers; every executor on this host has an arena of its own"
         return Finding("arena", Status.WARNING, found, fix)
     return Finding("arena", Status.OK, found)
 
@@ -35,10 +35,12 @@ def container(get: Get) -> Finding:
     """What an executor may take against what its container has, by Spark's settings (`get(full key, default)`)."""
     found = Container.of(get, Conf.read(get))
     if found is None:
-        return Finding("container", Status.ABSENT, "executors run in none, or --properties-file names no such file")
+        return Finding(
+            "container", Status.ABSENT, "executors run in no container, or --properties-file does not say so"
+        )
     if found.shortage is not None:
         return Finding("container", Status.FAILURE, *found.shortage.split(": ", 1))
-    return Finding("container", Status.OK, f"{found.overhead >> 20}m beside the heap; needed: {found.account}")
+    return Finding("container", Status.OK, f"{found.overhead >> 20}m outside the heap; needed: {found.account}")
 
 
 def locked_memory(arena_bytes: int, has_device: bool) -> Finding:
@@ -50,7 +52,7 @@ def locked_memory(arena_bytes: int, has_device: bool) -> Finding:
     if not has_device or soft >= arena_bytes:
         return Finding("locked memory", Status.OK, found)
     fix = (
-        "verbs pin the arena: 'LimitMEMLOCK=infinity' in the service that starts executors, or "
+        "RDMA pins the arena: set 'LimitMEMLOCK=infinity' in the service that starts executors, or "
         "'* - memlock unlimited' in /etc/security/limits.conf; in containers the IPC_LOCK capability or "
         "--ulimit memlock=-1"
     )

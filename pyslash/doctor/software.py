@@ -26,7 +26,7 @@ def executor_python() -> Finding:
     """The one that executors of this machine would run."""
     name = os.environ.get("PYSPARK_PYTHON", "")
     if not name:
-        return Finding("executor python", Status.OK, "PYSPARK_PYTHON is not set: executors run spark.pyspark.python")
+        return Finding("executor python", Status.OK, "PYSPARK_PYTHON is not set, so executors run spark.pyspark.python")
     code = "import sys, pyslash; print(sys.version_info[0], sys.version_info[1])"
     try:
         done = subprocess.run([name, "-c", code], capture_output=True, text=True, timeout=_SECONDS, check=False)
@@ -43,7 +43,7 @@ def executor_python() -> Finding:
             "executor python",
             Status.FAILURE,
             f"{name} is Python {version}",
-            "driver and executors need the same version",
+            "use the same Python version for driver and executors",
         )
     return Finding("executor python", Status.OK, f"{name}, with pyslash")
 
@@ -53,7 +53,9 @@ def spark() -> Finding:
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Finding("spark", Status.FAILURE, "no pyspark in this environment", "pip install 'pyspark>=4.0,<4.4'")
+        return Finding(
+            "spark", Status.FAILURE, "pyspark is not installed in this environment", "pip install 'pyspark>=4.0,<4.4'"
+        )
     if not (4, 0) <= tuple(map(int, version.split(".")[:2])) < (4, 4):
         return Finding("spark", Status.FAILURE, f"pyspark {version}", "pip install 'pyspark>=4.0,<4.4'")
     return Finding("spark", Status.OK, f"pyspark {version}")
@@ -96,7 +98,7 @@ def row_bridge() -> Finding:
     """The jar that hands rows over inside the JVM."""
     jar = files("pyslash").joinpath("jars", "pyslash.jar")
     if not jar.is_file():
-        fix = "reinstall pyslash on a machine with javac, or leave spark.slash.ingest=auto: rows then go through Arrow"
+        fix = "reinstall pyslash on a machine with javac; without the jar, queries run on plain Spark"
         return Finding("row bridge", Status.WARNING, "its jar is not in this installation", fix)
     return Finding("row bridge", Status.OK, str(jar))
 

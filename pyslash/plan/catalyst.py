@@ -1,7 +1,7 @@
 """Catalyst's trees seen from Python: the few ways in which pyslash reads expressions and plans.
 
-Everything here goes through py4j, a fraction of a millisecond a call: a query's plan is read once, when it starts, and
-what every epoch needs is one call to `io.pyslash.Bridge`.
+Everything here goes through py4j, at a fraction of a millisecond for each call. So the plan of a query is read once,
+when the query starts, and an epoch makes one call to `io.pyslash.Bridge`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which groups of an aggregation reach the sink in an epoch, and which panes are then needed no more."""
+"""Which groups of an aggregation an epoch emits, and which panes are then no longer needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Emission:
 
     @property
     def changes_only(self) -> bool:
-        """Whether only groups that an epoch has rows of are emitted. A global group always is: Spark has it so."""
+        """Whether only groups with rows in the epoch are emitted. A global group always is, as in Spark."""
         is_global = not self.has_keys and self.window.is_all_time
         return self.new_only or (self.mode is OutputMode.UPDATE and not is_global)
 
@@ -41,7 +41,7 @@ class Emission:
 
     @property
     def keeps_changes(self) -> bool:
-        """Whether an epoch's blocks are to be told from others until the next one."""
+        """Whether an epoch's blocks are kept apart from others until the next epoch."""
         return self.changes_only
 
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
@@ -59,7 +59,7 @@ class Emission:
         return windows_between(self.window, changed if self.changes_only else held, emitted_us)
 
     def first_live_pane(self, evicted_us: int, pane: int) -> int:
-        """Panes before this one are needed no more, once windows that end by this time are evicted.
+        """Panes before this one are no longer needed once windows that end by this time are evicted.
 
         `pane` is, of sessions, that which holds them.
         """
@@ -90,7 +90,7 @@ class SessionEmission(Emission):
     """The same for sessions.
 
     One pane holds all of them, whatever their times: which parts make a session is known only where all are merged.
-    From time to time open sessions are written anew, into a pane of a greater number (docs/design/028).
+    From time to time open sessions are rewritten, into a pane with a greater number (docs/design/028).
     """
 
     @property

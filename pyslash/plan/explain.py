@@ -9,7 +9,7 @@ from pyslash.plan.reasons import Uncovered, fallback_of
 
 
 def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[tuple[str, str]]]) -> str:
-    """How pyslash would run the query, or why it would not; `paths` adds lines to an operator that is covered."""
+    """How pyslash would run the query, or why it would not. `paths` adds lines to each covered operator."""
     try:
         operators = match()
         lines = [f"pyslash: covered, in {operators[-1].mode} mode, with any sink"]

@@ -1,4 +1,4 @@
-"""What makes state of one query usable by another, and in what two queries differ, in words."""
+"""When one query can use the state of another, and how two queries differ, in words."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PlanIdentity:
 
 
 def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
-    """Each thing that is not the same, as one line; empty if the state of one is the state of the other."""
+    """Each difference, as one line. Empty if one query can use the state of the other."""
     if before == now:
         return []
     found = []

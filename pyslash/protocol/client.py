@@ -45,7 +45,7 @@ _MOST_IDLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class CommitReply:
-    """An agent's answer to a commit: the heads of all live blocks of the query, and how full the arena is."""
+    """An agent's answer to a commit: the heads of all live blocks of the query, and how full its arena is."""
 
     blocks: list[bytes]
     freed: int
@@ -137,7 +137,7 @@ class AgentClient:
         replicas: list[list[Any]] | None = None,
         keeps_changes: bool = False,
     ) -> CommitReply:
-        """Commits the epoch's blocks (offsets in the arena); may be repeated with the same arguments."""
+        """Commits the epoch's blocks (offsets in the arena). It may be repeated with the same arguments."""
         return _reply(self.act("commit", Commit(epoch, offsets, plan, run, heads or [], replicas or [], keeps_changes)))
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
@@ -145,31 +145,31 @@ class AgentClient:
         return self.act("checkpoint", request, timeout_seconds)
 
     def restore(self, request: Restore, timeout_seconds: float) -> CommitReply:
-        """Takes over the blocks of these files, each once; the answer is that of a commit."""
+        """Restores the blocks of these files, each once. The answer is that of a commit."""
         return _reply(self.act("restore", request, timeout_seconds))
 
     def replicate(self, request: Replicate, timeout_seconds: float) -> int:
-        """Has the agent write blocks into a standby's arena; how many bytes."""
+        """Has the agent write blocks into a standby's arena. Returns the number of bytes."""
         return int(self.act("replicate", request, timeout_seconds)["bytes"])
 
     def promote(self, request: Promote) -> CommitReply:
-        """Has a standby take a lost agent's replica for its own; the answer is that of a commit."""
+        """Has a standby promote the replica of a lost agent. The answer is that of a commit."""
         return _reply(self.act("promote", request))
 
     def resume(self, request: Resume) -> CommitReply:
-        """Goes on with what the agent holds, under a later run; the answer is that of a commit."""
+        """Keeps what the agent holds, under a later run. The answer is that of a commit."""
         return _reply(self.act("resume", request))
 
     def make_room(self, request: MakeRoom, timeout_seconds: float) -> int:
-        """Has the agent make room in its arena; the bytes that it has on disk then."""
+        """Has the agent make room in its arena. Returns the bytes that it then has on disk."""
         return int(self.act("room", request, timeout_seconds)["spilled_bytes"])
 
     def release(self, before_pane: int, run: int = 0) -> int:
-        """Panes that start before (microseconds) are needed no more; how many blocks that freed at once."""
+        """Frees panes that start before this (microseconds). Returns how many blocks were freed at once."""
         return int(self.act("release", Release(before_pane, run))["freed"])
 
     def discard(self, epoch: int, run: int = 0) -> int:
-        """Gives up what an update of this epoch has written, before its commit; how many blocks that freed at once."""
+        """Discards what an update of this epoch has written, before its commit. Returns how many were freed at once."""
         return int(self.act("discard", Discard(epoch, run))["freed"])
 
     def drop(self) -> int:
@@ -208,7 +208,7 @@ class AgentClient:
         return buffers
 
     def write(self, offset: int, data: Any) -> None:
-        """Puts `data` (buffer protocol) where the agent has reserved room: `offset` in its arena."""
+        """Writes `data` (buffer protocol) into room that the agent has reserved, at `offset` in its arena."""
         source = memoryview(data).cast("B")
         ticket = Write(offset, source.nbytes, self.descriptor.incarnation)
         with self._called("write", ticket, None, f"of {source.nbytes} bytes") as (channel, until):
@@ -221,7 +221,7 @@ class AgentClient:
 
     @contextmanager
     def writable(self, offset: int, length: int) -> Iterator[None]:
-        """Until the end of the block, room that the agent has reserved is this process's to write into, by itself.
+        """Lets this process itself write into room that the agent has reserved, until the end of the block.
 
         Should this process die or fail, its connection ends, and only with that does the room go to anybody else.
         """
@@ -233,7 +233,7 @@ class AgentClient:
             _result(*channel.receive(until))
 
     def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
-        """Any action; the answer's fields. What has a method of its own above is better called by it."""
+        """Calls any action, and returns the answer's fields. Prefer the methods above where there is one."""
         with self._called(name, request, timeout_seconds) as (channel, until):
             return _result(*channel.receive(until))
 
@@ -241,7 +241,7 @@ class AgentClient:
     def _called(
         self, name: str, request: Request, timeout_seconds: float | None, what: str = ""
     ) -> Iterator[tuple[Channel, float]]:
-        """A connection over which a request has been sent, and until when to wait; every failure one of ours."""
+        """A connection over which a request was sent, and the deadline. Every failure is one of pyslash's errors."""
         seconds = timeout_seconds or self._timeout
         deadline = time.monotonic() + seconds
         directory = getattr(request, "directory", "")
@@ -262,7 +262,7 @@ class AgentClient:
                 raise errors.AgentTimeoutError(f"{where}: no answer within {seconds:g} s") from None
             if isinstance(error, (OSError, wire.ConnectionEndedError)):
                 raise errors.AgentUnavailableError(
-                    f"{where}: nobody listens; is the agent or its host gone? ({error})"
+                    f"{where}: no process listens there; is the agent or its host gone? ({error})"
                 ) from None
             if isinstance(error, errors.UnauthenticatedError):
                 raise errors.UnauthenticatedError(f"{where}: {error}") from None

@@ -72,7 +72,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Restore:
-    """Take over the blocks of these files: [name, bytes, CRC32C] each."""
+    """Restore the blocks of these files: [name, bytes, CRC32C] each."""
 
     plan: PlanText
     run: Unsigned
@@ -146,7 +146,7 @@ class MakeRoom:
 
 @dataclass(frozen=True)
 class Resume:
-    """What you hold as of this epoch goes on as a part of this run, which needs the panes from `first_pane` on."""
+    """Keep what you hold as of this epoch as part of this run, which needs the panes from `first_pane` on."""
 
     epoch: Epoch
     plan: PlanText
@@ -156,7 +156,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Discard:
-    """What tasks of a failed update of this epoch, not committed yet, have written is not wanted."""
+    """Discard what tasks of a failed update of this uncommitted epoch have written."""
 
     epoch: Epoch
     run: Unsigned = 0
@@ -164,7 +164,7 @@ class Discard:
 
 @dataclass(frozen=True)
 class Release:
-    """Panes that start before `before_pane` (microseconds) are needed no more, by this run or an earlier one."""
+    """Free panes that start before `before_pane` (microseconds): neither this run nor an earlier one needs them."""
 
     before_pane: Signed
     run: Unsigned = 0
@@ -222,7 +222,7 @@ class Renew:
 
 @dataclass(frozen=True)
 class Disconnect:
-    """The agent's queue pair `qpn` is needed no more."""
+    """Close the agent's queue pair `qpn`."""
 
     qpn: QueuePair
 

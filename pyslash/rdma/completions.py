@@ -1,7 +1,7 @@
-"""A completion queue that is asked for one completion at a time.
+"""A completion queue that is polled for one completion at a time.
 
-pyverbs's `CQ.poll` makes an object with a logger for each completion, which takes about as long as a small READ. An
-extended queue tells number and status alone. Devices whose driver has none are polled the plain way.
+pyverbs's `CQ.poll` creates an object with a logger for each completion, which takes about as long as a small READ. An
+extended queue returns number and status alone. Devices whose driver has no extended queues are polled by `CQ.poll`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one end of a connection has to know of the other."""
+"""What one end of a connection has to know about the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registered memory that READs land in and WRITEs leave from: slabs that come back when their bytes are dropped."""
+"""Registered memory that READs land in and WRITEs leave from: slabs that are reused when their bytes are dropped."""
 
 from __future__ import annotations
 

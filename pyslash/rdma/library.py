@@ -1,4 +1,4 @@
-"""pyverbs, any version from 44 on, imported only when a device is there to be opened."""
+"""pyverbs, version 44 or later, imported only when there is a device to open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A READ of a port from itself: the proof that device, driver, pyverbs and rights fit together, with its figures."""
+"""A READ of a port from itself, which proves that device, driver, pyverbs and rights work together, with figures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which port of which device, and which of its GIDs: read from sysfs, so that no library is needed to find none.
+"""Which port of which device, and which of its GIDs: read from sysfs, so that a machine without RDMA needs no library.
 
-A *fabric* names what a port is attached to, in words that are equal on two hosts exactly if their ports can be expected
-to reach each other: "roce 10.77.0.0/24" (RoCE v2 on that subnet) or "infiniband fe80:0000:0000:0000" (subnet prefix).
+A *fabric* names the network of a port. The names on two hosts are equal exactly if their ports can be expected to reach
+each other: "roce 10.77.0.0/24" (RoCE v2 on that subnet) or "infiniband fe80:0000:0000:0000" (subnet prefix).
 """
 
 from __future__ import annotations

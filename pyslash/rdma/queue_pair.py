@@ -1,4 +1,4 @@
-"""A reliable connection: a queue pair from INIT over RTR to RTS, and what its ends tell each other for that."""
+"""A reliable connection: a queue pair from INIT over RTR to RTS, and what its two ends exchange for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving bytes over a connected queue pair: a pipeline of work requests, every completion checked, one deadline."""
+"""Moves bytes over a connected queue pair: a pipeline of work requests, every completion checked, one deadline."""
 
 from __future__ import annotations
 

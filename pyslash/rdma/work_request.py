@@ -1,4 +1,4 @@
-"""One work request that is filled in again for each message: making SendWR and SGE anew takes longer than a small READ.
+"""One work request that is reused for each message: creating SendWR and SGE takes longer than a small READ.
 
 Posting copies both into the device's queue, so they are free as soon as `post_send` returns.
 """

@@ -1,1 +1,1 @@
-"""`pyslash state`: what is in a query's checkpoint, its state as a table, and whether every byte of it is sound."""
+"""`pyslash state`: what a query's checkpoint holds, its state as a table, and whether every byte is sound."""

@@ -40,7 +40,7 @@ def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequenc
     names = columns(manifest.identity)
     if manifest.identity.session:
         if window is not None:
-            raise InvalidInputError("sessions start at any time: only a fixed window can be asked for by its start")
+            raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
         sessions = SessionMerger(Plan(manifest.plan), manifest.pane, manifest.watermark_us, EVERY_END_US)
         for batch in _merged(sessions, (manifest.pane, manifest.pane + 1), blocks):
             yield _of_key(batch.rename_columns(names), key, manifest.identity)

@@ -1,4 +1,4 @@
-"""The command: `list`, `dump` or `verify`. Exit status 0: done and sound; 1: damaged; 2: nothing there to look at."""
+"""The command: `list`, `dump` or `verify`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run what was asked for; an error is one line on standard error."""
+    """Run the chosen command; an error is one line on standard error."""
     try:
         return {"list": _list, "dump": _dump, "verify": _verify}[args.action](args)
     except SlashError as error:

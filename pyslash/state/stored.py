@@ -1,4 +1,4 @@
-"""A query's checkpoint as it lies there: read by pyarrow alone, while the query runs or not, and never written."""
+"""A query's checkpoint, read by pyarrow alone, while the query runs or not, and never written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading every byte of a checkpoint: is it all there, and is it what was written?"""
+"""Reads every byte of a checkpoint: is everything there, and is it what was written?"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class CheckpointFiles(Protocol):
 
 
 def checkpoint_files(spark: SparkSession, checkpoint: str, folder: str) -> CheckpointFiles:
-    """The files in `folder` of a checkpoint location (a Hadoop path); the folder is made.
+    """The files in `folder` of a checkpoint location (a Hadoop path). Creates the folder.
 
     Raises:
         OSError: no file can be written there.
@@ -70,7 +70,7 @@ class LocalFiles:
     """A folder of this host."""
 
     def __init__(self, folder: Path, publish: Publish = by_link) -> None:
-        """The folder is made; `publish` is what its file system has, of `exclusive`."""
+        """Creates the folder. `publish` is the way of `exclusive` that its file system supports."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._publish = publish

@@ -42,7 +42,7 @@ logger = logging.getLogger("pyslash")
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A committed block: who holds it, and its head."""
+    """A committed block: the agent that holds it, and its head."""
 
     agent: AgentDescriptor
     head: Head
@@ -99,7 +99,7 @@ class Coordinator:
         return [block for blocks in self._live.values() for block in blocks]
 
     def reconnect(self, agents: list[AgentDescriptor]) -> None:
-        """Find the query's state again where an earlier run of it has left it.
+        """Find the query's state where an earlier run left it.
 
         Raises:
             StateLostError: one of the agents is gone.
@@ -110,12 +110,12 @@ class Coordinator:
             self._live[incarnation] = self._blocks(incarnation, described.blocks)
 
     def meet(self, agents: list[AgentDescriptor]) -> None:
-        """These agents are there, whether they hold anything yet or not."""
+        """Add these agents, whether they hold state yet or not."""
         for agent in agents:
             self._client(agent)
 
     def probe(self, agents: list[AgentDescriptor]) -> tuple[list[AgentDescriptor], bool]:
-        """Those of these agents that answer, and whether another one may live though it does not."""
+        """Those of these agents that answer, and whether another one may be alive without answering."""
         silent = False
 
         def ask(client: AgentClient) -> AgentDescriptor | None:
@@ -135,9 +135,9 @@ class Coordinator:
         return [agent for agent in answered.values() if agent is not None], silent
 
     def repair(self, newest: Manifest, before: Manifest | None, first_pane: int) -> Repair | str:
-        """Find the state as of a manifest in the agents' memory, and have standbys take over what is lost; or why not.
+        """Find the state as of a manifest in agents' memory, and promote standbys of lost agents; or return why not.
 
-        Panes before `first_pane` are needed no more. Nothing has changed anywhere if there is no repair.
+        Panes before `first_pane` are no longer needed. Without a repair, nothing has changed anywhere.
 
         Raises:
             StateLostError: an agent was lost meanwhile.
@@ -169,7 +169,7 @@ class Coordinator:
         return repair
 
     def replicate(self, epoch: int, receipts: list[Receipt], transport: str) -> tuple[dict[str, str], int]:
-        """Have every agent write its blocks of the epoch to its standby, all at the same time: standbys, and bytes.
+        """Have every agent write its blocks of the epoch to its standby, all at once. Returns standbys and bytes.
 
         Raises:
             ArenaFullError: a standby has no room.
@@ -200,10 +200,10 @@ class Coordinator:
             try:
                 self._make_room(epoch, 0, full)
             except SpillError as error:
-                logger.warning("epoch %d begins with little room: %s", epoch, error)
+                logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
 
     def with_room(self, epoch: int, call: Callable[[], Result]) -> Result:
-        """The result of a call for an epoch that is not committed; where an arena is full, after it has spilled.
+        """The result of a call for an uncommitted epoch. If an arena is full, agents spill, and the call is repeated.
 
         Raises:
             SpillError: no more can be spilled; the message has the numbers.
@@ -212,12 +212,12 @@ class Coordinator:
             try:
                 return call()
             except ArenaFullError as error:
-                logger.warning("epoch %d: agents spill: %s", epoch, error)
+                logger.warning("epoch %d: an arena is full, agents spill to disk: %s", epoch, error)
                 self._make_room(epoch, error.wanted_bytes, set(self._clients))
         return call()
 
     def restore(self, epoch: int, state: DurableState, agents: list[AgentDescriptor]) -> None:
-        """Give the files of the state as of `epoch` to these agents, each a share.
+        """Have these agents restore the files of the state as of `epoch`, a share each.
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or is not what its manifest says.
@@ -228,7 +228,7 @@ class Coordinator:
         if not state.files:
             return
         if not agents:
-            raise StateLostError("no executor is there to restore the query's state to; start one")
+            raise StateLostError("there is no executor to restore the query's state to; start one")
         for agent in agents:
             self._client(agent)
         given = shares(state.files, list(self._clients))
@@ -244,7 +244,7 @@ class Coordinator:
         state.assign({file.name: holder for holder, files in given.items() for file in files})
 
     def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
-        """Have every agent write its blocks of the epoch to the checkpoint, all at the same time; the files.
+        """Have every agent write its blocks of the epoch to the checkpoint, all at the same time. Returns the files.
 
         Raises:
             CheckpointError: a file cannot be written.
@@ -265,7 +265,7 @@ class Coordinator:
         return [file for file in self._each(write).values() if file is not None]
 
     def lost_agents(self) -> list[AgentDescriptor]:
-        """Agents that do not answer: asked now, not remembered."""
+        """Agents that do not answer now."""
         answered = self._describe()
         return [client.descriptor for name, client in self._clients.items() if name not in answered]
 
@@ -312,7 +312,7 @@ class Coordinator:
         self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
 
     def release(self, before_pane: int) -> None:
-        """Panes below `before_pane` are needed no more."""
+        """Free panes below `before_pane`."""
         if before_pane != self._released:
             self._each(lambda client: client.release(before_pane, self._run))
             self._released = before_pane
@@ -326,7 +326,9 @@ class Coordinator:
             try:
                 self._each(lambda client: client.discard(epoch, self._run))
             except SlashError as error:
-                logger.warning("blocks of the failed epoch %d stay until the next commit: %s", epoch, error)
+                logger.warning(
+                    "epoch %d failed, and its blocks stay in the arenas until the next commit: %s", epoch, error
+                )
             raise
 
     def drop(self) -> None:
@@ -347,7 +349,7 @@ class Coordinator:
         return self._clients[agent.incarnation]
 
     def _reported(self, receipts: list[Receipt]) -> dict[str, dict[int, int]]:
-        """The blocks of an epoch by their agents, which are known from now on."""
+        """The blocks of an epoch by agent; adds these agents."""
         reported: dict[str, dict[int, int]] = {}
         for receipt in receipts:
             self._client(receipt.agent)
@@ -359,7 +361,7 @@ class Coordinator:
         return [LiveBlock(agent, Head(raw), raw) for raw in heads]
 
     def _describe(self) -> dict[str, Described]:
-        """What each agent holds, for all that answer."""
+        """The state of each agent that answers."""
 
         def ask(client: AgentClient) -> Described | None:
             try:
@@ -374,7 +376,7 @@ class Coordinator:
         self._each(lambda client: client.make_room(request, self._checkpoint_timeout) if _name(client) in agents else 0)
 
     def _each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
-        """The call on every agent, at the same time where there are several."""
+        """Make the call on every agent, on all at the same time."""
         clients = list(self._clients.values())
         try:
             if len(clients) <= 1:
@@ -383,8 +385,8 @@ class Coordinator:
                 return dict(zip(map(_name, clients), pool.map(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
-                f"partial window state is out of reach: {error}. With spark.slash.durability=checkpoint, replica or "
-                "both it comes back; otherwise restart the query with a new checkpointLocation."
+                f"the state of the query cannot be reached: {error}. With spark.slash.durability=checkpoint, replica "
+                "or both it comes back; otherwise restart the query with a new checkpointLocation."
             ) from error
 
 
@@ -394,14 +396,14 @@ def _pairs(blocks: dict[int, int]) -> list[list[int]]:
 
 
 def _report(reported: dict[str, dict[int, int]], incarnation: str, offset: int, head: int) -> None:
-    """Add a block to those that tasks have reported of an agent: offset -> CRC of the head.
+    """Add a block to those that tasks have reported for an agent: offset -> CRC of the head.
 
     Raises:
-        StateLostError: another block was reported in the same place: it has been freed in between.
+        StateLostError: another block was reported in the same place, so one of them was freed in between.
     """
     if reported.setdefault(incarnation, {}).setdefault(offset, head) != head:
         raise StateLostError(
-            f"two tasks of one epoch have reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
+            f"two tasks of one epoch reported blocks at {offset} of agent {incarnation[:8]}: the first is gone. "
             "Start the query again"
         )
 

@@ -1,7 +1,7 @@
-"""Which ways a query's rows will take into native code and out of it, and why: what `pyslash.explain` adds to the plan.
+"""Which paths a query's rows will take into native code and out of it, and why, for `pyslash.explain`.
 
-Told before there is a micro-batch: a batch's own files may still make it take another way, which
-`pyslash.progress` tells.
+This is a forecast, before there is a micro-batch: the files of a batch may still make it take another path, which
+`pyslash.progress` reports.
 """
 
 from __future__ import annotations

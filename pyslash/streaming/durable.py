@@ -1,4 +1,4 @@
-"""What of a query's state is durable: which files hold it, when they are rewritten, and when they go."""
+"""The durable state of a query: which files hold it, when they are rewritten, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DurableState:
         return len(own) >= MOST_FILES and sum(file.bytes for file in own) >= 2 * snapshots
 
     def with_epoch(self, added: list[BlockFile], first_live_pane: int) -> list[BlockFile]:
-        """The files once an epoch has added its own: without those that it replaces, and those of dead panes alone."""
+        """The files after an epoch has added its own, without those that it replaces and those with dead panes only."""
         replaced = {file.holder for file in added if file.snapshot}
         return [
             *(file for file in self.files if file.last_pane >= first_live_pane and file.holder not in replaced),
@@ -39,14 +39,14 @@ class DurableState:
         ]
 
     def logged(self, files: list[BlockFile]) -> None:
-        """A manifest names these files now; the others go once Spark has logged its epoch."""
+        """A manifest now names these files; the others are deleted once Spark has logged its epoch."""
         before = {file.name for file in self.files} | self._replanned
         self._obsolete |= before - {file.name for file in files}
         self._replanned.clear()
         self.files = files
 
     def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: int, run: int) -> None:
-        """Rewrite the files for a query with other aggregates, one after the other; the old ones stay for now.
+        """Rewrite the files for a query with other aggregates, one after the other. The old files stay for now.
 
         Raises:
             CheckpointError, CorruptBlockError: a file cannot be read or written, or is not what its manifest says.
@@ -67,15 +67,15 @@ class DurableState:
         self.files = [replace(file, holder=holders[file.name]) for file in self.files]
 
     def clean(self) -> None:
-        """Spark has logged the last epoch: nobody asks for what it replaced."""
+        """Spark has logged the last epoch, so the files that it replaced are no longer needed."""
         self.directory.delete(self._obsolete)
         self._obsolete.clear()
 
     def sweep(self, named: set[str], run: int) -> None:
-        """Delete what runs before this one have left without a manifest.
+        """Delete the files that earlier runs left without a manifest.
 
-        To be called once this run has created a manifest: an earlier driver that was only slow can then create none
-        any more that would name one of these files. Files of later runs are none of this one's business.
+        Call it once this run has created a manifest: a slow earlier driver can then no longer create a manifest that
+        names one of these files. Files of later runs are left alone.
         """
         self.directory.delete({name for name in self.directory.names() - named if _run_of(name) < run})
 

@@ -2,13 +2,13 @@
 
     operator -> operator above it -> ... -> sink
 
-The query is the job's own, with Spark's stateful operators in the plan of each micro-batch. Spark tells the watermarks
-for late rows and for eviction; what an operator would have given is merged from blocks (`operator_runner`), and takes
-its place in the plan. The operator above it then reads those rows as its input; what is left of the plan stands on top
-of the last one's.
+The query is the job's own, with Spark's stateful operators in the plan of each micro-batch. Spark provides the
+watermarks for late rows and for eviction. The rows that an operator would emit are merged from blocks
+(`operator_runner`), and take its place in the plan. The operator above it reads those rows as its input; the rest of
+the plan stands on top of the last operator.
 
-When an agent is lost, the epoch begins again by itself, as another driver would: as a new run, from standbys' memory or
-the checkpoint.
+When an agent is lost, the epoch starts over by itself, as another driver would start it: as a new run, from the memory
+of standbys or from the checkpoint.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class EpochRunner:
         spark_batch: Callable[[DataFrame], SparkBatch],
         watch: QueryWatch | None = None,
     ) -> None:
-        """`operators`, each behind those below it; `spark_batch` gives what Spark knows of the micro-batch that it
-        calls this function with, as the first of them sees it; `watch` shows users what epochs do.
+        """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
+        with, as the first operator sees it; `watch` shows users what epochs do.
         """
         self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
         self.progress: ProgressLog | None = None
@@ -58,7 +58,7 @@ class EpochRunner:
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
-        """Run one epoch; again, from what is kept of the state, while agents are lost.
+        """Run one epoch. While agents are lost, run it again, from the stored state.
 
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
@@ -83,10 +83,10 @@ class EpochRunner:
             self._sink.write(batch, epoch)
 
     def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
-        """Whether Spark executes its operators itself from here on: it has their state, or nobody has any yet.
+        """Whether Spark executes its operators itself from here on: it has their state, or there is no state yet.
 
         Raises:
-            UnsupportedQueryError, PlanMismatchError: it cannot, or is not to.
+            UnsupportedQueryError, PlanMismatchError: Spark cannot, or must not.
         """
         has_state = any(operator.has_state for operator in self.operators)
         if isinstance(error, Uncovered) and self._conf.mode == "require":
@@ -94,7 +94,9 @@ class EpochRunner:
                 f"spark.slash.mode=require, but pyslash does not cover this query: {error}"
             ) from error
         if isinstance(error, Uncovered) and has_state:
-            raise PlanMismatchError(f"epoch {epoch} is not of the query that began: {error}") from error
+            raise PlanMismatchError(
+                f"epoch {epoch} is planned as another query than the one that started: {error}"
+            ) from error
         if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
             return False
         has_logged = any(operator.has_logged for operator in self.operators)
@@ -102,13 +104,13 @@ class EpochRunner:
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
         if is_left and any(operator.operator.thinned for operator in self.operators):
             raise UnsupportedQueryError(
-                f"{error}. Plain Spark cannot go on with this query, planned without most of a row's windows; set "
+                f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"
             ) from error
         return is_left
 
     def _leave_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> None:
-        """Take back what the failed attempt has left, so that nobody finds state of ours beside Spark's.
+        """Remove what the failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
@@ -160,20 +162,20 @@ class EpochRunner:
         return batches, batches[-1].result(plan)
 
     def _begin_again(self, epoch: int, progress: list[EpochProgress], error: Exception) -> None:
-        """Forget the run that has failed, if another may do better; else raise its error."""
+        """Forget the failed run if another one may succeed; else raise its error."""
         is_final = progress[0].recoveries == _MOST_RECOVERIES or isinstance(error, _FINAL)
         if is_final or not any(operator.can_begin_again(error) for operator in self.operators):
             raise error
-        logger.warning("epoch %d begins again: %s", epoch, error)
+        logger.warning("epoch %d starts over: %s", epoch, error)
         for operator, figures in zip(self.operators, progress, strict=True):
             operator.begin_again()
             figures.recoveries += 1
 
     def end(self, resumable: bool) -> None:
-        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+        """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
 
         Args:
-            resumable: it has a checkpoint of its own, so that it may be started again.
+            resumable: it has a checkpoint, so it may be started again.
         """
         for operator in self.operators:
             operator.end(resumable)

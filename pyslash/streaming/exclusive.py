@@ -1,8 +1,8 @@
-"""Giving a complete file its name on a local file system: in one step, and only if the name is free.
+"""Gives a complete file its name on a local file system, in one step, and only if the name is free.
 
-A hard link does so wherever there are any. Some file systems have none (vfat and exFAT, SMB shares, several kinds of
-FUSE and container mounts); Linux then has a rename that refuses a taken name. What a folder takes is tried, not told
-from the kind of its file system: FUSE has as many answers as servers.
+A hard link does so, where the file system has hard links. Some have none (vfat and exFAT, SMB shares, several kinds of
+FUSE and container mounts); Linux then has a rename that refuses a taken name. What a folder supports is tried, not
+derived from the kind of its file system: FUSE has as many answers as servers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Publish = Callable[[Path, Path], None]
 
 
 def by_link(hidden: Path, name: Path) -> None:
-    """A second name for the hidden file."""
+    """Give the hidden file a second name."""
     os.link(hidden, name)
 
 
 def by_rename(hidden: Path, name: Path) -> None:
-    """Another name instead of the hidden one, by Linux's `renameat2`."""
+    """Rename the hidden file, by Linux's `renameat2`."""
     libc = ctypes.CDLL(None, use_errno=True)
     rename = getattr(libc, "renameat2", None)  # glibc has it since 2.28
     if rename is None:
@@ -37,7 +37,7 @@ def by_rename(hidden: Path, name: Path) -> None:
 
 
 def publish_in(folder: Path) -> Publish | None:
-    """How files of this folder get their names; None if the file system has no such way.
+    """The way in which files of this folder get their names; None if the file system supports none.
 
     Raises:
         OSError: no file can be written there.
@@ -49,7 +49,7 @@ def publish_in(folder: Path) -> Publish | None:
 
 
 def _works(publish: Publish, folder: Path) -> bool:
-    """Whether it names a file, and refuses to name another one so."""
+    """Whether this way names a file, and refuses to give another file the same name."""
     names = [folder / f".probe.{uuid4().hex}" for _ in range(3)]
     first, second, taken = names
     try:

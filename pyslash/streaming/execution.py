@@ -1,4 +1,4 @@
-"""What Spark knows of the micro-batch that is running: its plan, its watermarks, its offsets, its checkpoint."""
+"""What Spark knows about the running micro-batch: its plan, its watermarks, its offsets, its checkpoint."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class LoggedOffsets:
 
 
 class SparkBatch(Protocol):
-    """A micro-batch and its query, as an epoch of one of its stateful operators needs them: `BatchExecution`, or the
-    model's Spark in its tests.
+    """A micro-batch and its query, as an epoch of one stateful operator needs them: `BatchExecution`, or the Spark of
+    `tests/model`.
     """
 
     @property
@@ -138,7 +138,7 @@ class BatchExecution:
     def called_with(
         cls, batch: DataFrame, owner: SparkSession, operators: Sequence[Aggregation], bridge: JavaObject
     ) -> BatchExecution:
-        """The batch of a query that `owner` started; the batch itself belongs to a clone of that session."""
+        """The batch of a query that `owner` started. The batch itself belongs to a clone of that session."""
         session: SparkSession = batch.sparkSession
         java_id = _uuid_class(session._jvm).fromString(session.sparkContext.getLocalProperty(_QUERY_ID))
         stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
@@ -256,16 +256,16 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
 
 
 def event_times(cut: OperatorCut) -> list[tuple[int, int, int, float]]:
-    """What Spark's watermark operators have collected: count, least, greatest and mean (milliseconds) of each.
+    """The statistics of Spark's watermark operators: count, least, greatest and mean (milliseconds) of each.
 
-    To be asked once the update has run: the statistics arrive with the tasks.
+    Call it after the update: the statistics arrive with the tasks.
     """
     collected = [watermark.eventTimeStats().value() for watermark in cut.watermarks]
     return [(int(one.count()), int(one.min()), int(one.max()), float(one.avg())) for one in collected]
 
 
 def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> None:
-    """Give Spark's watermark operators what they collected in an earlier attempt, if they have collected nothing."""
+    """Give Spark's watermark operators the statistics of an earlier attempt, if they have collected nothing."""
     for watermark, (count, least, greatest, mean) in zip(cut.watermarks, times, strict=True):
         stats = watermark.eventTimeStats().value()
         if count and not stats.count():
@@ -275,8 +275,8 @@ def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> No
 def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
     """The watermark as of the end of this batch, from the event times that Spark itself has collected.
 
-    To be asked once the update has run, of an input with one watermark; a micro-batch without rows may be planned
-    without its operator.
+    Call it after the update, for an input with one watermark; a micro-batch without rows may be planned without the
+    watermark's operator.
     """
     for watermark, (count, _, greatest, _) in zip(cut.watermarks, event_times(cut), strict=True):
         if count:
@@ -285,7 +285,7 @@ def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
 
 
 def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
-    """Tell Spark the event times that it has not seen itself: its watermark is of these."""
+    """Tell Spark the event times that it has not seen itself, so that its watermark follows them."""
     if figures.time_min is None or figures.time_max is None:
         return
     watermark = cut.watermarks[0]  # the upper one: rows of a union are not counted by us
@@ -296,5 +296,5 @@ def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
 
 @cache
 def _uuid_class(jvm: Any) -> Any:
-    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar, thrice."""
+    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar three times."""
     return jvm.java.util.UUID

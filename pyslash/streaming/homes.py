@@ -1,4 +1,4 @@
-"""What executors keep of a query from epoch to epoch, in homes: a range of keys each (docs/design/024)."""
+"""What executors keep of a query from epoch to epoch: homes, each with a range of keys (docs/design/024)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ logger = logging.getLogger("pyslash")
 
 
 class Homes:
-    """Those of one query."""
+    """The homes of one query."""
 
     def __init__(self, what: str, conf: Conf, query_id: bytes) -> None:
-        """`what` they keep, in words."""
+        """`what`: the name of what they keep, for messages."""
         self.ranges = 0  # of keys, once executors keep some
         self._what = what
         self._conf = conf
@@ -26,13 +26,13 @@ class Homes:
         self._has_told_room = False  # that there is not enough
 
     def have_room(self, session: SparkSession, columns: ColumnMerge, needed: int) -> bool:
-        """Whether executors have memory for so many bytes; those that keep too many by now let go of them."""
+        """Whether executors have memory for `needed` bytes; executors that already keep too many drop them."""
         if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
             return True
         if not self._has_told_room:
             logger.warning(
-                "executors keep no %s, which would take %d MiB: each epoch reads all blocks. A larger "
-                "spark.slash.home.size lets them",
+                "executors do not keep %s, which would take %d MiB, so each epoch reads all blocks; raise "
+                "spark.slash.home.size to keep them",
                 self._what,
                 needed >> 20,
             )
@@ -41,16 +41,18 @@ class Homes:
         return False
 
     def open(self, session: SparkSession) -> int:
-        """Executors keep something from here on: in so many ranges, until it is forgotten."""
+        """Executors keep homes from here on, until they are forgotten. Returns the number of ranges."""
         self.ranges = self.ranges or session.sparkContext.defaultParallelism
         return self.ranges
 
     def forget(self, columns: ColumnMerge | None) -> None:
-        """Have executors let go of what they keep, by whoever has had them keep it."""
+        """Have executors drop what they keep."""
         if columns is None or not self.ranges:
             return
         try:
             columns.forget(self._query_id)
         except Py4JJavaError as error:
-            logger.warning("executors keep %s that nobody needs: %s", self._what, error.java_exception)
+            logger.warning(
+                "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception
+            )
         self.ranges = 0

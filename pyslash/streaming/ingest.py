@@ -1,7 +1,7 @@
-"""The update job of an epoch: the micro-batch's rows into partial state, on one of three paths.
+"""The update job of an epoch: it turns the micro-batch's rows into partial state, on one of three paths.
 
-`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge takes its rows;
-`arrow`: Spark reads, and `mapInArrow` takes them. All three end in the same accumulator and the same receipt.
+`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge hands its rows
+over; `arrow`: Spark reads, and rows go through `mapInArrow`. All three end in the same accumulator and receipt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger("pyslash")
 
 
 class Ingest:
-    """Runs update jobs for one query, on the path that its configuration and its input ask for."""
+    """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
         self, session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
@@ -73,11 +73,11 @@ class Ingest:
         return self._from_arrow(execution, epoch, watermark_us, place)
 
     def close(self) -> None:
-        """The query has ended, or begins again with another one of these: take back what executors were sent."""
+        """The query has ended or starts over: free what was sent to executors."""
         self._static_tables.close()
 
     def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt] | None:
-        """None if Spark is to read the files, or they are too small to be worth a Python job."""
+        """None if Spark has to read the files, or if they are too small for a Python job."""
         assert self._bridge is not None
         files = self._bridge.scan(execution.cut.input())
         least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
@@ -169,5 +169,5 @@ class Ingest:
         except RowBridgeUnavailableError as error:
             if self._conf.ingest in ("rows", "files"):
                 raise
-            logger.warning("rows reach native code by mapInArrow, which is slower: %s", error)
+            logger.warning("rows go through mapInArrow, which is slower than the row bridge: %s", error)
             return None

@@ -1,4 +1,4 @@
-"""Where an epoch's rows are joined: by executors, which keep the rows of both sides from epoch to epoch."""
+"""Joins the rows of an epoch, in executors, which keep the rows of both sides from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pyslash.tasks.merge import Kept
 
 
 class Joining:
-    """Makes the plan of an epoch's rows of a join of two streams."""
+    """Makes the plan that joins an epoch's rows of two streams."""
 
     def __init__(self, session: SparkSession, plan: StreamJoin, conf: Conf, coordinator: Coordinator) -> None:
-        """Passes where executors can read each other's state.
+        """Passes if executors can read each other's state.
 
         Raises:
             Uncovered: they are on more than one host.
@@ -30,7 +30,7 @@ class Joining:
         """
         self._columns = ColumnMerge(session)
         if not self._columns.on_one_host:
-            raise Uncovered("the rows of a join are read from shared memory, and executors are on more than one host")
+            raise Uncovered("the rows of a join are read from shared memory, and executors run on more than one host")
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
@@ -53,8 +53,8 @@ class Joining:
         obstacle = self._columns.obstacle(session, agents, self._conf.transport, spilled)
         if obstacle is not None:
             raise TransportUnavailableError(
-                f"the rows of a join are read from shared memory alone, and {obstacle}. The query goes on where all "
-                "executors are on one host, with a spark.slash.arena.size that holds its state"
+                f"the rows of a join are read from shared memory alone, and {obstacle}. The query continues "
+                "with all executors on one host and a spark.slash.arena.size that holds its state"
             )
         progress.emit = "rows"
         keeps = self._homes.have_room(session, self._columns, self._kept_bytes(blocks))
@@ -69,14 +69,14 @@ class Joining:
         return self._columns.joined(request, kept, ranges, keeps)
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
-        """What executors would take to keep all rows of these blocks."""
+        """Bytes that executors need to keep all rows of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
         return sum(memory.of_home(rows, size) for _, rows, size in panes)
 
     def forget(self) -> None:
-        """Have executors let go of the rows that they keep."""
+        """Have executors drop the rows that they keep."""
         self._homes.forget(self._columns)
 
     def collect_counts(self, progress: EpochProgress) -> None:
-        """Add what tasks have read, and given, since the last call."""
+        """Add the bytes that tasks have read, and the rows that they have returned, since the last call."""
         progress.count_columns(*self._columns.new_counts())

@@ -1,4 +1,4 @@
-"""Manifests: one small file an epoch, under the query's checkpoint, that says which blocks the epoch consists of.
+"""Manifests: a small file for each epoch, under the query's checkpoint, that names the blocks of the epoch.
 
 A manifest is created exclusively and atomically. Once it exists the epoch's rows are fixed: a replay reads it instead
 of updating again.
@@ -67,7 +67,7 @@ class Manifest:
 
     @property
     def state(self) -> str:
-        """A name of the state as of this epoch: no other state has it. Without new blocks it is that of before."""
+        """A unique name of the state as of this epoch. Without new blocks it is the name of the state before."""
         if not self.blocks:
             return self.before
         return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
@@ -103,8 +103,8 @@ class Manifest:
         body = body.rstrip(b"\n")
         if len(words) != 3 or words[:2] != [b"pyslash-manifest", str(FORMAT).encode()]:
             raise StateLostError(
-                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash goes on with "
-                "that version; give the query a new checkpointLocation to use this one"
+                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash continues "
+                "with that version; give the query a new checkpointLocation to use this one"
             )
         if words[2] != f"{zlib.crc32(body):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
@@ -141,7 +141,7 @@ class ManifestLog:
         return _numbers(self._files)
 
     def take_over(self, held: int = 0) -> int:
-        """Begin a run of the query, with a number above all before: whoever writes for an earlier one is fenced.
+        """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
 
         `held` is the run that this driver has had so far, where it begins again.
 
@@ -238,13 +238,13 @@ class ManifestLog:
             ) from error
 
     def _is_own(self, run: int) -> bool:
-        """Whether this driver has begun the run, even where the write of its number seemed to fail."""
+        """Whether this driver has begun the run, even if the write of its number seemed to fail."""
         with _reaching(self._runs.path(str(run))):
             return self._runs.read(str(run)) == self._driver
 
     @staticmethod
     def _create(files: CheckpointFiles, name: str, content: bytes) -> None:
-        """Create a file and look at it: a store may have torn it, or have none, and still report success."""
+        """Create a file and read it back: a store may tear or lose it, and still report success."""
         path = files.path(name)
         with _reaching(path):
             files.create(name, content)

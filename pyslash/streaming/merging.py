@@ -1,4 +1,4 @@
-"""Where the windows that an epoch emits are merged: in the driver while they are small, else in merge tasks."""
+"""Merges the windows that an epoch emits: in the driver if they are small, else in merge tasks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Merging:
             else None,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
-        # At most so much comes out: a pane counts once for each of these windows that it is part of.
+        # An upper bound of the result: a pane counts once for each of these windows that contain it.
         produced = held * min(self._plan.window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             progress.merged_by = "driver"
@@ -118,7 +118,7 @@ class Merging:
         return session.range(0, tasks, 1, tasks).mapInArrow(function, self._plan.result_schema)
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
-        """What executors would take to keep all groups of these blocks."""
+        """Bytes that executors need to keep all groups of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
         needed = self._plan.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
         if self._plan.emission.new_only:
@@ -126,11 +126,11 @@ class Merging:
         return needed
 
     def forget(self) -> None:
-        """Have executors let go of the groups that they keep."""
+        """Have executors drop the groups that they keep."""
         self._homes.forget(self._columns)
 
     def _column_merge(self, session: SparkSession, request: MergeRequest) -> ColumnMerge | None:
-        """What merges this without Python; None if that cannot be done, or is not wanted."""
+        """The merge without Python; None if it is not possible, or not wanted."""
         if self._columns is None and self._has_columns:
             try:
                 self._columns = ColumnMerge(session)
@@ -161,7 +161,7 @@ class Merging:
         return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)
 
     def collect_counts(self, progress: EpochProgress) -> None:
-        """Add what merge tasks have read, and given, since the last call."""
+        """Add the bytes that merge tasks have read, and the rows that they have returned, since the last call."""
         if self._columns is not None:
             progress.count_columns(*self._columns.new_counts())
         if self._counts is None:

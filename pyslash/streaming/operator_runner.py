@@ -68,7 +68,7 @@ class OperatorRunner:
 
     @property
     def has_logged(self) -> bool:
-        """Whether the epoch that is under way counts by now."""
+        """Whether the manifest of the current epoch exists."""
         return self.phase not in _BEFORE_LOG
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class OperatorRunner:
         self.phase = Phase.BEGUN
 
     def can_begin_again(self, error: Exception) -> bool:
-        """Whether the epoch that failed by this error may do better as a new run, out of what is kept of the state."""
+        """Whether the epoch that failed with this error may succeed as a new run, from the stored state."""
         if not self._conf.recovers:
             return False
         if isinstance(error, LateManifestError):
@@ -93,7 +93,7 @@ class OperatorRunner:
         self._close()
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
-        """Take back what a failed attempt has left, so that nobody finds state of ours beside Spark's.
+        """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
@@ -104,7 +104,7 @@ class OperatorRunner:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
         state = self._state or self._begin(execution, epoch, progress)
         if state.last is not None and state.last.epoch < epoch:
-            # Spark has logged the last epoch as done: nobody will ask for its windows again.
+            # Spark has logged the last epoch as done: its windows are not needed again.
             state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
             state.manifests.purge(epoch)
             if state.durable is not None:
@@ -126,10 +126,10 @@ class OperatorRunner:
         return self._merge(execution, manifest, state, progress)
 
     def end(self, resumable: bool) -> None:
-        """The query has ended: free what agents hold of it, unless they alone have what a restart needs.
+        """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
 
         Args:
-            resumable: it has a checkpoint of its own, so that it may be started again.
+            resumable: it has a checkpoint, so it may be started again.
         """
         if self._state is None:
             return
@@ -139,7 +139,7 @@ class OperatorRunner:
             elif self._state.durable is not None:
                 self._state.coordinator.release(EVERY_PANE)
         except SlashError as error:
-            logger.warning("an agent keeps what it holds of a query that has ended: %s", error)
+            logger.warning("an agent still holds state of a query that has ended: %s", error)
         if self._merging is not None:
             self._merging.forget()
         self._close()
@@ -187,7 +187,7 @@ class OperatorRunner:
         cut.begin(epoch, emitted_us)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
-            """Of what is written anew, and of the epoch's rows."""
+            """Of the rewritten sessions, and of the epoch's rows."""
             with coordinator.discard_on_failure(epoch):
                 rewritten: list[Receipt] = []
                 if sessions is not None and pane != held_in:
@@ -260,8 +260,8 @@ class OperatorRunner:
     def _warn_without_standby(self, standbys: dict[str, str]) -> None:
         if not standbys and self._has_standby:
             logger.warning(
-                "spark.slash.durability=%s, spark.slash.replication=%d: there is one agent only, so nothing is "
-                "replicated until another executor has one",
+                "spark.slash.durability=%s, spark.slash.replication=%d: there is only one agent, so nothing is "
+                "replicated until another executor starts one",
                 self._conf.durability,
                 self._conf.replication,
             )

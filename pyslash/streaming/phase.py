@@ -4,8 +4,8 @@
       |                                                         ^
       +------------------------- replayed ----------------------+
 
-Until LOGGED nothing of the epoch counts: its rows are read again. From LOGGED on its manifest says what it holds, for
-good: whatever happens, the epoch begins again and takes the lower path.
+Before LOGGED nothing of the epoch counts: after a failure its rows are read again. From LOGGED on its manifest says
+what it holds, for good: after a failure the epoch starts over and takes the lower path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a run of a query begins: who it is, what is known of the state, and where that comes back from."""
+"""How a run of a query begins: its number, what is known about the state, and where the state comes back from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Recovery:
         self._memory_failed = False  # when the state was last to be put together from it
 
     def may_succeed_after(self, error: Exception) -> bool:
-        """Whether another attempt is worth it, now that one has failed to bring the state back."""
+        """Whether to try again after an attempt has failed to bring the state back."""
         # A job has failed, and Spark knows why, or an agent has to start, or memory has failed, and there are files.
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
@@ -60,7 +60,7 @@ class Recovery:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
-            StateLostError, CheckpointError, CorruptBlockError, …: it is not to be had.
+            StateLostError, CheckpointError, CorruptBlockError, …: the state cannot be recovered.
             PlanMismatchError: it is of another query.
             RewoundCheckpointError: it is of other batches than Spark's.
             Uncovered: it is Spark's own.
@@ -116,12 +116,12 @@ class Recovery:
         ManifestLog(manifests, runs).withdraw(epoch)
 
     def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
-        """Where one agent is alone with the state, and another executor is there by now, meet its agent too."""
+        """If one agent alone has the state and another executor is running by now, add its agent too."""
         if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
             try:
                 coordinator.meet(self._find_agents(session))
             except SlashError as error:
-                logger.warning("there is no standby yet: %s", error)
+                logger.warning("no standby could be started: %s", error)
 
     def _agents(
         self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
@@ -151,14 +151,15 @@ class Recovery:
     def _durable_state(
         self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
     ) -> DurableState | None:
-        """What the checkpoint holds, without what no manifest names."""
+        """The durable state in the checkpoint, without files that no manifest names."""
         if not self._conf.keeps_files:
             return None
         newest = current or last
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
         durable = DurableState(directory, newest.files if newest is not None else [])
         if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self._plan.identity:
-            logger.warning("the query has changed: %s", "; ".join(differences(newest.identity, self._plan.identity)))
+            changes = "; ".join(differences(newest.identity, self._plan.identity))
+            logger.warning("the query has changed, and its checkpoint is rewritten for it: %s", changes)
             durable.replan(newest.identity, self._plan.identity, newest.epoch, self._run_held)
         return durable
 
@@ -172,17 +173,18 @@ class Recovery:
         agents: list[AgentDescriptor],
         progress: EpochProgress,
     ) -> None:
-        """The state as of the newest manifest: where it lies, or out of standbys' memory, or out of the checkpoint."""
+        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint."""
         if durable is not None and not newest.in_checkpoint:
             raise StateLostError(
-                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is in no checkpoint. "
-                "Set what it was before, or give the query a new checkpointLocation."
+                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
+                "checkpoint. Set the value that it was written with, or give the query a new checkpointLocation."
             )
         if not self._conf.recovers:
             if newest.run > 0:
                 raise StateLostError(
-                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so that agents "
-                    "may have let go of its state. Set what it was before, or give the query a new checkpointLocation."
+                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may "
+                    "have dropped its state. Set the value that it was written with, or give the query a new "
+                    "checkpointLocation."
                 )
             coordinator.reconnect(newest.agents)
             return
@@ -197,20 +199,20 @@ class Recovery:
                 if durable is not None:
                     durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
                 progress.promotions = len(repair.promotions)
-                logger.info("query goes on after epoch %d with %s", newest.epoch, repair)
+                logger.info("query continues after epoch %d with %s", newest.epoch, repair)
                 return
             obstacle = repair
         if durable is None:
             raise StateLostError(
-                f"the state as of epoch {newest.epoch} is not to be had from memory: {obstacle}. Give the query a new "
-                "checkpointLocation, and a spark.slash.durability that outlives such a loss."
+                f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. Give the query a "
+                "new checkpointLocation, and a spark.slash.durability that survives such a loss."
             )
         if durable.files and self._conf.replicates:
-            logger.warning("the whole state is read from the checkpoint: %s", obstacle)
+            logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)
         coordinator.restore(newest.epoch, durable, agents)
         self._memory_failed = False
         progress.restored_files = len(durable.files)
-        logger.info("query goes on after epoch %d: %d files restored", newest.epoch, len(durable.files))
+        logger.info("query continues after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
         self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
@@ -233,15 +235,15 @@ class Recovery:
         # what agents have committed.
         if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
             raise StateLostError(
-                f"the query has changed since it wrote the state of batch {epoch}, which it has not finished, and the "
-                f"state before that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch "
-                "with the query as it was, or give it a new checkpointLocation."
+                f"the query has changed since it wrote the state of the unfinished batch {epoch}, and the state before "
+                f"that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch with the query "
+                "as it was, or give it a new checkpointLocation."
             )
         if last is not None:
             held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
             if any(file.name not in held for file in last.files):
                 raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
-        logger.warning("the query has changed: batch %d, which was not finished, is computed again", epoch)
+        logger.warning("the query has changed, so the unfinished batch %d is computed again", epoch)
         manifests.withdraw(epoch)
         return None
 
@@ -254,14 +256,14 @@ class Recovery:
         if not done:
             if epoch > 0:
                 raise Uncovered(
-                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which goes on with it"
+                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which continues with it"
                 )
             return None
         last = manifests.read(done[-1], self._plan.identity)
         if last is None or last.epoch != epoch - 1:
             raise StateLostError(
-                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: the checkpoint has been "
-                "used without pyslash in between. Give the query a new checkpointLocation."
+                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: a query without pyslash "
+                "has used the checkpoint in between. Give the query a new checkpointLocation."
             )
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")

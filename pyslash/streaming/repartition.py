@@ -1,9 +1,10 @@
-"""The other strategy: rows go to the owner of their key before they are aggregated (docs/design/015).
+"""The strategy `repartition`: rows go to the owner of their key before they are aggregated (docs/design/015).
 
     scatter: the update job, under a plan of rows -> blocks of rows, in buckets of hash prefixes
-    own:     a task a core, each with a range of buckets of every such block -> blocks of partial state
+    own:     a task for each core, with a range of buckets of every such block -> blocks of partial state
 
-Only the latter's receipts go on. The epoch's commit frees the blocks of rows, as it does all that it does not hold.
+Only the receipts of the second job count. The epoch's commit frees the blocks of rows, which its manifest does not
+name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.job import run_numbered
 from pyslash.tasks.receipt import Receipt
 
-# Owners take whole buckets: with so many for each of them, none has a quarter more than another.
+# Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
 
 Meet = Callable[[list[AgentDescriptor]], None]

@@ -1,4 +1,4 @@
-"""When a query's open sessions are written anew, which is what bounds the memory of those that never end."""
+"""When the open sessions of a query are rewritten, which bounds the memory of sessions that never end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyslash.tasks.merge import Kept
 from pyslash.tasks.receipt import Receipt
 from pyslash.tasks.rewrite_sessions import RewriteSessions
 
-# Sessions are written anew once what they take is so many times what it was after the last time: an entry is then
+# Sessions are rewritten once they take this many times what they took after the last rewrite: an entry is then
 # written about once more for each that is made.
 _GROWTH = 4
 

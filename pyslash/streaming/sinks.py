@@ -1,4 +1,4 @@
-"""Where an epoch's result goes: the job's function, or Spark's own sink, made and written by Spark's own code."""
+"""The sink of an epoch's result: the job's function, or Spark's own sink, made and written by Spark's own code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ForeachBatchSink:
 
 @dataclass(frozen=True)
 class SparkSink:
-    """A sink of Spark's: files, a table, memory, console, Kafka, or any other data source that takes streams."""
+    """A sink of Spark's: files, a table, memory, console, Kafka, or any other data source that streams can write to."""
 
     repeats: ClassVar[bool] = True
     java: Any
@@ -102,7 +102,7 @@ def _function(writer: DataStreamWriter, settings: WriterSettings) -> ForeachBatc
 
 
 def _check_checkpoint(writer: DataStreamWriter, settings: WriterSettings) -> None:
-    """Every query of ours may have a temporary checkpoint: what Spark refuses for its sink must be found here."""
+    """Refuse what Spark refuses for a sink: our own query may always have a temporary checkpoint."""
     location = settings.checkpoint(writer._spark)
     if location is None:
         if not settings.may_be_temporary(writer._spark):

@@ -1,4 +1,4 @@
-"""Which agent keeps the replica of which, and how the state of an epoch is put together again when some are lost.
+"""Which agent is the standby of which, and how the state of an epoch is put together when agents are lost.
 
 The state as of an epoch is one share for each agent of its manifest. A share may be taken from its agent or from that
 agent's standby, and exactly one of them must be: both would count it twice.
@@ -18,7 +18,7 @@ from pyslash.streaming.manifest import Manifest
 class Repair:
     """How a state comes back from memory. Agents are named by their incarnations.
 
-    `survivors` go on with their shares; `promotions` maps a lost agent to the standby that takes its share over;
+    `survivors` keep their shares; `promotions` maps a lost agent to the standby that takes its share over;
     `moved` is the same, with those that an earlier run has done; `in_sync` maps survivors to standbys that have all of
     their share.
     """
@@ -35,9 +35,9 @@ class Repair:
 
 
 def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str]) -> dict[str, str]:
-    """For each agent the next one, on another host if there is any; a choice that stands is kept.
+    """For each agent the next one, on another host if there is one; existing choices are kept.
 
-    Empty where there is but one agent.
+    Empty if there is only one agent.
     """
     ring = sorted(agents, key=lambda agent: agent.incarnation)
     chosen = {}

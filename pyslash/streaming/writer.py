@@ -1,4 +1,4 @@
-"""What a `DataStreamWriter` has been told so far, read from the JVM object behind it."""
+"""The settings of a `DataStreamWriter`, read from the JVM object behind it."""
 
 from __future__ import annotations
 

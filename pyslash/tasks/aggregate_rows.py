@@ -1,4 +1,4 @@
-"""The owner's task where rows are repartitioned: its range of every block of rows into one block of partial state."""
+"""The task of an owner of repartitioned rows: aggregates its range of every block of rows into one block of state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AggregateRows:
         return update.sealed(fill), shuffled
 
     def prefixes_of(self, owner: int) -> tuple[int, int]:
-        """The hash prefixes of an owner: whole buckets, so that each block's segments have one reader."""
+        """The hash prefixes of an owner: whole buckets, so that each segment has one reader."""
         first, end = (bound * (1 << self.bits) // self.owners for bound in (owner, owner + 1))
         return first * self._bucket, end * self._bucket
 

@@ -1,6 +1,6 @@
 """The update task on the Arrow path: Spark hands its rows over as Arrow batches, in the Python worker.
 
-Slower than the row bridge, equal in all else: the same accumulator, the same block, the same receipt.
+It is slower than the row bridge, and otherwise equal: the same accumulator, the same block, the same receipt.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ArrowUpdate:
         yield pa.record_batch([pa.array([self.receipt(batches)], pa.binary())], names=["receipt"])
 
     def receipt(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        """All rows into one published block of the executor's arena; its receipt."""
+        """Aggregate all rows into one published block of the executor's arena. Returns its receipt."""
 
         def add(accumulator: _native.Accumulator) -> None:
             for batch in batches:
@@ -61,7 +61,7 @@ class ArrowUpdate:
         return self.sealed(add)
 
     def sealed(self, fill: Callable[[_native.Accumulator], None]) -> bytes:
-        """What `fill` adds into one published block of the executor's arena; its receipt."""
+        """Aggregate what `fill` adds into one published block of the executor's arena. Returns its receipt."""
 
         def filled(partition: int) -> _native.Accumulator:
             accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us, self.epoch, partition)
@@ -71,7 +71,7 @@ class ArrowUpdate:
         return self.published(filled)
 
     def published(self, make: Callable[[int], _native.Accumulator | _native.SessionMerger]) -> bytes:
-        """What `make` gives, told the number of the partition, as one published block of the executor's arena."""
+        """Publish the block that `make` makes, given the number of the partition, in the executor's arena."""
         from pyspark import TaskContext
 
         from pyslash.agent.process.launch import ensure_from_worker

@@ -1,6 +1,6 @@
-"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads what comes out.
+"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads the result.
 
-Only shared memory can be read this way: all executors have to be on one host, and no block on an agent's disk.
+This reads shared memory only: all executors have to be on one host, and no block may be on an agent's disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JoinRequest:
 
 
 class ColumnMerge:
-    """Makes Datasets that merge when they are run."""
+    """Makes Datasets that merge when they run."""
 
     def __init__(self, session: SparkSession) -> None:
         """Adds the jar to the session's application, if it is not there yet.
@@ -48,20 +48,20 @@ class ColumnMerge:
         self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
 
     def new_counts(self) -> tuple[int, int]:
-        """Bytes that tasks have read out of arenas, and rows that they have given, since the last call."""
+        """Bytes that tasks have read from arenas, and rows that they have returned, since the last call."""
         now, before = (int(self._read.value()), int(self._given.value())), self._counted
         self._counted = now
         return now[0] - before[0], now[1] - before[1]
 
     @property
     def on_one_host(self) -> bool:
-        """Whether all executors that there are run on one host."""
+        """Whether all executors run on one host."""
         return bool(self._bridge.onOneHost())
 
     def obstacle(
         self, session: SparkSession, agents: frozenset[AgentDescriptor], transport: str, spilled: bool
     ) -> str | None:
-        """Why blocks of these agents cannot be read so; None if they can.
+        """Why blocks of these agents cannot be read in shared memory; None if they can.
 
         Args:
             session: of the query.
@@ -83,14 +83,14 @@ class ColumnMerge:
     def rows(
         self, session: SparkSession, request: MergeRequest, schema: StructType, tasks: int, kept: Kept | None
     ) -> DataFrame:
-        """The merged rows; nothing is read before a job runs over them. Of `kept` groups only changes are read."""
+        """The merged rows. Nothing is read before a job runs over them, and of `kept` groups only changes are read."""
         home = None if kept is None else _home(request.query_id, kept)
         order = _order(request.plan, request.blocks, home, request.windows, request.changed_in)
         merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, self._read, self._given)
         return DataFrame(merged, session)
 
     def joined(self, join: JoinRequest, kept: Kept, tasks: int, keeps: bool) -> JavaObject:
-        """The micro-batch's plan over the rows that join; nothing is read before a job runs over them.
+        """The micro-batch's plan over the joined rows. Nothing is read before a job runs over them.
 
         Args:
             join: what to join.
@@ -102,7 +102,7 @@ class ColumnMerge:
         return self._bridge.joined(join.operator, order, tasks, keeps, self._read, self._given)
 
     def forget(self, query_id: bytes) -> None:
-        """Have executors let go of the groups that they keep of a query."""
+        """Have executors drop the groups that they keep of a query."""
         self._bridge.closeHomes(self._context, bytearray(query_id))
 
 

@@ -1,4 +1,4 @@
-"""What a task reads: its range of hash prefixes in parts, each read from all blocks while the one before is used."""
+"""Reads a task's range of hash prefixes in parts, each from all blocks, while the part before it is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyslash.tasks.look_ahead import look_ahead
 from pyslash.transport import Transport, choose_transport
 
 PART_BYTES = 8 << 20
-"""A part should have so many bytes: many messages at once on the way, and few of them in memory."""
+"""Bytes that a part should have: many messages are on their way at once, and few of them in memory."""
 
 _MOST_PARTS = 64
 # A segment that reaches into two parts is read for both. Where parts would cost more than that, there is one.
@@ -24,7 +24,7 @@ Prefixes = tuple[int, int]
 
 @dataclass
 class Part:
-    """What all blocks hold of the hash prefixes in [lo, hi): (head, offset in the block, bytes) each."""
+    """The hash prefixes in [lo, hi) of all blocks: (head, offset in the block, bytes) for each."""
 
     prefixes: Prefixes
     pieces: list[tuple[bytes, int, Any]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Part:
 
 
 class Fetch:
-    """Reads of one task; transports are chosen once."""
+    """The reads of one task. Transports are chosen once."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Fetch:
         return parts if len(cuts) == 1 else look_ahead(parts, lambda part: part.size, PART_BYTES)
 
     def whole(self, prefixes: Prefixes) -> Part:
-        """All of a range of prefixes in one part: no segment of it is read twice."""
+        """A whole range of prefixes in one part, so that no segment is read twice."""
         return self._read(prefixes)
 
     def _cuts(self, prefixes: Prefixes, step: int) -> list[Prefixes]:

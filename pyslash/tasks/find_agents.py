@@ -1,4 +1,4 @@
-"""Finding agents before any update has run: a job whose tasks start their executor's agent and name it."""
+"""Finds agents before any update has run, by a job whose tasks start their executor's agent and name it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyslash.tasks.row_bridge import RowBridge
 
 @dataclass(frozen=True)
 class FindAgent:
-    """A function for a task to run, whatever its number: the descriptor of its executor's agent, as JSON."""
+    """A function for a task: returns the descriptor of its executor's agent, as JSON."""
 
     secret: bytes = field(repr=False)
     arena_bytes: int

@@ -1,4 +1,4 @@
-"""Jobs of Python tasks: what the tasks give; what fails in them for a reason of ours is raised as that."""
+"""Jobs of Python tasks: their results, and their failures as pyslash's own errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ERROR = re.compile(r"^pyslash\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 def run_numbered(session: SparkSession, tasks: int, function: Callable[[int], T]) -> list[T]:
-    """What `function` gives for each number below `tasks`, a task each.
+    """The results of `function` for each number below `tasks`, one task for each.
 
     A job of RDDs, for which nothing is planned or compiled: on two cores it takes 75 ms less of the driver's CPU than
     `mapInArrow` over the same numbers.

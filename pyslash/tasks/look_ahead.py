@@ -1,4 +1,4 @@
-"""Items made by a thread of their own while the ones before them are used."""
+"""Items that a thread makes ahead, while the ones before them are used."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Item = TypeVar("Item")
 def look_ahead(items: Iterator[Item], size: Callable[[Item], int], most_bytes: int) -> Iterator[Item]:
     """The same items in the same order; the next one is begun while those that wait have less than `most_bytes`.
 
-    What `items` raises is raised here, after the items before it. If the caller stops early, the thread ends with the
-    item that it is at. Waiting has no deadline of its own: making an item has to have one.
+    An error of `items` is raised here, after the items before it. If the caller stops early, the thread ends with its
+    current item. Waiting has no deadline: making an item must have one.
     """
     ahead = _Ahead(items, size, most_bytes)
     threading.Thread(target=ahead.make, name="pyslash look-ahead", daemon=True).start()

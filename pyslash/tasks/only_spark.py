@@ -1,4 +1,4 @@
-"""What is left to Spark because it might read it otherwise than we do."""
+"""What is left to Spark, because Spark might read it differently."""
 
 from __future__ import annotations
 

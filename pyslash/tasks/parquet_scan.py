@@ -1,7 +1,7 @@
 """Parquet read without Spark: splits of files into Arrow batches of exactly the rows that Spark would have read.
 
-Whatever Arrow might read otherwise than Spark (another type in the file than in the table's schema, dates of calendars
-past, a file that cannot be opened) is no error here but `OnlySpark`: Spark is to read it, or to say what is wrong.
+Anything that Arrow might read differently (another type in the file than in the table's schema, dates of old calendars,
+a file that cannot be opened) is no error here but `OnlySpark`: Spark then reads it, or says what is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legac
 
 
 class Split(NamedTuple):
-    """A range of a file, in bytes. A row group belongs to the split that its middle lies in."""
+    """A range of a file, in bytes. A row group belongs to the split that contains its middle."""
 
     path: str
     start: int
@@ -93,7 +93,7 @@ class ParquetScan:
 
 @dataclass
 class ScanFigures:
-    """What a task has read: rows before filters, and event times (microseconds) after them."""
+    """Figures of a task: rows before filters, and event times (microseconds) after them."""
 
     rows: int = 0
     times: int = 0
@@ -102,7 +102,7 @@ class ScanFigures:
     time_max: int | None = None
 
     def add(self, times: pa.Array) -> None:
-        """Count the event times of a batch; nulls have none."""
+        """Count the event times of a batch; nulls do not count."""
         micros = times.cast(pa.int64())
         count = len(micros) - micros.null_count
         if count == 0:
@@ -113,7 +113,7 @@ class ScanFigures:
         self.merge(ScanFigures(0, count, count * mean, low, high))
 
     def merge(self, other: ScanFigures) -> None:
-        """Add what another task, or batch, has counted."""
+        """Add the figures of another task or batch."""
         self.rows += other.rows
         self.times += other.times
         self.time_sum += other.time_sum

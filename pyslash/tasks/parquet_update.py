@@ -11,7 +11,7 @@ from pyslash.tasks.parquet_scan import ParquetReader, ParquetScan, ScanFigures
 
 
 class Updated(NamedTuple):
-    """What a task has published, and read."""
+    """What a task has published and read."""
 
     receipt: bytes
     figures: ScanFigures
@@ -28,8 +28,8 @@ class ParquetUpdate:
         """Runs in the executor.
 
         Returns:
-            What was done; or the reason why Spark is to read the files: the update is then to be done anew, in another
-            way, and what tasks have published is freed as any late attempt's.
+            The result, or the reason why Spark has to read the files. The update is then repeated on another path, and
+            the blocks that tasks have published are freed like those of any late attempt.
 
         Raises:
             AgentStartError, ArenaFullError, …: as `ArrowUpdate`.

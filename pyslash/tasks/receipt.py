@@ -17,7 +17,7 @@ _LENGTH = struct.Struct("<i")
 
 @dataclass(frozen=True)
 class Receipt:
-    """Who holds the block, and the block's head: parsed, and as it came."""
+    """The agent that holds a block, and the block's head, parsed and as bytes."""
 
     agent: AgentDescriptor
     head: _native.Head

@@ -1,4 +1,4 @@
-"""The task that writes a query's open sessions anew: its range of all blocks into one block, a session one entry."""
+"""The task that rewrites open sessions: its range of all blocks becomes one block, with one entry for each session."""
 
 from __future__ import annotations
 

@@ -51,14 +51,14 @@ def jar_path() -> Path:
 
 @dataclass(frozen=True)
 class JsonFigures:
-    """What an update read of JSON: records that native code left to Spark, and why Spark read all of a `from_json`."""
+    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`."""
 
     left_to_spark: int = 0
     obstacles: tuple[str, ...] = ()
 
 
 class RowBridge:
-    """Update jobs of one session. `json` is of the last one."""
+    """The update jobs of one session. `json` belongs to the last one."""
 
     def __init__(self, session: SparkSession) -> None:
         """Adds the jar to the session's application, if it is not there yet.
@@ -142,7 +142,7 @@ class RowBridge:
     def agents(
         self, tasks: int, secret: bytes, arena_bytes: int, python: str | None = None, start_timeout_seconds: int = 30
     ) -> list[AgentDescriptor]:
-        """The agents of the executors that run so many tasks, started where there are none. No Python worker is.
+        """The agents of the executors that run these tasks. Starts missing agents, but no Python worker.
 
         Raises:
             AgentStartError: an executor's agent could not be started.

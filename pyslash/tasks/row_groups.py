@@ -1,8 +1,8 @@
-"""Which row groups of a Parquet file can hold a row that passes filters, told from their statistics alone.
+"""Which row groups of a Parquet file can hold a row that passes the filters, by their statistics alone.
 
-A filter's outcome over a row group is the set of values that it may take there, out of SQL's three: a group is read if
-every filter may be true. Bounds are known of integers, dates and times; of anything else all is possible, and of dates
-and times before 1900 too: by the rebase mode that is set, they may not be what is written there.
+The outcome of a filter over a row group is the set of values that it may take there, out of SQL's three. A group is
+read if every filter may be true. Only integers, dates and times have bounds; anything else may have any value. So may
+dates and times before 1900: depending on the rebase mode, they are not what the file says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ANYTHING = _May.BE_TRUE | _May.BE_FALSE | _May.BE_NULL
 
 
 class _Range(NamedTuple):
-    """What an operand may be: values from `low` to `high`, if it has any, and null."""
+    """The values that an operand may have: from `low` to `high`, if any, and null."""
 
     low: float = -inf
     high: float = inf

@@ -1,7 +1,7 @@
 """Joins of a micro-batch's rows with static tables, in the tasks that read the rows.
 
-As Spark's broadcast hash join: the table is collected, sent to every executor, and looked up by its key. A table in
-which a key comes twice is left to Spark, so one row never becomes two.
+It works like Spark's broadcast hash join: the table is collected, sent to every executor, and looked up by its key. A
+table with a duplicate key is left to Spark, so one row never becomes two.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pyslash.plan.types import native_type
 from pyslash.tasks.only_spark import OnlySpark, arrow_type_of
 
 MOST_TABLE_BYTES = 256 << 20
-"""A larger table is left to Spark: every Python worker that joins has one of its own."""
+"""A larger table is left to Spark, because every Python worker that joins has its own copy."""
 
 
 class StaticTable:
-    """Rows with a key each. Where it is sent, the index over the keys is made anew, once."""
+    """Rows, each with a key. The index over the keys is built again, once, where it is sent."""
 
     def __init__(self, rows: pa.Table, types: Sequence[str], keys: Sequence[int]) -> None:
         """`types` are the columns' Spark types, `keys` the numbers of the key columns."""
@@ -122,15 +122,15 @@ class _Sent:
 class StaticTables:
     """The tables of one query's joins, sent to executors again when their rows have changed.
 
-    Rows are collected anew for each micro-batch, as Spark does, unless they come from files that are as they were.
-    What has been sent is taken back once other rows stand in for it: no task of an earlier epoch runs any more.
+    Rows are collected again for each micro-batch, as in Spark, unless they come from files that have not changed.
+    Tables that were sent are freed once other rows replace them: no task of an earlier epoch is running then.
     """
 
     def __init__(self) -> None:
         self._sent: dict[int, _Sent] = {}
 
     def close(self) -> None:
-        """Take back all tables, from the driver and from executors; with its application a table has ended already."""
+        """Free all tables, on the driver and on executors. After the end of the application they are gone already."""
         sent, self._sent = self._sent, {}
         for one in sent.values():
             _take_back(one.table)

@@ -1,4 +1,4 @@
-"""What pyslash asks of the Python worker that its tasks run in."""
+"""What pyslash needs from the Python worker that its tasks run in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_KEPT_BYTES = 64 << 20
 
 @cache
 def spare_collections() -> None:
-    """Take what is there by now out of the garbage collections to come. Once a process: to be called by tasks.
+    """Exclude the objects that exist now from future garbage collections. Tasks call it; it acts once in a process.
 
     PySpark's daemon collects after each task of a worker that it keeps, and modules are most of what there is to look
     through: 50 ms a task of pyslash.

@@ -1,5 +1,5 @@
-"""How a merge gets at partial state in an agent's arena: one interface (`base`), shared memory (`shm`), RDMA
-(`verbs`), a stream (`tcp`), and the choice between them for each peer (`choose`).
+"""How a merge reads partial state from an agent's arena: one interface (`base`), shared memory (`shm`), RDMA (`verbs`),
+a stream (`tcp`), and the choice between them for each peer (`choose`).
 """
 
 from pyslash.transport.base import Range, Transport, TransportCounters

@@ -60,10 +60,10 @@ class Transport(Protocol):
         ...
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
-        """Puts `data` (buffer protocol) at `reserved_offset` of the peer's arena; it is all there when this returns.
+        """Writes `data` (buffer protocol) at `reserved_offset` of the peer's arena. It is complete when this returns.
 
         The peer's agent has reserved a block there for the transport's query (`agent.reserved`), and publishes it
-        afterwards: until then nobody reads it, so a write that failed half way is harmless and may be repeated.
+        afterwards. Until then it is not read, so a write that failed half way is harmless and may be repeated.
 
         Raises:
             InvalidRequestError: the range is not reserved.
@@ -73,5 +73,5 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of mappings and connections. Buffers that were handed out stay valid."""
+        """Closes mappings and connections. Buffers that were handed out stay valid."""
         ...

@@ -43,7 +43,7 @@ class Transports:
         """`auto`: shared memory on one host, verbs where both are on one fabric, TCP elsewhere. Or what `mode` says.
 
         Raises:
-            TransportUnavailableError: the mode asks for what cannot be had; the message says why.
+            TransportUnavailableError: the mode requires a transport that cannot be used; the message says why.
         """
         match mode:
             case "auto":
@@ -66,7 +66,7 @@ class Transports:
         return {transport.name: transport.counters for transport in (self._shm, self._verbs, self._tcp)}
 
     def close(self) -> None:
-        """Lets go of mappings and connections."""
+        """Closes mappings and connections."""
         self._shm.close()
         self._verbs.close()
         self._tcp.close()
@@ -74,7 +74,7 @@ class Transports:
     def _automatic(self, peer: AgentDescriptor) -> Choice:
         with self._lock:
             known = self._chosen.get(peer)
-        # Memory and verbs are tried anew, at next to no cost while they work; once it was TCP, it stays TCP.
+        # Memory and verbs are tried again each time, at next to no cost while they work; once it was TCP, it stays TCP.
         if known is not None and known.transport is self._tcp:
             return known
         choice = self._choose(peer)

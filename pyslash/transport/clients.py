@@ -1,4 +1,4 @@
-"""The control-plane clients that a transport has: one a peer, made when it is first needed."""
+"""The control-plane clients of a transport: one for each peer, created when it is first needed."""
 
 from __future__ import annotations
 

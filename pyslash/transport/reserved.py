@@ -1,7 +1,7 @@
 """Which bytes of an arena a peer may write: those of a block that the agent itself has allocated and not yet published.
 
-An agent reserves such a block for a replica; the owner of a block that a task of this host is writing is that task, so
-no peer can touch it.
+An agent reserves such a block for a replica. A block that a task of this host is writing belongs to that task, so no
+peer can touch it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transport between hosts with RDMA: one-sided READs out of a peer's registered arena, its CPU idle.
 
-A process has one connection a peer, kept for as long as it lives, and renewed so that the peer's agent knows. After any
-error the connection is closed, and the next use makes another. One thread at a time uses a connection.
+A process has one connection to each peer. It keeps the connection for as long as it lives, and renews its lease. After
+any error it closes the connection, and the next use opens another. One thread at a time uses a connection.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class _Connection:
         self.mover = Mover(device, self._pair, self._completions)
 
     def renewed(self) -> None:
-        """The lease has begun anew: it is to be renewed long before it ends."""
+        """The lease has started again; it has to be renewed long before it ends."""
         self.renew_at = time.monotonic() + self._lease_seconds / 3
 
     def close(self) -> None:

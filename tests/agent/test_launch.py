@@ -148,7 +148,7 @@ def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
 
 def test_an_agent_without_its_descriptor_lives(agent: AgentDescriptor, request_agent: Request) -> None:
     Path(agent.socket).with_suffix(".json").unlink()
-    with pytest.raises(AgentStartError, match=r"whoever holds .*\.alive"):
+    with pytest.raises(AgentStartError, match=r"the holder of .*\.alive"):
         ensure(request_agent(deadline_seconds=0.5))
     assert process.is_alive(agent.pid, agent.start_time)
 

@@ -269,7 +269,7 @@ def test_a_fold_has_its_room_on_disk_before_it_begins(tmp_path: Path) -> None:
         assert arena.size == 4 * MIB
         assert os.fstat(fd).st_blocks * 512 >= 4 * MIB
         assert os.listdir(tmp_path) == []
-    refused = pytest.raises(SpillError, match=r"cannot be had in .*gone.*spark\.slash\.spill\.dir")
+    refused = pytest.raises(SpillError, match=r"are not free in .*gone.*spark\.slash\.spill\.dir")
     with refused, scratch_arena(str(tmp_path / "gone"), MIB):
         pass
 

@@ -92,7 +92,7 @@ def test_the_overhead_is_what_spark_makes_of_its_settings(settings: dict[str, st
     assert found is not None
     assert found.overhead == overhead_mib << 20
     assert found.shortage is not None
-    assert f"has {overhead_mib}m for that" in found.shortage
+    assert f"leaves {overhead_mib}m for that" in found.shortage
 
 
 def test_executors_without_a_container_have_no_account() -> None:

@@ -54,5 +54,5 @@ def test_all_lost_at_once_come_back_from_the_checkpoint(findings: dict[str, dict
 
 def test_all_lost_at_once_without_a_checkpoint_end_the_query(findings: dict[str, dict[str, Any]]) -> None:
     found = findings["replica:agents:after commit"]
-    assert "is not to be had from memory" in found["error"]
+    assert "cannot be recovered from memory" in found["error"]
     assert "checkpointLocation" in found["error"]

@@ -1,7 +1,7 @@
-"""Folding many small blocks into few, in the background: fan-in and memory follow distinct keys, not epochs.
+"""Folds many small blocks into few, in the background, so that fan-in and memory follow distinct keys, not epochs.
 
 The compactor never touches what a merge may be reading: its result waits in `AgentState` until the next commit, and
-only then do the inputs go.
+only then are its inputs freed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Compactor(threading.Thread):
-    """Folds when asked to look, and sweeps every few seconds: the arena, and what else ends by time."""
+    """Folds when there may be work, and sweeps every few seconds: the arena, and whatever else expires."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Compactor(threading.Thread):
         self._look.set()
 
     def end(self) -> None:
-        """Ends the thread after what it is at."""
+        """Ends the thread after its current fold."""
         self._ended = True
         self._look.set()
 
@@ -64,7 +64,7 @@ class Compactor(threading.Thread):
                 _log.exception("compactor")
 
     def _sweep(self) -> None:
-        # By the clock, not when nobody has asked for a fold: a busy query commits more often than that.
+        # By the clock, not when there is nothing to fold: a busy query commits more often than that.
         if time.monotonic() < self._next_sweep:
             return
         self._next_sweep = time.monotonic() + self._sweep_seconds
@@ -73,7 +73,7 @@ class Compactor(threading.Thread):
             _log.info("swept %d blocks that dead or late attempts left", freed)
 
     def fold(self) -> None:
-        """What is worth it now, one fold after the other."""
+        """Fold everything that is worth it now, one fold after the other."""
         while not self._ended and (job := self._folding.begin()) is not None:
             folded, needed = None, 0
             try:

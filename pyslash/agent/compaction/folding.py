@@ -1,4 +1,4 @@
-"""Which blocks of a query are folded into one, and how: in the arena, or on disk those that were spilled."""
+"""Which blocks of a query are folded into one, and how: in the arena, or on disk if they were spilled."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class Fold:
 
 @dataclass(frozen=True)
 class Folded:
-    """What came of a fold: nothing if no pane was left alive, else a block, and its bytes if it is on disk."""
+    """The result of a fold: nothing if no pane is alive, else a block, and its bytes if it is on disk."""
 
     block: LiveBlock | None
     data: pa.Buffer | None = None
 
 
 class Folding:
-    """Begins and ends folds with the lock of the agent's state, and does the long part without it."""
+    """Begins and ends folds with the lock of the agent's state, and runs the long part without it."""
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
@@ -114,7 +114,7 @@ class Folding:
     def end(self, job: Fold, folded: Folded | None, needed: int = 0) -> None:
         """Keeps the result for the next commit; `folded` is None if there is none because it failed.
 
-        `needed`: bytes for which there was no room; until there is, the set is not folded in the arena again.
+        `needed`: bytes that did not fit; until they do, the set is not folded in the arena again.
         """
         state = self._state
         with state.lock:
@@ -147,7 +147,7 @@ class Folding:
         return chosen
 
     def _on_disk(self, job: Fold) -> Folded:
-        """In an arena of its own, over a file in the spill directory: this agent's has no room for them."""
+        """Folds in a separate arena, over a file in the spill directory, because the agent's arena has no room."""
         holding, own = self._state.holding, self._state.arena
         tables = own.size - own.capacity
         size = tables + 2 * sum(block.length for block in job.blocks) + _SLACK_BYTES

@@ -1,4 +1,4 @@
-"""Finding the executor's agent, or starting it. Standard library only: an executor's first task waits for this."""
+"""Finds the executor's agent, or starts it. Standard library only: the first task of an executor waits for this."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_DEADLINE_SECONDS = 600
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an executor asks of its agent. `jvm_pid`: the agent lives as long as that process.
+    """An executor's request for its agent. `jvm_pid`: the agent lives as long as that process.
 
     `tcp`: other hosts are to reach it, at `host`.
     """
@@ -83,10 +83,10 @@ class AgentRequest:
 
 
 def ensure(request: AgentRequest) -> AgentDescriptor:
-    """The descriptor of the executor's agent, started if there is none that lives.
+    """The descriptor of the executor's agent. Starts one if none is alive.
 
-    One that lives and does not answer is waited for until the deadline, and never replaced: its successor would be
-    empty, and the state that it holds lost.
+    An agent that is alive and does not answer is waited for until the deadline, and never replaced: its successor
+    would be empty, and its state lost.
 
     Raises:
         AgentStartError: the JVM is gone, the runtime directory is not safe, the agent that lives did not answer, or a
@@ -117,7 +117,7 @@ def ensure_from_worker(
     """
     jvm = process.nearest_jvm()
     if jvm is None:
-        raise AgentStartError(f"process {os.getpid()} runs below no JVM, so there is no executor to keep an agent for")
+        raise AgentStartError(f"process {os.getpid()} has no JVM above it, so there is no executor that needs an agent")
     return ensure(AgentRequest(secret, arena_bytes, jvm, host, runtime_dir, deadline_seconds, tcp))
 
 
@@ -134,7 +134,7 @@ def answers(agent: AgentDescriptor, secret: bytes, timeout_seconds: float = _ANS
 
 
 def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor | None:
-    """The agent that lives, once it answers; None if there is none."""
+    """The living agent, once it answers; None if there is none."""
     while True:
         agent = _descriptor(runtime)
         lives = runtime.is_alive or (agent is not None and process.is_alive(agent.pid, agent.start_time))
@@ -145,11 +145,11 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
         if agent is not None and left > 0 and answers(agent, request.secret, min(left, _ANSWER_SECONDS)):
             return agent
         if left <= _PAUSE_SECONDS:
-            who = f"process {agent.pid}" if agent is not None else f"whoever holds {runtime.life}"
+            who = f"process {agent.pid}" if agent is not None else f"the holder of {runtime.life}"
             raise AgentStartError(
                 f"the agent of JVM {request.jvm_pid}, {who}, lives but gave no answer within "
-                f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it go on "
-                "(kill -CONT); only if its state may go, end it (kill -9), and the next attempt starts another"
+                f"{request.deadline_seconds:g} s, and is not replaced: it holds state. If it is stopped, let it "
+                "continue (kill -CONT); only if its state may go, end it (kill -9), and the next attempt starts another"
             )
         time.sleep(_PAUSE_SECONDS)
 
@@ -211,7 +211,7 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
 
 
 def _kill_session(agent: subprocess.Popen[bytes]) -> None:
-    """The agent left its first process behind (see `serve`), but not that process's session."""
+    """Kills the session of the first process, which the agent is still part of (see `serve`)."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(agent.pid, signal.SIGKILL)
     agent.wait()

@@ -1,13 +1,13 @@
 """The runtime directory: where an executor's processes meet its agent. Private to the user, one for each JVM.
 
     <root>/<jvm pid>-<jvm start time>/         mode 0700
-        lock                                   held while somebody looks for the agent or starts it
+        lock                                   held while a process looks for the agent or starts it
         <name>.alive                           held by the agent for as long as it lives
         <name>.json  <name>.sock  <name>.log   descriptor, Unix socket, log of the agent; <name> stands for the secret
 
-The default root is <temporary directory>/pyslash-<uid>-<name>: nobody who does not know the secret can make it first.
-Processes tell each other by locks (flock), which the kernel lets go of with their holder: containers that share the
-directory may have pids of their own.
+The default root is <temporary directory>/pyslash-<uid>-<name>: a process that does not know the secret cannot create it
+first. Processes signal that they are alive by locks (flock), which the kernel releases when their holder dies:
+containers that share the directory may have pids of their own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RuntimeDirectory:
         handle = os.open(self.life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locked(handle):
             os.close(handle)
-            raise AgentStartError(f"an agent lives in {self.path} already, and there is room for one")
+            raise AgentStartError(f"an agent already runs in {self.path}, and only one may")
 
     @property
     def is_alive(self) -> bool:
@@ -74,7 +74,7 @@ class RuntimeDirectory:
 
     @contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
-        """Holds the directory's lock; the kernel lets go of it if the holder dies.
+        """Holds the directory's lock; the kernel releases it if the holder dies.
 
         Raises:
             AgentStartError: somebody else held it until `deadline` (of `time.monotonic`).
@@ -95,12 +95,12 @@ class RuntimeDirectory:
             time.sleep(0.01)
 
     def remove_agent_files(self) -> None:
-        """What an agent leaves that has ended: its socket and descriptor go, its log stays readable."""
+        """Removes the socket and the descriptor of an agent that has ended. Its log stays readable."""
         self.socket.unlink(missing_ok=True)
         self.descriptor.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The whole directory: its JVM is gone. Its root, if it is the default one, goes with the last."""
+        """Removes the whole directory, because its JVM is gone. A default root is removed with its last directory."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self.path.parent.name == default_root(self.name).name:
             with suppress(OSError):
@@ -113,13 +113,13 @@ def default_root(name: str) -> Path:
 
 
 def default_roots() -> list[Path]:
-    """Those that there are, of all of this user's applications."""
+    """The existing roots of all of this user's applications."""
     pattern = default_root("*")
     return list(pattern.parent.glob(pattern.name))
 
 
 def open_runtime(root: str | None, jvm_pid: int, jvm_start: int, name: str) -> RuntimeDirectory:
-    """Makes the directories that are missing, and checks that nobody else owns or can enter them.
+    """Creates missing directories, and checks that no other user owns or can enter them.
 
     Raises:
         AgentStartError: another user's directory stands there, or a link does.
@@ -151,11 +151,11 @@ def sweep(root: Path) -> int:
 
 
 def _removed(directory: Path) -> bool:
-    """Whether nobody lives in an agent's directory any more, and it is gone."""
+    """Whether no agent uses the directory any more, and it was removed."""
     pid, _, started = directory.name.partition("-")
     if not (pid.isdecimal() and started.isdecimal()) or process.is_alive(int(pid), int(started)):
         return False
-    # A pid of another namespace is nobody here, and yet its agent lives, or is just about to be started.
+    # A pid of another namespace does not exist here, and yet its agent may live, or be about to start.
     handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _locked(handle) or any(_is_held(life) for life in directory.glob("*.alive")):

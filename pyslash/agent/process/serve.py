@@ -1,4 +1,4 @@
-"""The agent's main function: from the order on standard input to its last trace gone."""
+"""The agent's main function: from the order on standard input to the removal of its last trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("pyslash.agent")
 
 
 class End(enum.Enum):
-    """Why an agent ends. If it was asked to, its log stays as long as the JVM lives; otherwise nothing does."""
+    """Why an agent ends. After a request, its log stays as long as the JVM lives; otherwise nothing stays."""
 
     JVM_GONE = "its JVM is gone"
     ASKED = "it was asked to"

@@ -1,6 +1,6 @@
 """The source's side of replication: an agent writes its blocks of an epoch into a standby's arena, before the commit.
 
-By the transport that a merge would read by: RDMA WRITE where both have verbs, one copy inside a host, else a stream.
+It uses the transport that a merge would read by: RDMA WRITE if both have verbs, one copy inside a host, or a stream.
 The driver only says what goes where; no block passes through it.
 """
 

@@ -1,7 +1,7 @@
-"""The standby's side of replication: room for another agent's blocks, their commit, and what makes them its own.
+"""The standby's side of replication: it reserves room for another agent's blocks, commits them, and can promote them.
 
-A block is written into room that this agent has reserved, with a head that already names this arena: a replica is a
-block like any other, which is compacted and released like any other, and to promote it moves no byte.
+A block is written into room that this agent has reserved, with a head that already names this arena. So a replica is a
+block like any other, is compacted and released like any other, and its promotion moves no byte.
 Methods are called with the lock of `AgentState` held.
 """
 
@@ -33,7 +33,7 @@ class Standby:
         self._conceal = conceal
 
     def reserve(self, query: bytes, state: QueryState, request: Reserve) -> list[int]:
-        """Room for the blocks of an epoch, in their order. What was on its way from this source before is void.
+        """Reserves room for the blocks of an epoch, in their order. Blocks that this source was writing are void.
 
         Raises:
             InvalidRequestError: the call comes late: blocks of this epoch are here already, and have been checked.
@@ -55,7 +55,7 @@ class Standby:
         return [here for here, _ in incoming.places.values()]
 
     def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> Incoming:
-        """What is on its way of an epoch; nobody can write to it any more.
+        """The blocks of an epoch that are being written; no peer can write to them any more.
 
         Raises:
             InvalidRequestError: nothing is.
@@ -82,7 +82,7 @@ class Standby:
             incoming.sealed = blocks
 
     def abandon(self, query: bytes, state: QueryState, source: str) -> None:
-        """Frees what is on its way from a source."""
+        """Frees the blocks that a source is still writing."""
         incoming = state.incoming.pop(source, None)
         if incoming is not None:
             for offset, _ in incoming.places.values():
@@ -90,7 +90,7 @@ class Standby:
             self._holding.doom(offset for offset, _ in incoming.places.values())
 
     def abandon_all(self, query: bytes, state: QueryState, but_of: int | None = None) -> None:
-        """Frees what is on its way, unless it is of this epoch."""
+        """Frees the blocks that are being written, unless they are of this epoch."""
         for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
             self.abandon(query, state, source)
 

@@ -1,4 +1,4 @@
-"""Putting a stored block into an arena: the same segments behind a head that says where they lie now."""
+"""Puts a stored block into an arena: the same segments behind a head that says where they lie now."""
 
 from __future__ import annotations
 

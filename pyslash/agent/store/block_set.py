@@ -1,6 +1,6 @@
 """Committed blocks that belong together, and the arena's blocks with a count of who uses each.
 
-A block that readers or a compaction still use is *pinned*; one that nobody needs any more is *doomed*, and freed as
+A block that readers or a compaction still use is *pinned*. A block that is no longer needed is *doomed*, and freed as
 soon as it is unpinned. Nothing here locks: `AgentState` does.
 """
 
@@ -48,7 +48,7 @@ class LiveBlock:
 
 
 class Holding:
-    """An arena's blocks: who uses them, and which go once nobody does."""
+    """An arena's blocks: who uses them, and which are freed once they are unused."""
 
     def __init__(self, arena: Any, counters: Counter[str]) -> None:
         self._arena = arena
@@ -73,7 +73,7 @@ class Holding:
         return self._arena.view(block.offset + offset, length)
 
     def is_idle(self, offset: int) -> bool:
-        """Whether a block lies in the arena and nobody uses it."""
+        """Whether a block lies in the arena and is unused."""
         return offset not in self._pins and offset not in self.disk
 
     def pin(self, offsets: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""Blocks that tasks have published: each that a request names must be the one that its task has reported."""
+"""Blocks that tasks have published. Each block in a request must be the very one that its task reported."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from pyslash.errors import FencedError
 
 @dataclass
 class Replica(BlockSet):
-    """A copy of another agent's blocks as of an epoch. Nobody reads it before it is promoted."""
+    """A copy of another agent's blocks as of an epoch. It is not read before its promotion."""
 
     epoch: int = -1
 
 
 @dataclass
 class Incoming:
-    """Blocks of an epoch on their way to a replica: reserved, then written by their agent, then sealed.
+    """Blocks of an epoch that become part of a replica: reserved, then written by their agent, then sealed.
 
     `places` maps a block's offset in its own arena to (offset, bytes) here, `heads` to the CRC of its head there.
     `whole`: they are all that there is, and replace what the replica holds.
@@ -66,7 +66,7 @@ class QueryState:
         yield from self.replicas.values()
 
     def replica_epochs(self) -> dict[str, int]:
-        """For each source, the latest epoch that its blocks can be taken from here as of."""
+        """For each source, the latest epoch that its replica here has."""
         epochs = {source: replica.epoch for source, replica in self.replicas.items()}
         epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
         return epochs

@@ -1,4 +1,4 @@
-"""What is read before its epoch is committed: blocks of rows, on their way to their owners (docs/design/015)."""
+"""Blocks of rows on their way to their owners, which are read before their epoch is committed (docs/design/015)."""
 
 from __future__ import annotations
 

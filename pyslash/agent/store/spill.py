@@ -1,8 +1,8 @@
-"""Blocks on the executor's local disk: what an arena that is full has no room for.
+"""Blocks on the executor's local disk, which a full arena has no room for.
 
-Each is a file of its own, mapped and unlinked at once: nothing is left of it when the agent is killed, and reading it
-is reading memory that the kernel may drop. Its place in a head is beyond every arena, so that a reader sees at once
-that only the agent can serve it.
+Each is a file, mapped and unlinked at once: nothing is left of it when the agent is killed, and reading it reads memory
+that the kernel may drop. The offset in its head lies beyond every arena, so that a reader sees at once that only the
+agent can serve it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def scratch_arena(directory: str, size: int) -> Iterator[tuple[Any, int]]:
             file = stack.enter_context(tempfile.TemporaryFile(prefix="pyslash-fold-", dir=folder))
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
-            raise SpillError(f"{size} bytes cannot be had in {folder}: {error}; see spark.slash.spill.dir") from None
+            raise SpillError(f"{size} bytes are not free in {folder}: {error}; see spark.slash.spill.dir") from None
         arena = _native.Arena.create(file.fileno(), size, os.urandom(16))
         stack.callback(arena.close)
         yield arena, file.fileno()

@@ -1,7 +1,7 @@
-"""Room in an arena that is full: which blocks go to disk, and how far.
+"""Makes room in a full arena: which blocks go to disk, and how many.
 
-Only while no merge of their query runs: the call is for an epoch that is not committed yet, and Spark begins none
-before the sink of the last one has what it read. Its commit tells everybody the new places.
+That happens only while no merge of their query runs: the call is for an epoch that is not committed yet, and Spark
+starts an epoch only when the sink of the last one is done. The commit of the epoch tells every reader the new places.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Spiller:
                 )
 
     def _choose(self, query: bytes) -> _Choice | None:
-        """The coldest block: replicas, which nobody reads, then what the latest window to close will read."""
+        """The coldest block: first replicas, which are never read, then what the window that closes last will read."""
         state = self._state
         own = state.queries.get(query)
         if own is not None:

@@ -1,6 +1,6 @@
-"""What an agent holds: the arena, and for each query the committed blocks that are alive.
+"""The state of an agent: the arena, and for each query its live committed blocks.
 
-Every method takes the one lock; none waits for anything else while it holds it.
+Every method takes the one lock, and waits for nothing else while it holds it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AgentState:
     """Everything the control plane and the compactor share. Queries are 16-byte ids."""
 
     def __init__(self, arena: Any, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None) -> None:
-        """Over an empty arena, whose memory is the file `fd`; `conceal` ends a peer's right to write by RDMA."""
+        """Starts with an empty arena, whose memory is the file `fd`. `conceal` ends a peer's right to write by RDMA."""
         self.arena = arena
         self.fd = fd
         self.incarnation = incarnation
@@ -64,7 +64,7 @@ class AgentState:
             raise StaleIncarnationError(f"a call for incarnation {meant} reached incarnation {self.incarnation.hex()}")
 
     def commit(self, query: bytes, request: Commit) -> dict[str, Any]:
-        """Makes the epoch's blocks the query's, swaps a finished compaction in, and answers with all live heads.
+        """Makes the epoch's blocks part of the state, swaps a finished compaction in, and returns all live heads.
 
         Raises:
             InvalidRequestError: an older epoch, other blocks or another plan than this epoch or query was committed
@@ -146,7 +146,7 @@ class AgentState:
         return {}
 
     def promote(self, query: bytes, request: Promote) -> dict[str, Any]:
-        """A lost agent's replica becomes this agent's own; answers with all live heads. Idempotent.
+        """A lost agent's replica becomes part of this agent's state. Returns all live heads. Idempotent.
 
         Raises:
             InvalidRequestError: there is no replica of that epoch.
@@ -158,7 +158,7 @@ class AgentState:
             return self.reply(state, 0)
 
     def resume(self, query: bytes, request: Resume) -> dict[str, Any]:
-        """What is held goes on under a later run, as of this epoch or the one before it; answers with all live heads.
+        """Keeps the state under a later run, as of this epoch or the one before it. Returns all live heads.
 
         Raises:
             FencedError: a still later run holds it.
@@ -179,7 +179,7 @@ class AgentState:
             return self.reply(state, 0)
 
     def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
-        """Frees what an update of this epoch has published; what its tasks still write goes when they publish it.
+        """Frees what an update of this epoch has published. What its tasks still write is freed once published.
 
         Raises:
             InvalidRequestError: the epoch is committed, or its update has succeeded: the call comes late.
@@ -261,7 +261,7 @@ class AgentState:
 
     @contextmanager
     def pinned(self, query: bytes, request: Read) -> Iterator[list[Any]]:
-        """Views of ranges of a committed block, or of one of rows, which stays where it is until the end.
+        """Views of ranges of a committed block, or of a block of rows. The block stays in place until the context ends.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
@@ -289,7 +289,7 @@ class AgentState:
 
     @contextmanager
     def lending(self, query: bytes, request: Write) -> Iterator[None]:
-        """A range that was reserved for a replica is nobody else's until the end, even if it is abandoned meanwhile.
+        """Keeps a range that is reserved for a replica until the context ends, even if the replica is abandoned.
 
         Raises:
             StaleIncarnationError: the bytes were meant for an agent that is gone.
@@ -306,7 +306,7 @@ class AgentState:
                 self.holding.unpin([start])
 
     def write(self, request: Write, pieces: Iterable[memoryview]) -> None:
-        """Puts a replica's bytes where room was reserved for them.
+        """Writes a replica's bytes into the room that was reserved for them.
 
         Raises:
             InvalidRequestError: the pieces are not of its length.
@@ -321,7 +321,7 @@ class AgentState:
         self.counted_write(request.length)
 
     def counted_write(self, length: int) -> None:
-        """A peer has written so many bytes."""
+        """Counts bytes that a peer has written."""
         with self.lock:
             self.counters["bytes written by peers"] += length
 
@@ -335,7 +335,7 @@ class AgentState:
             return int(freed)
 
     def state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
-        """What is held of a query, as this run of it may see it; with the lock held. A new one is not kept yet.
+        """The state of a query, as this run may see it; with the lock held. A new query is not stored yet.
 
         Raises:
             FencedError: a later run holds it.

@@ -1,4 +1,4 @@
-"""What a function's file is given, and what it gives."""
+"""What the file of a function gets, and what it returns."""
 
 from __future__ import annotations
 

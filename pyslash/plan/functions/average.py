@@ -1,4 +1,4 @@
-"""`avg` and `try_avg`; Spark makes `regr_avgx` and `regr_avgy` of it."""
+"""`avg` and `try_avg`. Spark rewrites `regr_avgx` and `regr_avgy` as `avg`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Functions without a native form: Spark's own code makes buffers of a task's rows, and results of buffers.
+"""Functions without a native form: Spark's own code turns the rows of a task into buffers, and buffers into results.
 
-Native code keeps the buffers, as a list a group (docs/design/031).
+Native code keeps the buffers, as a list for each group (docs/design/031).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`first` and `last`, which depend on the order of rows; Spark makes `any_value` of `first`."""
+"""`first` and `last`, which depend on the order of rows. Spark rewrites `any_value` as `first`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Variances and standard deviations, `skewness`, `kurtosis`, covariances, `corr` and the regression functions.
 
-Spark casts what they read to doubles. Where it would divide by zero it has null, or NaN as long ago:
+Spark casts their inputs to doubles. Where it would divide by zero it returns null, or NaN with
 `spark.sql.legacy.statisticalAggregate`.
 """
 

@@ -1,4 +1,4 @@
-"""The functions by Catalyst's names of them."""
+"""The functions, by their names in Catalyst."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's stateful operators that pyslash executes: found in a physical plan, and cut out of each micro-batch's."""
+"""Spark's stateful operators that pyslash executes: found in a plan, and cut out of the plan of each micro-batch."""
 
 from pyslash.plan.operators.aggregation import Aggregation
 from pyslash.plan.operators.base import OperatorCut, StatefulOperator

@@ -1,4 +1,4 @@
-"""What pyslash has to know of a stateful operator of Spark's, once for a query and again for each micro-batch."""
+"""What pyslash needs to know about a stateful operator of Spark: once for a query, and for each micro-batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OperatorCut(Protocol):
 
     @property
     def late_us(self) -> int:
-        """Spark's watermark for late rows: groups that were complete by then take no row any more."""
+        """Spark's watermark for late rows: groups that were complete by then accept no more rows."""
 
     @property
     def eviction_us(self) -> int:
@@ -30,7 +30,7 @@ class OperatorCut(Protocol):
 
     @property
     def late_rows(self) -> int:
-        """Rows that were left out as late while the input was read, and that nobody else has counted."""
+        """Rows that were dropped as late while the input was read, and that are not counted elsewhere."""
 
     @property
     def watermarks(self) -> list[JavaObject]:

@@ -15,7 +15,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import TimeWindow
 
-# Any number is a pane: one holds all sessions, and the next one all that are still open when they are written anew.
+# Any number is a pane: one holds all sessions, and the next one all that are still open when they are rewritten.
 _PANES = TimeWindow(1, 1, 0)
 # Within a session Spark takes rows in the order of their times, but micro-batch by micro-batch.
 _ORDERED = ("first", "last")

@@ -1,0 +1,48 @@
+"""`pyslash conf`: every `spark.slash.*` key, its default and its meaning, as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+
+from pyslash.conf import KEYS
+
+_HEAD = """\
+# Configuration
+
+Every key, its default and its meaning; `pyslash conf` prints this page. Set a key like any Spark key: in a properties
+file, with `--conf`, or with `spark.conf.set` before a query starts. A query keeps the values that it started with.
+Sizes are written as in Spark (`512m`, `2g`). A value that does not parse is an error that names its key.
+
+[Tuning](tuning.md) says which keys matter first.
+
+| key | default | meaning |
+| --- | --- | --- |
+"""
+
+_TAIL = """
+[Operations](operations.md#install) lists the properties files to start from, one for each kind of cluster.
+
+## Environment
+
+One setting differs from host to host, so it is an environment variable of the executors:
+`PYSLASH_RDMA_DEVICE=DEVICE[:PORT[:GID_INDEX]]` names the RDMA port to use on a host with several. Without it pyslash
+uses the port whose interface has the executor's address, or else the first active one.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command: none."""
+
+
+def main(_: argparse.Namespace) -> int:
+    """Print the page."""
+    print(page(), end="")
+    return 0
+
+
+def page() -> str:
+    """docs/conf.md."""
+    rows = (
+        f"| `{name}` | {f'`{key.default}`' if key.default else 'empty'} | {key.doc} |\n" for name, key in KEYS.items()
+    )
+    return _HEAD + "".join(rows) + _TAIL

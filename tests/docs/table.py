@@ -1,0 +1,134 @@
+"""How each documented command is tested. A command that is not here fails `test_commands.py`."""
+
+from __future__ import annotations
+
+import enum
+
+
+class How(enum.Enum):
+    """What a test does with a command, exactly as it is written on a page."""
+
+    RUN = "run it in a copy of the checkout"
+    NIGHTLY = "run it, in `make nightly`: it takes minutes"
+    MAKE = "`make -n`: the target exists, and what it calls takes the options that it is given"
+    PARSE = "parse its options: it measures for minutes to hours, or needs hosts that a machine lacks"
+    SUBMIT = "let spark-submit parse its options: it needs packages of Maven Central"
+    RECIPE = "the Makefile or a script runs it: the same words are there"
+    ABSENT = "run it where its program is installed; else skip, and say so"
+
+
+COMMANDS: dict[str, How] = {
+    # Set up, and run a job
+    "make setup": How.MAKE,
+    "source .venv/bin/activate": How.RUN,
+    "pip install .": How.NIGHTLY,
+    "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
+    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
+    "pyslash demo --keep work": How.NIGHTLY,
+    "spark-submit --properties-file spark-conf/slash.conf examples/flights.py "
+    "--input work/flights --output work/delays --checkpoint work/checkpoint": How.NIGHTLY,
+    # The targets of the Makefile
+    **dict.fromkeys(
+        (
+            "make demo",
+            "make eval",
+            "make docs",
+            "make test",
+            "make nightly",
+            "make lab",
+            "make lint",
+            "make pipeline-append",
+            "make pipeline-merge",
+            "make pipeline-kafka",
+            'make bench-native ARGS="--benchmark_out=kernels.json --benchmark_out_format=json"',
+        ),
+        How.MAKE,
+    ),
+    # pyslash's own commands
+    "pyslash doctor": How.RUN,
+    "pyslash doctor --rdma": How.RUN,
+    "pyslash doctor --properties-file spark-conf/yarn.conf": How.RUN,
+    "pyslash state list CHECKPOINT": How.RUN,
+    "pyslash state list CHECKPOINT --epoch 3": How.RUN,
+    "pyslash state dump CHECKPOINT": How.RUN,
+    "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": How.RUN,
+    "pyslash state dump CHECKPOINT --format parquet --out state.parquet": How.RUN,
+    "pyslash state verify CHECKPOINT": How.RUN,
+    # The harness: what only reads results is run, what measures is parsed
+    "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": How.RUN,
+    "python -m eval report eval/results/README.jsonl --docs docs/benchmarks.md": How.RUN,
+    "python -m eval keep eval/results/FILE.jsonl": How.RUN,
+    "python -m eval.bars eval/results/FILE.jsonl": How.RUN,
+    "python -m eval model --plot docs/scaling.svg": How.RUN,
+    "python -m eval model --kernels kernels.json --results cluster.jsonl": How.PARSE,
+    "python -m eval model --kernels kernels.json --probe --save rates.json": How.PARSE,
+    "python -m eval suite windows latency --rows 2000000": How.PARSE,
+    "python -m eval suite all --engines slash,spark-rocksdb": How.PARSE,
+    "python -m eval run --workload cm1 --rows 5000000 --engines slash,spark-hdfs,flink": How.PARSE,
+    "python -m eval cluster --hosts hosts --data /shared/pyslash --check-only": How.PARSE,
+    "python -m eval cluster --hosts hosts --data /shared/pyslash --workload ysb --rows-per-node 200000000 "
+    "--set batches=20 --engines slash,spark-rocksdb --executor-memory 64g --conf spark.slash.arena.size=32g "
+    "--out cluster.jsonl --report cluster.html": How.PARSE,
+    r"printf '127.0.0.1 slots=1\n127.0.0.2 slots=1\n' > hosts": How.RUN,
+    "python -m eval cluster --hosts hosts --launcher local --rows-per-node 1000000 --executor-memory 1g "
+    "--driver-memory 1": How.NIGHTLY,
+    # The model of the protocol
+    "PYSLASH_SCHEDULES=20000 pytest tests/model": How.RECIPE,
+    "python -m tests.model 1234": How.RUN,
+    # What a machine without Maven Central or Docker lacks
+    'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': How.RECIPE,
+    "spark-submit --packages "
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,io.delta:delta-spark_4.2_2.13:4.4.0 "
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog "
+    "--properties-file spark-conf/slash.conf job.py": How.SUBMIT,
+    "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE": How.ABSENT,
+}
+
+# Where a recipe of How.RECIPE is: a file, and the words that it has to hold.
+RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "PYSLASH_SCHEDULES=20000 pytest tests/model": ("Makefile", ("PYSLASH_SCHEDULES=20000 pytest tests/model",)),
+    'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': (
+        "scripts/pipelines.sh",
+        ("spark=4.2.0", "delta=4.4.0", 'install "pyspark==$spark"', '"delta-spark==$delta"'),
+    ),
+}
+
+# Commands of How.RUN that may end with another status than 0, and with which.
+STATUS: dict[str, tuple[int, ...]] = {
+    "pyslash doctor --rdma": (0, 1),  # 1: no RDMA works here
+    "pyslash doctor --properties-file spark-conf/yarn.conf": (0, 1),  # 1: this machine is smaller than such an arena
+    "python -m eval.bars eval/results/FILE.jsonl": (0, 1),  # 1: a bar was missed
+}
+
+# What the output of a command of How.RUN has to hold, where its status does not say enough (a regular expression).
+OUTPUT: dict[str, str] = {
+    "spark-submit --properties-file spark-conf/slash.conf job.py": r"\|20000 +\|",
+    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": r"\|20000 +\|",
+    "pyslash doctor": r"ok +native module(.|\n)*ok +row bridge",
+    "pyslash doctor --rdma": r"rdma device",
+    "pyslash doctor --properties-file spark-conf/yarn.conf": r"ok +container",
+    "pyslash state list CHECKPOINT --epoch 3": r"state as of epoch 3",
+    "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": r"2026-01-31 12:00:00.*alice",
+    "pyslash state verify CHECKPOINT": r"all sound",
+    "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": r"slash-rows",
+    "python -m eval.bars eval/results/FILE.jsonl": r"rows equal Spark's",
+    "python -m eval model --plot docs/scaling.svg": r"folded",
+    "python -m tests.model 1234": r"every promise held",
+}
+
+
+class Block(enum.Enum):
+    """What a test does with a Python block."""
+
+    JOB = "the `job.py` of the commands, run by spark-submit"
+    EXECUTE = "execute it, with the names that the text around it speaks of"
+
+
+# By page and first line.
+PYTHON: dict[tuple[str, str], Block] = {
+    ("README.md", "import pyslash"): Block.EXECUTE,
+    ("docs/start.md", "from pyspark.sql import SparkSession"): Block.JOB,
+    ("docs/start.md", "import pyslash"): Block.EXECUTE,
+    ("docs/pipelines.md", "session = batch.sparkSession"): Block.EXECUTE,
+}

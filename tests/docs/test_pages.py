@@ -1,0 +1,67 @@
+"""The pages have what the code has: every error, every warning, every part of the tree."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslash import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
+# In the driver; an agent's warnings are in its own log.
+WARNING_PACKAGES = ("streaming", "tasks", "plan")
+PLACEHOLDER = re.compile(r"%[sd]")
+
+
+def raised() -> list[str]:
+    """Names of the errors that are more than a base class."""
+    found = [name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.SlashError)]
+    return [name for name in found if name != "SlashError"]
+
+
+@pytest.mark.parametrize("name", raised())
+def test_every_error_has_an_entry(name: str) -> None:
+    assert re.search(rf"^### {name}$", TROUBLESHOOTING, re.MULTILINE)
+
+
+def test_every_entry_of_an_error_is_of_one_that_exists() -> None:
+    assert set(re.findall(r"^### (\w+Error)$", TROUBLESHOOTING, re.MULTILINE)) == set(raised())
+
+
+def warnings() -> Iterator[str]:
+    """The texts of `logger.warning` in the driver's packages, with their placeholders."""
+    for package in WARNING_PACKAGES:
+        for path in sorted((ROOT / "pyslash" / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("logger.warning", "log.warning")):
+                    text = node.args[0]
+                    if isinstance(text, ast.Constant):
+                        yield str(text.value)
+
+
+def test_every_warning_has_an_entry() -> None:
+    found = list(warnings())
+    assert len(found) > 10
+    entries = re.findall(r"^\| `([^`]+)` \|", TROUBLESHOOTING, re.MULTILINE)
+    assert [text for text in found if PLACEHOLDER.sub("...", text) not in entries] == []
+
+
+def test_the_map_is_the_tree() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    folders = {f"pyslash/{name.split('/')[1]}/" for name in tracked if re.match(r"pyslash/\w+/.", name)}
+    modules = {name for name in tracked if re.fullmatch(r"pyslash/[a-z]\w*\.py", name)}
+    others = {f"{name.split('/')[0]}/" for name in tracked if re.match(r"\w[^/]*/", name)} - {"pyslash/"}
+    named = {
+        path for cell in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for path in re.findall(r"`(.+?)`", cell)
+    }
+    missing = [path for path in sorted(folders | modules | others) if not any(each.startswith(path) for each in named)]
+    assert missing == [], "CONTRIBUTING.md's map lacks them"
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == [], "they do not exist"

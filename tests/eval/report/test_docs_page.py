@@ -1,0 +1,72 @@
+"""Every figure of docs/benchmarks.md and of the README's table is one of the session that is in the repository."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from eval.report.docs_page import rewritten
+from eval.report.keep import KEPT
+from eval.report.records import Results
+from tests.eval.report.lines import MACHINE, run
+
+ROOT = Path(__file__).resolve().parents[3]
+# The columns of the README's table, and the comparison that each is of.
+COLUMNS = ("10 s tumbling", "10 s tumbling, large micro-batches", "10 s sliding by 1 s")
+
+
+def test_the_page_is_what_the_kept_session_gives() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert page == rewritten(page, Results.load([KEPT])), "python -m eval report FILE --docs docs/benchmarks.md"
+
+
+def test_the_readme_has_the_kept_sessions_medians() -> None:
+    comparisons = {comparison.title: comparison for comparison in Results.load([KEPT]).comparisons}
+    text = (ROOT / "README.md").read_text()
+    lines = re.findall(r"^\| `([\w-]+)`[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|$", text, re.MULTILINE)
+    compared = 0
+    for engine, *cells in lines:
+        for title, cell in zip(COLUMNS, map(str.strip, cells), strict=True):
+            runs = comparisons[title].engines.get(engine)
+            if not cell:
+                assert runs is None, f"README leaves {engine} out of {title}"
+                continue
+            assert runs is not None
+            assert runs.rate is not None
+            rate, _, ratio = cell.partition(" ")
+            assert float(rate) == pytest.approx(runs.rate / 1e6, abs=_last_place(rate)), f"{engine}, {title}"
+            if ratio:
+                shown = ratio.strip("(x)")
+                wanted = comparisons[title].ratio(engine)
+                assert float(shown) == pytest.approx(wanted, abs=_last_place(shown)), f"{engine}, {title}"
+            compared += 1
+    assert compared == 19
+
+
+def test_missed_bars_and_what_was_left_out_are_on_the_page(tmp_path: Path) -> None:
+    start = {"session": "2026-01-31T12:00:00+00:00", "command": "python -m eval suite", "machine": {**MACHINE}}
+    start["machine"].update(commit="0123456789ab", memory_gib=8, kernel="6.1", python="3.11", java="17", pyspark="4.3")
+    records = [
+        start,
+        run("slash", 2e6),
+        run("spark-rocksdb", 1e6),
+        {"bar": "met", "figure": "1", "wanted": "1", "met": True},
+        {"bar": "missed", "figure": "1", "wanted": "2", "met": False},
+        {"suite": "joins", "title": "inner", "not_measured": "out of time"},
+    ]
+    names = ("session", "figures", "missed", "unmeasured")
+    page = rewritten("".join(f"<!-- {name} -->\nold\n<!-- /{name} -->\n" for name in names), Results(records, []))
+    assert "0123456789ab" in page
+    assert re.search(r"`slash` \| 2\.00 .*2\.00x", page)
+    assert "| missed | 1 | 2 |" in page
+    assert "| met |" not in page
+    assert "- `joins`: inner" in page
+    assert "old" not in page
+
+
+def _last_place(figure: str) -> float:
+    """Half a unit of the last place that is shown, and a little for decimal fractions."""
+    decimals = len(figure.partition(".")[2])
+    return 0.5000001 * 10.0**-decimals
