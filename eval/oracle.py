@@ -64,7 +64,7 @@ def _batch(spark: SparkSession, workload: Workload, folder: Path) -> DataFrame:
 
     rows = spark.read.parquet(str(folder / "rows"))
     result = flat(workload.query(spark, rows, folder))
-    if not workload.statement.windowed:
+    if not workload.has_state:
         return result
     seen = rows.where(workload.statement.where or "true")
     last = seen.agg(F.unix_micros(F.max(workload.event_time))).collect()[0][0]

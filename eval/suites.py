@@ -21,11 +21,13 @@ from eval.workloads import (
     HighestBid,
     JobLoad,
     Joined,
+    Nexmark,
     ReadOnly,
     Spread,
     Workload,
     Ysb,
 )
+from eval.workloads.nexmark import QUERIES, RATE, SELECTS
 
 BASELINE = "spark-rocksdb"
 DEFAULT = "spark-hdfs"  # Spark's default store
@@ -259,6 +261,22 @@ def joins(rows: int) -> list[Comparison]:
     ]
 
 
+def nexmark(rows: int) -> list[Comparison]:
+    """The published benchmark's queries, those without state last."""
+    found = []
+    for number, described in sorted(QUERIES.items(), key=lambda each: not each[1].has_state):
+        workload = Nexmark(rows=rows // 10, span_s=rows / 10 / RATE, q=number)
+        engines = ("slash", *STORES) if described.has_state else ("slash", BASELINE)
+        flinks = ("flink", "flink-rocksdb") if number in SELECTS else ()
+        found.append(Comparison(nexmark_title(number), workload, (*engines, *flinks)))
+    return found
+
+
+def nexmark_title(number: int) -> str:
+    """Of the comparison of one query."""
+    return f"NEXMark q{number}"
+
+
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
     return dict.fromkeys(SLOW, min(micro_batches, workload.batches))
 
@@ -283,6 +301,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "functions": functions,
     "joins": joins,
     "arcon": arcon,
+    "nexmark": nexmark,
 }
 
 

@@ -9,7 +9,7 @@ from eval.workloads.deduplicated import Deduplicated
 from eval.workloads.grouped import Grouped
 from eval.workloads.joined import Joined
 from eval.workloads.monitoring import CategoryLoad, JobLoad
-from eval.workloads.nexmark import BidderSessions, HighestBid
+from eval.workloads.nexmark import BidderSessions, HighestBid, Nexmark
 from eval.workloads.readonly import ReadOnly
 from eval.workloads.spread import Spread
 from eval.workloads.ysb import Ysb
@@ -27,6 +27,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Deduplicated,
     Spread,
     Joined,
+    Nexmark,
 )
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
@@ -41,6 +42,7 @@ __all__ = [
     "HighestBid",
     "JobLoad",
     "Joined",
+    "Nexmark",
     "ReadOnly",
     "Spread",
     "Workload",
