@@ -84,7 +84,9 @@ QUERIES = {
         changed="`length` and `replace` for the function that counts characters",
     ),
     15: Described(queries.q15, "12 figures of a day's bids", ("day",), mode="update", changed=_APPROXIMATE),
-    16: Described(queries.q16, "13 figures by channel and day", ("channel", "day"), mode="update", changed=_APPROXIMATE),
+    16: Described(
+        queries.q16, "13 figures by channel and day", ("channel", "day"), mode="update", changed=_APPROXIMATE
+    ),
     17: Described(queries.q17, "8 figures by auction and day", ("auction", "day"), mode="update"),
     18: Described(
         queries.q18,

@@ -44,9 +44,12 @@ CITIES = (
 FIRST_NAMES = ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
 LAST_NAMES = ("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
 SHORTEST = 3  # characters of a random string
+LONGEST_DIRECTORY = 4
 LETTERS_A_SPACE = 13
 TEXT_BYTES = 1 << 20  # of the letters that strings are cut out of
-STRIDE = 953  # steps through a group of events that are out of order; prime to every group's size that is not a multiple
+STRIDE = (
+    953  # steps through a group of events that are out of order; prime to every group's size that is not a multiple
+)
 
 
 @dataclass(frozen=True)
@@ -263,7 +266,11 @@ def _text(seed: int, spaces: bool) -> np.ndarray:
     """Letters, and a space among so many of them."""
     generator = np.random.default_rng([seed, 1 << 34, spaces])
     letters = generator.integers(ord("a"), ord("z") + 1, TEXT_BYTES, dtype=np.uint8)
-    return np.where(generator.integers(0, LETTERS_A_SPACE, TEXT_BYTES) > 0, letters, np.uint8(ord(" "))) if spaces else letters
+    return (
+        np.where(generator.integers(0, LETTERS_A_SPACE, TEXT_BYTES) > 0, letters, np.uint8(ord(" ")))
+        if spaces
+        else letters
+    )
 
 
 @cache
@@ -271,18 +278,17 @@ def _channels(seed: int) -> tuple[pa.Array, pa.Array]:
     """Names and URLs: of the hot channels, then of the others. Nine of ten of these have their number in the URL."""
     generator = np.random.default_rng([seed, 1 << 35])
     size = len(HOT_CHANNELS) + CHANNELS
-    directories = [_directory(generator) for _ in range(3 * size)]
-    names = [*HOT_CHANNELS, *(f"channel-{number}" for number in range(CHANNELS))]
-    urls = ["https://www.nexmark.com/" + "/".join([*directories[3 * i : 3 * i + 3], "item.htm?query=1"]) for i in range(size)]
-    for number in range(CHANNELS):
-        if generator.integers(0, 10) > 0:
-            urls[len(HOT_CHANNELS) + number] += f"&channel_id={_reversed_bits(number)}"
-    return pa.array(names), pa.array(urls)
-
-
-def _directory(generator: np.random.Generator) -> str:
-    letters = generator.integers(ord("a"), ord("z") + 1, generator.integers(SHORTEST, 5))
-    return "".join("_" if generator.integers(0, LETTERS_A_SPACE) == 0 else chr(letter) for letter in letters)
+    letters = generator.integers(ord("a"), ord("z") + 1, (size, 3, LONGEST_DIRECTORY))
+    letters[generator.integers(0, LETTERS_A_SPACE, letters.shape) == 0] = ord("_")
+    lengths = generator.integers(SHORTEST, LONGEST_DIRECTORY + 1, (size, 3))
+    numbered = generator.integers(0, 10, CHANNELS) > 0
+    urls = []
+    for words, ends in zip(letters.astype(np.uint8), lengths.tolist(), strict=True):
+        directories = "/".join(word.tobytes()[:end].decode() for word, end in zip(words, ends, strict=True))
+        urls.append(f"https://www.nexmark.com/{directories}/item.htm?query=1")
+    for number in np.flatnonzero(numbered).tolist():
+        urls[len(HOT_CHANNELS) + number] += f"&channel_id={_reversed_bits(number)}"
+    return pa.array([*HOT_CHANNELS, *(f"channel-{number}" for number in range(CHANNELS))]), pa.array(urls)
 
 
 def _reversed_bits(number: int) -> int:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,18 @@ SIDE_INPUT_ROWS = 10_000
 AUCTION_US = 1_000_000_000  # no auction is open for so long
 _PERSON = ("id", "name", "email_address", "credit_card", "city", "state", "date_time", "extra")
 _AUCTION = (
-    *("id", "item_name", "description", "initial_bid", "reserve", "date_time", "expires", "seller", "category", "extra"),
+    *(
+        "id",
+        "item_name",
+        "description",
+        "initial_bid",
+        "reserve",
+        "date_time",
+        "expires",
+        "seller",
+        "category",
+        "extra",
+    ),
 )
 _BID = ("auction", "bidder", "price", "channel", "url", "date_time", "extra")
 _DAY = "date_format(date_time, 'yyyy-MM-dd') AS day"
@@ -132,7 +142,8 @@ def q9(events: Events) -> DataFrame:
     )
     # An auction has one time, and so one window.
     return bids.groupBy(F.window("date_time", "1 second"), "id").agg(
-        *(F.first(column).alias(column) for column in known), *(F.max_by(column, "rank").alias(column) for column in won)
+        *(F.first(column).alias(column) for column in known),
+        *(F.max_by(column, "rank").alias(column) for column in won),
     )
 
 
@@ -223,9 +234,7 @@ def q21(events: Events) -> DataFrame:
         f"WHEN lower(channel) = '{name}' THEN '{n}'" for n, name in enumerate(("apple", "google", "facebook", "baidu"))
     )
     some = events.bid.where(f"{number} IS NOT NULL OR lower(channel) IN ('apple', 'google', 'facebook', 'baidu')")
-    return some.selectExpr(
-        "auction", "bidder", "price", "channel", f"CASE {known} ELSE {number} END AS channel_id"
-    )
+    return some.selectExpr("auction", "bidder", "price", "channel", f"CASE {known} ELSE {number} END AS channel_id")
 
 
 def q22(events: Events) -> DataFrame:
