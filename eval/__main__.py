@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|model|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|cluster`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
 # Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
 TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
+    "nexmark": ("eval.report.nexmark", "the page about NEXMark's queries, with the figures of results files"),
     "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),

@@ -92,6 +92,15 @@ def expected(folder: Path) -> pa.Table:
     return read(folder / "oracle" / ROWS)
 
 
+def latest(folder: Path, keys: tuple[str, ...]) -> pa.Table:
+    """The last of the oracle's rows with each of these `keys`: what a stream in update mode comes to."""
+    parts = sorted((folder / "oracle" / ROWS).iterdir(), key=lambda part: int(part.name.removeprefix("batch-")))
+    rows = pa.concat_tables([read(part) for part in parts])
+    others = [name for name in rows.column_names if name not in keys]
+    last = rows.group_by(list(keys), use_threads=False).aggregate([(name, "last") for name in others])
+    return last.rename_columns([*keys, *others]).select(rows.column_names)
+
+
 def read(folder: Path) -> pa.Table:
     """The rows of the Parquet files in and below a folder, with every time in microseconds of UTC."""
     table = pq.read_table(folder)

@@ -2,7 +2,7 @@
 
 from eval.workloads.nexmark.catalogue import LEFT_OUT, QUERIES
 from eval.workloads.nexmark.flink import SELECTS
-from eval.workloads.nexmark.literature import BidderSessions, HighestBid
+from eval.workloads.nexmark.literature import BidderSessions, HighestBid, NewSellers
 from eval.workloads.nexmark.workload import RATE, Nexmark
 
-__all__ = ["LEFT_OUT", "QUERIES", "RATE", "SELECTS", "BidderSessions", "HighestBid", "Nexmark"]
+__all__ = ["LEFT_OUT", "QUERIES", "RATE", "SELECTS", "BidderSessions", "HighestBid", "NewSellers", "Nexmark"]

@@ -69,7 +69,7 @@ QUERIES = {
         ("id",),
         reads=2,
         timed=True,
-        changed="`max_by` for `ROW_NUMBER() ... = 1`; a bid is final once the auction's second is over",
+        changed="`max_by` for `ROW_NUMBER() ... = 1`; a winner is final 15 s after its auction began, and no auction is longer than 10 s",
     ),
     10: Described(
         queries.q10,
