@@ -58,7 +58,7 @@ def run(
         "spark_ms": dict(phases),
         "moved_bytes": moved,
     }
-    return figures | (_slash_figures(query, moved, workload) if engine.slash else {}), emitted
+    return figures | (slash_figures(query, moved, workload) if engine.slash else {}), emitted
 
 
 def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> list[str]:
@@ -111,7 +111,7 @@ def _shuffled_bytes(spark: SparkSession) -> int:
     return sum(int(executors.apply(i).totalShuffleWrite()) for i in range(executors.size()))
 
 
-def _slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Workload) -> dict[str, Any]:
+def slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Workload) -> dict[str, Any]:
     """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport.
 
     Raises:

@@ -278,10 +278,11 @@ def nexmark(rows: int) -> list[Comparison]:
     """The published benchmark's queries, those without state last."""
     found = []
     for number, described in sorted(QUERIES.items(), key=lambda each: not each[1].has_state):
-        workload = Nexmark(rows=rows // 10, span_s=rows / 10 / RATE, q=number)
+        workload = Nexmark(rows=rows // 5, span_s=rows / 5 / RATE, q=number)
         engines = ("slash", *STORES) if described.has_state else ("slash", BASELINE)
         flinks = ("flink", "flink-rocksdb") if number in SELECTS else ()
-        found.append(Comparison(nexmark_title(number), workload, (*engines, *flinks)))
+        first = _first(workload, 4) if described.has_state else {}
+        found.append(Comparison(nexmark_title(number), workload, (*engines, *flinks), first))
     return found
 
 

@@ -19,8 +19,8 @@ events of its configuration, beside Spark's state stores and Flink. This page is
 --out docs/nexmark.md`, from the code that runs them and, where it has figures, from a results file.
 
 ```sh
-make bench-nexmark                                   # 2 M events a query, every engine that has it
-python -m eval suite nexmark --rows 10000000         # a tenth of these are the events of each query
+make bench-nexmark                                   # 4 M events a query, every engine that has it
+python -m eval suite nexmark --rows 10000000         # a fifth of these are the events of each query
 python -m eval run --workload nexmark --q 5 --engines slash,spark-rocksdb,flink
 python -m eval nexmark eval/results/FILE.jsonl --out docs/nexmark.md
 ```
