@@ -128,8 +128,8 @@ def _workload(args: argparse.Namespace) -> Workload:
     kind = WORKLOADS[args.workload]
     given = {field.name: value for field in fields(kind) if (value := getattr(args, field.name)) is not None}
     workload = kind(**given)
-    if "rows" in given and "span_s" not in given:
-        workload = kind(**given, span_s=workload.rows / 100_000)
+    if kind.pace and "rows" in given and "span_s" not in given:
+        workload = kind(**given, span_s=workload.rows / kind.pace)
     return workload
 
 

@@ -43,6 +43,7 @@ class Workload(ABC):
 
     name: ClassVar[str]
     event_time: ClassVar[str]
+    pace: ClassVar[float | None] = 100_000.0  # rows a second of event time, unless a span is given; None: a fixed span
 
     rows: int = 20_000_000
     batches: int = 8

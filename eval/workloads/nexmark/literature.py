@@ -83,6 +83,7 @@ class NewSellers(Workload):
 
     name: ClassVar[str] = "nb8"
     event_time: ClassVar[str] = "date_time"
+    pace: ClassVar[float | None] = None
 
     span_s: float = 86_400.0
     window_h: float = 12.0

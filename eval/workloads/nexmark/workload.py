@@ -32,6 +32,7 @@ class Nexmark(Workload):
 
     name: ClassVar[str] = "nexmark"
     event_time: ClassVar[str] = "date_time"
+    pace: ClassVar[float | None] = RATE
 
     rows: int = 2_000_000
     span_s: float = 200.0
