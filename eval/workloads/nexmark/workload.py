@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -129,10 +129,6 @@ class Nexmark(Workload):
         """The table of q13: each key with its own digits."""
         keys = pa.array(np.arange(SIDE_INPUT_ROWS))
         pq.write_table(pa.table({"key": keys, "value": keys.cast(pa.string())}), folder / SIDE_INPUT)
-
-    def describe(self) -> dict[str, Any]:
-        """With the configuration."""
-        return super().describe() | {"configuration": asdict(events.PUBLISHED)}
 
     @property
     def _any_query(self) -> Self:
