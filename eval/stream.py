@@ -131,5 +131,5 @@ def slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Worklo
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
         "groups": sum(epoch["groups"] for epoch in epochs),
         "ingest": sorted({epoch["ingest"] for epoch in epochs if epoch["ingest"]}),
-        **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms")},
+        **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms", "sink_ms")},
     }
