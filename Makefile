@@ -9,9 +9,9 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
-.PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench bench-native
-.PHONY: bench-rdma bench-recovery bench-durability bench-modes bench-kafka bench-latency eval eval-cluster model wheel clean
-.PHONY: pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench
+.PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka bench-latency
+.PHONY: eval eval-cluster model wheel clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-recovery: setup ## seconds from a killed executor or driver to the next re
 
 bench-modes: setup ## update mode, complete mode and deduplication beside Spark's stores (15 minutes)
 	@python -m eval suite modes deduplication $(ARGS)
+
+bench-nexmark: setup ## NEXMark's queries beside Spark's stores and Flink (an hour); ARGS="--rows 10000000"
+	@python -m eval suite nexmark $(ARGS)
 
 bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="--rows 4000000"
 	@scripts/pipelines.sh

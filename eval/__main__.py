@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|model|watch|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|watch|cluster`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
 # Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
 TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),
+    "nexmark": ("eval.report.nexmark", "the page about NEXMark's queries, with the figures of results files"),
     "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
     "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
@@ -128,8 +129,8 @@ def _workload(args: argparse.Namespace) -> Workload:
     kind = WORKLOADS[args.workload]
     given = {field.name: value for field in fields(kind) if (value := getattr(args, field.name)) is not None}
     workload = kind(**given)
-    if "rows" in given and "span_s" not in given:
-        workload = kind(**given, span_s=workload.rows / 100_000)
+    if kind.pace and "rows" in given and "span_s" not in given:
+        workload = kind(**given, span_s=workload.rows / kind.pace)
     return workload
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from eval import suites
 from eval.report import batch_ms
+from eval.workloads.nexmark import QUERIES, SELECTS
 
 Record = dict[str, Any]
 NO_BAR = "(no bar)"
@@ -97,6 +98,7 @@ def verdicts(records: Iterable[Record], kernels: Path | None = None) -> list[Bar
         *_skew(measured),
         *_uppar(measured),
         *_costs_nothing(measured),
+        *_nexmark(measured),
     ]
 
 
@@ -209,8 +211,44 @@ def _costs_nothing(measured: Measured) -> list[Bar]:
     return [_ratio("no state: with pyslash / without", ours, theirs, None)]
 
 
+def _nexmark(measured: Measured) -> list[Bar]:
+    """Over all queries of a kind, or not at all: a mean without the hardest ones would say nothing."""
+    stateful, plain = (
+        [q for q, described in QUERIES.items() if described.has_state is state] for state in (True, False)
+    )
+    base = suites.BASELINE
+    means = [(base, stateful, 5.0), ("flink", list(SELECTS), 1.5), ("flink-rocksdb", list(SELECTS), 3.4)]
+    return [
+        *(
+            _least(f"NEXMark, geometric mean of {len(queries)} queries with state: slash / {other}", mean, least)
+            for other, queries, least in means
+            for mean in [_geometric_mean(_nexmark_ratios(measured, queries, other))]
+        ),
+        _least(f"NEXMark, the least query with state: slash / {base}", _lowest(measured, stateful), 1.0),
+        _least(f"NEXMark, the least query without state: slash / {base}", _lowest(measured, plain), 0.98),
+    ]
+
+
+def _nexmark_ratios(measured: Measured, queries: list[int], other: str) -> list[float] | None:
+    titles = [suites.nexmark_title(q) for q in queries]
+    rates = [(measured.rate(title, "slash"), measured.rate(title, other)) for title in titles]
+    ratios = [ours / theirs for ours, theirs in rates if ours and theirs]
+    return ratios if len(ratios) == len(queries) else None
+
+
+def _lowest(measured: Measured, queries: list[int]) -> float | None:
+    return min(_nexmark_ratios(measured, queries, suites.BASELINE) or [], default=None)
+
+
+def _geometric_mean(ratios: list[float] | None) -> float | None:
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
 def _ratio(what: str, ours: float | None, theirs: float | None, least: float | None) -> Bar:
-    ratio = ours / theirs if ours and theirs else None
+    return _least(what, ours / theirs if ours and theirs else None, least)
+
+
+def _least(what: str, ratio: float | None, least: float | None) -> Bar:
     figure = f"{ratio:.2f}x" if ratio else "-"
     met = None if ratio is None else least is None or ratio >= least
     return Bar(what, figure, NO_BAR if least is None else f">= {least:g}x", met)

@@ -64,7 +64,7 @@ def _batch(spark: SparkSession, workload: Workload, folder: Path) -> DataFrame:
 
     rows = spark.read.parquet(str(folder / "rows"))
     result = flat(workload.query(spark, rows, folder))
-    if not workload.statement.windowed:
+    if not workload.has_state:
         return result
     seen = rows.where(workload.statement.where or "true")
     last = seen.agg(F.unix_micros(F.max(workload.event_time))).collect()[0][0]
@@ -90,6 +90,15 @@ def _write_stream(spark: SparkSession, workload: Workload, folder: Path, where: 
 def expected(folder: Path) -> pa.Table:
     """The oracle's rows."""
     return read(folder / "oracle" / ROWS)
+
+
+def latest(folder: Path, keys: tuple[str, ...]) -> pa.Table:
+    """The last of the oracle's rows with each of these `keys`: what a stream in update mode comes to."""
+    parts = sorted((folder / "oracle" / ROWS).iterdir(), key=lambda part: int(part.name.removeprefix("batch-")))
+    rows = pa.concat_tables([read(part) for part in parts])
+    others = [name for name in rows.column_names if name not in keys]
+    last = rows.group_by(list(keys), use_threads=False).aggregate([(name, "last") for name in others])
+    return last.rename_columns([*keys, *others]).select(rows.column_names)
 
 
 def read(folder: Path) -> pa.Table:

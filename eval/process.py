@@ -30,7 +30,7 @@ class EngineProcess:
     def __init__(self, engine: Engine, memory: int, log: Path, conf: dict[str, str]) -> None:
         self.engine = engine
         self.log = log
-        self.warm: set[str] = set()  # names of the workloads that it has been warmed by
+        self.warm: set[str] = set()  # names of the queries that it has been warmed by
         self.conf = engine.settings(memory, conf)
         self._mark = secrets.token_hex(8)
         context = multiprocessing.get_context("spawn")

@@ -119,10 +119,10 @@ class Session:
             checked = self._checked(comparison, outcome)
             if checked is not None and not engine.engine.checks_runs:
                 self._check(engine, outcome, checked)
-            if comparison.workload.name not in engine.warm:
+            if comparison.workload.query_name not in engine.warm:
                 warm_up = comparison.workload.warm_up()
                 engine.ask("run", warm_up, warm_up.generate(self.cache))
-                engine.warm.add(comparison.workload.name)
+                engine.warm.add(comparison.workload.query_name)
 
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):

@@ -28,7 +28,7 @@ def run(
 
     Raises:
         CannotRunError: Spark refuses the query in this engine's mode.
-        RuntimeError: the stream did not read every row.
+        RuntimeError: the stream did not read every row, or an engine of pyslash left its state to Spark.
     """
     shuffled = _shuffled_bytes(spark)
     result = engine.result(workload, spark, workload.stream(spark, folder), folder)
@@ -58,7 +58,7 @@ def run(
         "spark_ms": dict(phases),
         "moved_bytes": moved,
     }
-    return figures | (_slash_figures(query, moved) if engine.slash else {}), emitted
+    return figures | (slash_figures(query, moved, workload) if engine.slash else {}), emitted
 
 
 def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> list[str]:
@@ -69,7 +69,7 @@ def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, fo
             result = engine.result(workload, spark, workload.stream(spark, folder), folder)
             writer = result.writeStream.foreachBatch(emitted.add).option("checkpointLocation", checkpoint)
             _await(_start(spark, engine, writer, workload), engine, workload.rows)
-        return emitted.differences(folder, workload.statement.identity, MOST_DIFFERENCES)
+        return emitted.differences(folder, workload.identity, MOST_DIFFERENCES)
     finally:
         emitted.close()
 
@@ -77,7 +77,7 @@ def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, fo
 def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:
     if engine.slash:
         # A query without state is nobody's but Spark's, which `require` would refuse.
-        spark.conf.set("spark.slash.mode", "require" if workload.statement.windowed else "auto")
+        spark.conf.set("spark.slash.mode", "require" if workload.has_state else "auto")
     if engine.aggregates:
         writer = writer.outputMode(workload.output_mode)
     if not engine.real_time:
@@ -111,18 +111,25 @@ def _shuffled_bytes(spark: SparkSession) -> int:
     return sum(int(executors.apply(i).totalShuffleWrite()) for i in range(executors.size()))
 
 
-def _slash_figures(query: StreamingQuery, moved: dict[str, int]) -> dict[str, Any]:
-    """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport."""
+def slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Workload) -> dict[str, Any]:
+    """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport.
+
+    Raises:
+        RuntimeError: the query has state, and pyslash had none of it.
+    """
     import pyslash
 
     epochs = pyslash.progress(query)
+    if workload.has_state and not epochs:
+        raise RuntimeError(f"{workload.query_name} ran on plain Spark: no epoch of it was pyslash's")
     for epoch in epochs:
         for transport, size in [*epoch["bytes_shuffled"].items(), *epoch["bytes_read"].items()]:
             moved[transport] = moved.get(transport, 0) + size
     return {
+        "epochs": len(epochs),
         "pinned_bytes": max((epoch["pinned_bytes"] for epoch in epochs), default=0),
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
         "groups": sum(epoch["groups"] for epoch in epochs),
         "ingest": sorted({epoch["ingest"] for epoch in epochs if epoch["ingest"]}),
-        **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms")},
+        **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms", "sink_ms")},
     }

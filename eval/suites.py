@@ -20,12 +20,22 @@ from eval.workloads import (
     Grouped,
     HighestBid,
     JobLoad,
+    JobUse,
     Joined,
+    NewSellers,
+    Nexmark,
     ReadOnly,
     Spread,
     Workload,
     Ysb,
 )
+from eval.workloads.nexmark import QUERIES, RATE, SELECTS
+
+
+def nexmark_title(number: int) -> str:
+    """Of the comparison of one query."""
+    return f"NEXMark q{number}"
+
 
 BASELINE = "spark-rocksdb"
 DEFAULT = "spark-hdfs"  # Spark's default store
@@ -55,6 +65,7 @@ EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1])
 # What `eval.bars` has bars for.
 JUDGED = {TUMBLING, SLIDING, LARGE, FLOORS, YSB, YSB_TWO, MANY_KEYS, *PINNED, CLOSING, STAYING, EVEN, SKEWED}
 JUDGED |= {LATE, LATE_SLIDING, UPDATE, UPDATE_KEYS, COMPLETE, UPDATE_SMALL, UNIQUE, UNIQUE_TIMED}
+JUDGED |= {nexmark_title(number) for number in QUERIES}
 WINDOW_S = 10
 
 
@@ -149,12 +160,12 @@ def arcon(rows: int) -> list[Comparison]:
 
 
 def monitoring(rows: int) -> list[Comparison]:
-    """Cluster monitoring's two queries of sixty windows a row, and NEXMark's highest bid."""
+    """Cluster monitoring's queries, two with sixty windows a row and one tumbling; and NEXMark's highest bid."""
     engines = ("slash", *STORES, "flink", *BOUNDS)
     found = []
-    for title, kind in (("CM1", CategoryLoad), ("CM2", JobLoad), ("NB7", HighestBid)):
+    for title, kind in (("CM1", CategoryLoad), ("CM2", JobLoad), ("CM", JobUse), ("NB7", HighestBid)):
         workload = kind(rows=rows // 4, span_s=240.0)
-        found.append(Comparison(title, workload, engines, _first(workload, 4 if kind is HighestBid else 1)))
+        found.append(Comparison(title, workload, engines, _first(workload, 1 if workload.windows_a_row > 1 else 4)))
     return found
 
 
@@ -250,13 +261,29 @@ def functions(rows: int) -> list[Comparison]:
 
 
 def joins(rows: int) -> list[Comparison]:
-    """Joins of two streams, with a million rows or so of state."""
+    """Joins of two streams, with a million rows or so of state; NB8's windows of 12 hours keep half of the rows."""
     within = Joined(rows=rows // 4, span_s=rows / 4 / PACE)
+    half_days = NewSellers(rows=rows // 10)
+    tens = NewSellers(rows=rows // 10, span_s=max(rows / 10 / PACE, 40.0), window_h=10 / 3600)
     engines = ("slash", *STORES)
     return [
+        Comparison("NB8, windows of 12 h", half_days, engines, repeats=1),
+        Comparison("NB8, windows of 10 s", tens, engines, repeats=1),
         Comparison(JOIN_WINDOW, replace(within, by_window=True), engines, _first(within, 2), repeats=1),
         Comparison(JOIN_WITHIN, within, engines, _first(within, 2), repeats=1),
     ]
+
+
+def nexmark(rows: int) -> list[Comparison]:
+    """The published benchmark's queries, those without state last."""
+    found = []
+    for number, described in sorted(QUERIES.items(), key=lambda each: not each[1].has_state):
+        workload = Nexmark(rows=rows // 5, span_s=rows / 5 / RATE, q=number)
+        engines = ("slash", *STORES) if described.has_state else ("slash", BASELINE)
+        flinks = ("flink", "flink-rocksdb") if number in SELECTS else ()
+        first = _first(workload, 4) if described.has_state else {}
+        found.append(Comparison(nexmark_title(number), workload, (*engines, *flinks), first))
+    return found
 
 
 def _first(workload: Workload, micro_batches: int) -> Mapping[str, int]:
@@ -283,6 +310,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "functions": functions,
     "joins": joins,
     "arcon": arcon,
+    "nexmark": nexmark,
 }
 
 

@@ -6,16 +6,17 @@ import json
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from eval import oracle
 from eval.engines.base import CORES, Engine, Runner
 from eval.engines.flink_environment import ENVIRONMENT, ROOT, VERSION, class_path, make_environment
-from eval.engines.flink_sql import columns, select, views
-from eval.workloads import Workload
-from eval.workloads.base import WATERMARK_MS
+from eval.engines.flink_sql import job_of
+from eval.workloads import Nexmark, Workload
 
 MODULE = "eval.engines.flink_job"
 
@@ -84,12 +85,21 @@ class FlinkRunner:
         return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
-        """Compare the windows that the oracle has: at the end of its input Flink closes all the others, too."""
-        rows = oracle.expected(folder)
+        """Compare the windows that the oracle has: at the end of its input Flink closes all the others, too.
+
+        Where Flink takes rows back that it has emitted, what all its changes come to is compared.
+        """
+        rows = oracle.latest(folder, workload.identity) if workload.output_mode == "update" else oracle.expected(folder)
         with tempfile.TemporaryDirectory(prefix="check-", dir=folder.parent) as place:
-            options = {"path": f"file://{place}", "format": "parquet", "parquet.utc-timezone": "true"}
-            self._insert(workload, folder, "filesystem", options)
-            result = oracle.read(Path(place))
+            path = {"path": f"file://{place}"}
+            if isinstance(workload, Nexmark):
+                self._insert(workload, folder, "filesystem", path | {"format": "debezium-json"})
+                result = final_rows(Path(place), rows.schema, workload.identity)
+            else:
+                self._insert(
+                    workload, folder, "filesystem", path | {"format": "parquet", "parquet.utc-timezone": "true"}
+                )
+                result = oracle.read(Path(place))
         return oracle.same_rows(oracle.closed(result, rows), rows), rows.num_rows
 
     def close(self) -> None:
@@ -106,17 +116,11 @@ class FlinkRunner:
 
     def _insert(self, workload: Workload, folder: Path, connector: str, options: dict[str, str]) -> float:
         """Seconds of a job that writes the query's rows to a sink."""
-        query = workload.statement
         order = {
             "files": sorted(str(path) for path in (folder / "rows").glob("*.parquet")),
-            "columns": columns(query, folder),
-            "time": query.time,
-            "watermark": f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND" if query.windowed else None,
-            "views": views(query, folder),
-            "select": select(query),
+            **asdict(job_of(workload, folder)),
             "connector": connector,
             "options": options,
-            "iterations": query.computed.function.iterations if query.computed else None,
         }
         return self._ask(order)
 
@@ -134,3 +138,26 @@ class FlinkRunner:
         if "error" in result:
             raise RuntimeError(result["error"])
         return float(result["seconds"])
+
+
+def final_rows(folder: Path, schema: pa.Schema, identity: tuple[str, ...]) -> pa.Table:
+    """The rows that the changes in files of Debezium's JSON come to, by position with the columns of `schema`.
+
+    A row replaces that of the same `identity`: Flink need not take back what it updates.
+    """
+    keys = [schema.get_field_index(name) for name in identity]
+    rows: dict[tuple[Any, ...], list[Any]] = {}
+    for path in sorted(folder.rglob("part-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+        for line in path.read_text().splitlines():
+            change = json.loads(line)
+            row = list((change["after"] or change["before"]).values())
+            key = tuple(row[at] for at in keys)
+            if change["op"] == "c":
+                rows[key] = row
+            else:
+                rows.pop(key, None)
+    columns = [pa.array([row[at] for row in rows.values()]) for at in range(len(schema))]
+    for at, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            columns[at] = columns[at].cast(pa.timestamp("us")).cast(oracle.UTC)
+    return pa.table(columns, schema.names)

@@ -1,8 +1,7 @@
 """Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
 
-An order is a line of JSON: the stream (`files` in the order of event time, `columns` with types, `time`, `watermark` in
-SQL, if it needs one), `views` and `select` on it, `connector` and `options` of the sink, `iterations` of the function
-`compute`, if the query has one. An answer is a line too: `seconds`, or `error`.
+An order is a line of JSON: `files` in the order of event time, the fields of `eval.engines.flink_sql.FlinkJob`, and
+`connector` and `options` of the sink. An answer is a line too: `seconds`, or `error`.
 """
 
 from __future__ import annotations
@@ -119,6 +118,8 @@ def _events(order: dict[str, Any], execution: StreamExecutionEnvironment, enviro
     schema = Schema.new_builder()
     for name, kind in columns.items():
         schema = schema.column(name, _TYPES[kind])
+    for name, expression in order["computed"].items():
+        schema = schema.column_by_expression(name, expression)
     if order["watermark"]:
         schema = schema.watermark(order["time"], order["watermark"])
     return environment.from_data_stream(stream, schema.build())

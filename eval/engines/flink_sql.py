@@ -1,13 +1,17 @@
-"""A query as Flink SQL: the columns of its stream, views on it, the aggregation over windows."""
+"""A workload as Flink SQL: the columns of its stream, views on it, and the query over them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eval.workloads import Nexmark, Workload
+from eval.workloads.base import WATERMARK_MS
+from eval.workloads.nexmark import flink as nexmark
 from eval.workloads.query import Query
 
 _TYPES = {
@@ -20,13 +24,64 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class FlinkJob:
+    """`columns` of the files with their types, columns `computed` of them, the `time` with its `watermark`, if any.
+
+    `views` are statements that make views of the view `events`; `select` is the query. `iterations`: of the function
+    `compute`, if the query has it.
+    """
+
+    columns: dict[str, str]
+    time: str
+    watermark: str | None
+    views: list[str]
+    select: str
+    computed: dict[str, str] = field(default_factory=dict)
+    iterations: int | None = None
+
+
+def job_of(workload: Workload, folder: Path) -> FlinkJob:
+    """The workload's query over the files of its folder."""
+    if isinstance(workload, Nexmark):
+        return _nexmark(workload, folder)
+    query = workload.statement
+    return FlinkJob(
+        columns=columns(query, folder),
+        time=query.time,
+        watermark=f"`{query.time}` - INTERVAL '{WATERMARK_MS // 1000}' SECOND" if query.windowed else None,
+        views=views(query, folder),
+        select=select(query),
+        iterations=query.computed.function.iterations if query.computed else None,
+    )
+
+
+def _nexmark(workload: Nexmark, folder: Path) -> FlinkJob:
+    """Event time has milliseconds in Flink; as a column of the result it keeps its microseconds."""
+    wanted = nexmark.select(workload.q)
+    read = {*re.findall(r"\w+", wanted), "event_type", workload.event_time}
+    found = {name: kind for name, kind in _types(folder).items() if name in read}
+    return FlinkJob(
+        columns=found,
+        time=nexmark.ROW_TIME,
+        watermark=nexmark.WATERMARK,
+        views=nexmark.views(set(found)),
+        select=wanted,
+        computed={nexmark.ROW_TIME: f"CAST({workload.event_time} AS TIMESTAMP(3))"},
+    )
+
+
+def _types(folder: Path) -> dict[str, str]:
+    schema = pq.read_schema(next((folder / "rows").glob("*.parquet")))
+    return {field.name: type_of(field.type) for field in schema}
+
+
 def columns(query: Query, folder: Path) -> dict[str, str]:
     """Those of the files that the query reads, with Flink's types. Event time has milliseconds there, never less."""
-    schema = pq.read_schema(next((folder / "rows").glob("*.parquet")))
     computed = [query.computed.column] if query.computed else []
     on = [query.join.on] if query.join else []
     read = re.findall(r"\w+", " ".join([*query.inputs, *query.select, query.where or "", *computed, *on]))
-    types = {field.name: type_of(field.type) for field in schema if field.name in read}
+    types = {name: kind for name, kind in _types(folder).items() if name in read}
     return types | ({query.time: "TIMESTAMP(3)"} if query.windowed else {})
 
 

@@ -8,8 +8,8 @@ from eval.workloads.base import Workload
 from eval.workloads.deduplicated import Deduplicated
 from eval.workloads.grouped import Grouped
 from eval.workloads.joined import Joined
-from eval.workloads.monitoring import CategoryLoad, JobLoad
-from eval.workloads.nexmark import BidderSessions, HighestBid
+from eval.workloads.monitoring import CategoryLoad, JobLoad, JobUse
+from eval.workloads.nexmark import BidderSessions, HighestBid, NewSellers, Nexmark
 from eval.workloads.readonly import ReadOnly
 from eval.workloads.spread import Spread
 from eval.workloads.ysb import Ysb
@@ -27,6 +27,9 @@ _KINDS: tuple[type[Workload], ...] = (
     Deduplicated,
     Spread,
     Joined,
+    Nexmark,
+    NewSellers,
+    JobUse,
 )
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 
@@ -40,7 +43,10 @@ __all__ = [
     "Grouped",
     "HighestBid",
     "JobLoad",
+    "JobUse",
     "Joined",
+    "NewSellers",
+    "Nexmark",
     "ReadOnly",
     "Spread",
     "Workload",

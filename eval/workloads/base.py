@@ -42,8 +42,8 @@ class Workload(ABC):
     """
 
     name: ClassVar[str]
-    reads: ClassVar[int] = 1  # how often the query reads a row
     event_time: ClassVar[str]
+    pace: ClassVar[float | None] = 100_000.0  # rows a second of event time, unless a span is given; None: a fixed span
 
     rows: int = 20_000_000
     batches: int = 8
@@ -59,8 +59,37 @@ class Workload(ABC):
     @property
     def is_judged_by_stream(self) -> bool:
         """Whether what is emitted depends on the micro-batches, or a batch query cannot be asked for it."""
-        query = self.statement
-        return query.windowed and (self.late > 0 or self.output_mode != "append" or query.gap_s > 0)
+        return self.has_state and (self.late > 0 or self.output_mode != "append" or self.statement.gap_s > 0)
+
+    @property
+    def query_name(self) -> str:
+        """What tells the query from others: an engine that has run it is warm."""
+        return self.name
+
+    @property
+    def reads(self) -> int:
+        """How often the query reads a row."""
+        return 1
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the query has any."""
+        return self.statement.windowed
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of the result that tell its rows apart."""
+        return self.statement.identity
+
+    @property
+    def longest_window_s(self) -> int:
+        """Seconds of the query's longest window."""
+        return self.statement.window_s
+
+    @property
+    def windows_a_row(self) -> int:
+        """How many windows a row is in."""
+        return self.statement.window_s // self.statement.slide_s
 
     @abstractmethod
     def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
@@ -105,10 +134,9 @@ class Workload(ABC):
     def sample(self) -> Self:
         """The same workload, shorter, in fewer micro-batches; still long enough for windows to close in it."""
         batches = max(4, self.batches // 5)
-        query = self.statement
-        most = min(SAMPLE_ROWS, SAMPLE_WORK * query.slide_s // query.window_s)
+        most = min(SAMPLE_ROWS, SAMPLE_WORK // self.windows_a_row)
         rows = max(min(self.rows // 5, most), batches)
-        span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * query.window_s)
+        span_s = max(self.span_s / 5, SAMPLE_SECONDS, 2.0 * self.longest_window_s)
         return replace(self, rows=rows, batches=batches, span_s=span_s)
 
     def warm_up(self) -> Self:
@@ -135,24 +163,32 @@ class Workload(ABC):
             return folder
         unfinished = folder.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        (unfinished / "rows").mkdir(parents=True)
-        files = self.batches * self.files_per_batch
-        with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy and Arrow let go of the interpreter
-            list(threads.map(lambda number: self._write_file(unfinished / "rows", number, files), range(files)))
+        self.write_rows(unfinished / "rows", cache)
         self.write_extras(unfinished)
         (unfinished / "parameters.json").write_text(parameters)
         unfinished.rename(folder)
         return folder
 
-    def _write_file(self, folder: Path, number: int, files: int) -> None:
-        begin, end = self.bounds(number, files)
-        generator = np.random.default_rng([self.seed, number])
+    def write_rows(self, folder: Path, cache: Path) -> None:
+        """Write the files with all rows."""
+        folder.mkdir(parents=True)
+        files = self.batches * self.files_per_batch
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy and Arrow let go of the interpreter
+            list(threads.map(lambda number: self._write_file(folder, number, files), range(files)))
+
+    def times(self, generator: np.random.Generator, begin: int, end: int) -> np.ndarray:
+        """The event times (int64, microseconds) of the rows from `begin` to `end`, none of them late."""
         place = np.arange(begin, end, dtype=np.float64) * (self.span_s * 1e6 / self.rows)
         # The disorder is bounded by the spacing of long streams only, so short ones keep their order of batches.
         disorder = min(DISORDER_US, self.span_s * 1e6 / self.batches / 4)
-        event_time = EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
+        return EPOCH_US + (place + generator.random(end - begin) * disorder).astype(np.int64)
+
+    def _write_file(self, folder: Path, number: int, files: int) -> None:
+        begin, end = self.bounds(number, files)
+        generator = np.random.default_rng([self.seed, number])
+        event_time = self.times(generator, begin, end)
         if self.late:
-            most = self.span_s / self.batches * LATE_BATCHES + self.statement.window_s
+            most = self.span_s / self.batches * LATE_BATCHES + self.longest_window_s
             by = generator.random(end - begin) * (most * 1e6)
             event_time -= np.where(generator.random(end - begin) < self.late, by, 0.0).astype(np.int64)
         path = folder / f"rows-{number:06d}.parquet"

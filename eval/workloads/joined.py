@@ -18,11 +18,15 @@ class Joined(Workload):
 
     name: ClassVar[str] = "joined"
     event_time: ClassVar[str] = "ts"
-    reads: ClassVar[int] = 2  # once for each side
 
     keys: int = 500_000
     within_s: int = 10
     by_window: bool = False
+
+    @property
+    def reads(self) -> int:
+        """Once for each side."""
+        return 2
 
     @property
     def is_judged_by_stream(self) -> bool:

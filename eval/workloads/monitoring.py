@@ -1,4 +1,4 @@
-"""Cluster monitoring: the two queries of the stream-processing literature over a Google cluster trace of 2011.
+"""Cluster monitoring: queries of the stream-processing literature over a Google cluster trace of 2011.
 
 Rows have the schema of the trace's `task_events`. They are generated, or taken from the public files: then they come in
 the trace's order, from its beginning again where more are wanted, at the workload's own even pace instead of the
@@ -32,7 +32,7 @@ REQUESTS = (0.00625, 0.0125, 0.025, 0.03125, 0.0625, 0.125, 0.25, 0.5)  # of the
 
 @dataclass(frozen=True)
 class Monitoring(Workload):
-    """Windows of 60 s sliding by 1 s. `trace`: a CSV or CSV.gz file of `task_events`; empty: generated rows."""
+    """`trace`: a CSV or CSV.gz file of `task_events`; empty: generated rows."""
 
     event_time: ClassVar[str] = "event_time"
 
@@ -71,12 +71,12 @@ class Monitoring(Workload):
     @property
     @abstractmethod
     def statement(self) -> Query:
-        """Either query."""
+        """Any of the queries."""
 
 
 @dataclass(frozen=True)
 class CategoryLoad(Monitoring):
-    """CM1: the processors asked for, by scheduling class."""
+    """CM1: the processors asked for, by scheduling class, 60 s sliding by 1 s."""
 
     name: ClassVar[str] = "cm1"
 
@@ -89,7 +89,7 @@ class CategoryLoad(Monitoring):
 
 @dataclass(frozen=True)
 class JobLoad(Monitoring):
-    """CM2: the processors asked for by tasks that are scheduled, on average, by job."""
+    """CM2: the processors asked for by tasks that are scheduled, on average, by job, 60 s sliding by 1 s."""
 
     name: ClassVar[str] = "cm2"
 
@@ -104,3 +104,16 @@ class JobLoad(Monitoring):
             window_s=60,
             slide_s=1,
         )
+
+
+@dataclass(frozen=True)
+class JobUse(Monitoring):
+    """CM of the RDMA literature: the processors asked for, on average, by job, 2 s tumbling."""
+
+    name: ClassVar[str] = "cm"
+
+    @property
+    def statement(self) -> Query:
+        """`avg(cpu)` by job."""
+        average = Aggregation("average_cpu", "avg", "cpu")
+        return Query(time="event_time", keys=("job_id",), aggregations=(average,), window_s=2, slide_s=2)

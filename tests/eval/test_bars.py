@@ -10,6 +10,7 @@ import pytest
 
 from eval import suites
 from eval.bars import Bar, verdicts
+from eval.workloads.nexmark import QUERIES
 
 
 def run(title: str, engine: str, rate: float, **figures: Any) -> dict[str, Any]:
@@ -81,6 +82,33 @@ def test_a_wrong_row_anywhere_is_named() -> None:
     bar = find(verdicts(records), "rows equal")
     assert bar.met is False
     assert bar.figure == "b: duckdb"
+
+
+def nexmark(rates: dict[int, float], **others: float) -> list[dict[str, Any]]:
+    """Runs of these queries on pyslash, and at the same rates on `others`."""
+    return [
+        run(suites.nexmark_title(q), engine.replace("_", "-"), rate)
+        for q, ours in rates.items()
+        for engine, rate in {"slash": ours, **others}.items()
+    ]
+
+
+def test_nexmark_is_judged_by_the_geometric_mean_and_by_the_least() -> None:
+    stateful = [q for q, described in QUERIES.items() if described.has_state]
+    rates = dict.fromkeys(stateful, 4e6) | {5: 64e6, 7: 0.25e6}
+    bars = verdicts(nexmark(rates, spark_rocksdb=1e6, flink=2e6, flink_rocksdb=1e6))
+    assert find(bars, "least query with state: slash").figure == "0.25x"
+    means = [bar for bar in bars if "geometric mean" in bar.what]
+    assert [bar.figure for bar in means] == ["4.00x", "2.00x", "4.00x"]
+    assert [bar.met for bar in means] == [False, True, True]
+    assert find(bars, "the least query without state").met is None
+
+
+def test_nexmark_is_not_judged_where_a_query_is_missing() -> None:
+    rates = dict.fromkeys([q for q in QUERIES if q != 23], 6e6)
+    bars = verdicts(nexmark(rates, spark_rocksdb=1e6))
+    assert {bar.met for bar in bars if "NEXMark" in bar.what and "with state" in bar.what} == {None}
+    assert find(bars, "the least query without state").figure == "6.00x"
 
 
 def test_kernels_come_from_the_native_benchmarks(tmp_path: Path) -> None:

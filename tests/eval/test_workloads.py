@@ -8,10 +8,11 @@ from gzip import compress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval.workloads import WORKLOADS, Aggregate, Arcon, CategoryLoad, JobLoad, Workload, Ysb
+from eval.workloads import WORKLOADS, Aggregate, Arcon, CategoryLoad, JobLoad, NewSellers, Workload, Ysb
 from eval.workloads.base import DISORDER_US, EPOCH_US, WATERMARK_MS
 from eval.workloads.monitoring import JOBS
 from eval.workloads.newton import Newton
@@ -155,6 +156,16 @@ def test_arcons_partitions_have_their_shares(tmp_path: Path) -> None:
     ids = np.concatenate([table["id"].to_numpy() for table in tables(workload, tmp_path)])
     assert set(ids.tolist()) == set(range(50))
     assert np.bincount(ids % 4) / workload.rows == pytest.approx([0.51, 0.20, 0.07, 0.22], abs=0.01)
+
+
+def test_auctions_of_nb8_are_of_persons_who_came_before(tmp_path: Path) -> None:
+    rows = pa.concat_tables(tables(NewSellers(rows=20_000), tmp_path))
+    number, person, auction = (np.arange(rows.num_rows), rows["person"].to_numpy(), rows["is_auction"].to_numpy())
+    assert person[~auction].tolist() == list(range(5_000))
+    behind = (number // 4 - person)[auction]
+    assert (behind.min(), behind.max()) == (0, 999)
+    assert auction.mean() == 0.75
+    assert rows["item"].null_count == 5_000
 
 
 def test_newtons_root_is_the_root() -> None:

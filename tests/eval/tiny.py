@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, ReadOnly, Workload, Ysb
+from eval.workloads import Aggregate, Arcon, CategoryLoad, HighestBid, JobLoad, JobUse, ReadOnly, Workload, Ysb
 
 TUMBLING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20)
 SLIDING = Aggregate(rows=4_000, batches=2, span_s=60.0, keys=20, slide_s=5)
@@ -11,6 +11,7 @@ READ_ONLY = ReadOnly(rows=4_000, batches=2, span_s=60.0)
 OTHERS: list[Workload] = [
     CategoryLoad(rows=2_000, batches=2, span_s=90.0),
     JobLoad(rows=2_000, batches=2, span_s=90.0),
+    JobUse(rows=2_000, batches=2, span_s=90.0),
     HighestBid(rows=4_000, batches=2, span_s=150.0),
     Arcon(rows=4_000, batches=2, span_s=60.0, iterations=20),
 ]

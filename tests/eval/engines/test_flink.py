@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from eval import oracle
-from eval.engines import ENGINES, Runner
+from eval.engines import ENGINES, CannotRunError, Runner
+from eval.engines.flink import final_rows
 from eval.engines.flink_environment import ENVIRONMENT
-from eval.engines.flink_sql import columns, select, views
-from eval.workloads import Workload
+from eval.engines.flink_sql import columns, job_of, select, views
+from eval.workloads import Nexmark, Workload
+from eval.workloads.nexmark import SELECTS
 from tests.eval import tiny
 
 
@@ -39,6 +43,48 @@ def test_its_rows_are_the_oracles(runner: Runner, spark: SparkSession, tmp_path:
     same, rows = runner.check(workload, folder)
     assert same
     assert rows > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("q", SELECTS)
+def test_what_nexmarks_changes_come_to_are_the_oracles_rows(
+    runner: Runner, spark: SparkSession, tmp_path: Path, q: int
+) -> None:
+    workload = Nexmark(rows=30_000, batches=4, span_s=60.0, q=q)
+    folder = workload.generate(tmp_path)
+    oracle.write(spark, workload, folder)
+    same, rows = runner.check(workload, folder)
+    assert same
+    assert rows > 0
+
+
+def test_changes_come_to_rows(tmp_path: Path) -> None:
+    changes = [("c", 1, "a"), ("d", 1, "a"), ("c", 1, "b"), ("c", 2, "x"), ("c", 2, "y"), ("c", 3, "z"), ("d", 3, "z")]
+    lines = [
+        json.dumps(
+            {"before": None, "after": None, ("after" if op == "c" else "before"): {"id": id_, "at": at}, "op": op}
+        )
+        for op, id_, at in changes
+    ]
+    for name, part in (("part-0-0-10", lines[4:]), ("part-0-0-9", lines[:4])):
+        (tmp_path / name).write_text("\n".join(part))
+    schema = pa.schema([("key", pa.int64()), ("value", pa.string())])
+    found = final_rows(tmp_path, schema, ("key",))
+    assert found.to_pylist() == [{"key": 1, "value": "b"}, {"key": 2, "value": "y"}]
+
+
+def test_nexmark_reads_no_more_columns_than_its_query_has(tmp_path: Path) -> None:
+    job = job_of(
+        Nexmark(rows=2_000, batches=2, span_s=2.0, q=5),
+        Nexmark(rows=2_000, batches=2, span_s=2.0, q=5).generate(tmp_path),
+    )
+    assert set(job.columns) == {"event_type", "date_time", "auction"}
+    assert (
+        job.views[2]
+        == "CREATE TEMPORARY VIEW bid AS SELECT auction, date_time, row_time FROM events WHERE event_type = 2"
+    )
+    with pytest.raises(CannotRunError, match="q16 is not written in Flink SQL"):
+        job_of(Nexmark(q=16), tmp_path)
 
 
 def test_a_run_has_figures(runner: Runner, tmp_path: Path) -> None:

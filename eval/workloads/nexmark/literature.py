@@ -1,4 +1,4 @@
-"""NEXMark's queries 7, the highest bid, and 11, a bidder's sessions, as the RDMA literature runs them."""
+"""NEXMark's queries 7, 8 and 11 as the RDMA literature runs them: highest bids, new sellers, a bidder's sessions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eval.workloads.base import Workload, timestamps
-from eval.workloads.query import Aggregation, Query
+from eval.workloads.query import Aggregation, Pairs, Query
 
 PERSONS = 100_000
+ACTIVE = 1_000  # persons who may open an auction at a time
 
 
 def bids(generator: np.random.Generator, event_time: np.ndarray, auctions: int, bidders: int) -> pa.Table:
@@ -70,3 +72,57 @@ class BidderSessions(Workload):
             Aggregation("most", "max", "price"),
         )
         return Query(time="date_time", keys=("bidder",), aggregations=calls, gap_s=self.gap_s)
+
+
+@dataclass(frozen=True)
+class NewSellers(Workload):
+    """Persons and what they sell within a window of `window_h` hours: of four rows one is a person, three are auctions.
+
+    An auction is of one of the last `ACTIVE` persons, so that most find theirs in their own window.
+    """
+
+    name: ClassVar[str] = "nb8"
+    event_time: ClassVar[str] = "date_time"
+    pace: ClassVar[float | None] = None
+
+    span_s: float = 86_400.0
+    window_h: float = 12.0
+
+    @property
+    def reads(self) -> int:
+        """Once for each side."""
+        return 2
+
+    @property
+    def is_judged_by_stream(self) -> bool:
+        """A row comes in the micro-batch in which the later one of its two comes."""
+        return True
+
+    def rows_from(self, begin: int, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
+        """Columns date_time, is_auction, person (who registers or sells), item (of an auction, else null), name."""
+        number = np.arange(begin, begin + len(event_time))
+        newest, is_auction = number // 4, number % 4 > 0
+        seller = newest - generator.integers(0, np.minimum(newest + 1, ACTIVE))
+        person = np.where(is_auction, seller, newest)
+        return pa.table(
+            {
+                "date_time": timestamps(event_time),
+                "is_auction": pa.array(is_auction),
+                "person": pa.array(person),
+                "item": pa.array(number, mask=~is_auction),
+                "name": pc.binary_join_element_wise("person", pa.array(person).cast(pa.string()), "-"),
+            }
+        )
+
+    def table(self, generator: np.random.Generator, event_time: np.ndarray) -> pa.Table:
+        """The first rows."""
+        return self.rows_from(0, generator, event_time)
+
+    @property
+    def statement(self) -> Query:
+        """A person's name with each item."""
+        window_s = round(self.window_h * 3600)
+        pairs = Pairs(right="is_auction", on="person", within_s=window_s, by_window=True)
+        return Query(
+            time="date_time", select=("person", "name", "r_item"), window_s=window_s, slide_s=window_s, pairs=pairs
+        )
