@@ -12,8 +12,8 @@ status=0
 rm -f build/pytest.xml build/rdma/pytest.xml build/pipelines.xml
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 printf '\n== pytest\n'
-# Three processes on two cores: half of what a test with a Spark of its own does is to wait.
-pytest -m 'not rdma' --ignore=tests/pipelines -n 3 --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+# One more process than there are cores: half of what a test with a Spark of its own does is to wait.
+pytest -m 'not rdma' --ignore=tests/pipelines -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 if compgen -G '/sys/class/infiniband/*' >/dev/null; then
   printf '\n== pytest, RDMA tests on this machine'\''s device\n'

@@ -33,6 +33,7 @@ COMMANDS: dict[str, How] = {
             "make demo",
             "make eval",
             "make docs",
+            "make bench-nexmark",
             "make test",
             "make nightly",
             "make lab",
@@ -59,10 +60,13 @@ COMMANDS: dict[str, How] = {
     "python -m eval report eval/results/README.jsonl --docs docs/benchmarks.md": How.RUN,
     "python -m eval keep eval/results/FILE.jsonl": How.RUN,
     "python -m eval.bars eval/results/FILE.jsonl": How.RUN,
+    "python -m eval nexmark eval/results/FILE.jsonl --out docs/nexmark.md": How.RUN,
     "python -m eval model --plot docs/scaling.svg": How.RUN,
     "python -m eval model --kernels kernels.json --results cluster.jsonl": How.PARSE,
     "python -m eval model --kernels kernels.json --probe --save rates.json": How.PARSE,
     "python -m eval suite windows latency --rows 2000000": How.PARSE,
+    "python -m eval suite nexmark --rows 10000000": How.PARSE,
+    "python -m eval run --workload nexmark --q 5 --engines slash,spark-rocksdb,flink": How.PARSE,
     "python -m eval suite all --engines slash,spark-rocksdb": How.PARSE,
     "python -m eval run --workload cm1 --rows 5000000 --engines slash,spark-hdfs,flink": How.PARSE,
     "python -m eval cluster --hosts hosts --data /shared/pyslash --check-only": How.PARSE,
@@ -75,6 +79,8 @@ COMMANDS: dict[str, How] = {
     # The model of the protocol
     "PYSLASH_SCHEDULES=20000 pytest tests/model": How.RECIPE,
     "python -m tests.model 1234": How.RUN,
+    # A server of Spark's, which tests/watch starts so
+    "SPARK_DAEMON_CLASSPATH=$(pyslash jar) start-history-server.sh": How.RECIPE,
     # What a machine without Maven Central or Docker lacks
     'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': How.RECIPE,
     "spark-submit --packages "
@@ -91,6 +97,10 @@ RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
     'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': (
         "scripts/pipelines.sh",
         ("spark=4.2.0", "delta=4.4.0", 'install "pyspark==$spark"', '"delta-spark==$delta"'),
+    ),
+    "SPARK_DAEMON_CLASSPATH=$(pyslash jar) start-history-server.sh": (
+        "tests/watch/processes.py",
+        ("org.apache.spark.deploy.history.HistoryServer", "jar_path()"),
     ),
 }
 

@@ -53,7 +53,7 @@ uint32_t portable_register(uint32_t crc, const uint8_t* p, size_t size) {
 using ShiftTable = std::array<ByteTable, 4>;
 using Matrix = std::array<uint32_t, 32>;  // column i: the image of bit i
 
-constexpr uint32_t apply(const Matrix& m, uint32_t v) {
+constexpr uint32_t image(const Matrix& m, uint32_t v) {
   uint32_t sum = 0;
   for (size_t i = 0; i < 32; ++i) sum ^= ((v >> i) & 1) != 0 ? m[i] : 0;
   return sum;
@@ -68,12 +68,12 @@ constexpr ShiftTable make_shift(size_t bytes) {
   }
   for (; bytes > 1; bytes /= 2) {
     Matrix squared{};
-    for (size_t i = 0; i < 32; ++i) squared[i] = apply(m, m[i]);
+    for (size_t i = 0; i < 32; ++i) squared[i] = image(m, m[i]);
     m = squared;
   }
   ShiftTable table{};
   for (size_t k = 0; k < 4; ++k) {
-    for (uint32_t b = 0; b < 256; ++b) table[k][b] = apply(m, b << (8 * k));
+    for (uint32_t b = 0; b < 256; ++b) table[k][b] = image(m, b << (8 * k));
   }
   return table;
 }
