@@ -15,7 +15,9 @@ from pyslash.demo.compare import differences, read_rows
 from pyslash.demo.flights import DemoDataError, Input, Late, Windows, late_rows, read_flights, write_files, write_years
 from pyslash.demo.run import DemoRunError, Run, run_job
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
+# Of the examples and the properties files: a wheel has them in the package.
+_ROOT = _PACKAGE if (_PACKAGE / "examples").exists() else _PACKAGE.parent
 KEYS = ("carrier", "origin")
 YEARS_FILES = 4
 PLAIN, SLASH = "plain Spark", "pyslash"
@@ -63,10 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the demo. Returns 0 if both engines gave the same rows, 1 otherwise or if a run failed."""
-    job, conf = CHECKOUT / "examples" / "flights.py", CHECKOUT / "spark-conf" / "slash.conf"
-    if not job.exists():
-        print(f"pyslash demo runs from a checkout of the project: there is no {job}", file=sys.stderr)
-        return 1
+    job, conf = _ROOT / "examples" / "flights.py", _ROOT / "spark-conf" / "slash.conf"
     workspace = args.keep.resolve() if args.keep else Path(tempfile.mkdtemp(prefix="pyslash-demo-"))
     workspace.mkdir(parents=True, exist_ok=True)
     try:
@@ -87,7 +86,7 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         PLAIN: ["--master", f"local[{cores}]", "--conf", fair],
         SLASH: ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair],
     }
-    print(f"The job, unmodified, on both engines: {job.relative_to(CHECKOUT)}")
+    print(f"The job, unmodified, on both engines: {job.relative_to(_ROOT)}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)
     data = write_files(flights, workspace / "flights", args.files)

@@ -183,6 +183,12 @@ def test_explain_tells_of_each_operator(stream: Stream) -> None:
     assert "rows: those of the operators below" in text
 
 
+def test_operators_side_by_side_read_the_source_each(stream: Stream) -> None:
+    text = pyslash.explain(both_of_a_union(stream.read()))
+    assert "operator 1" in text
+    assert "of the operators below" not in text
+
+
 def test_early_windows_below_others_stay_sparks(stream: Stream) -> None:
     with settings(stream.spark, {"spark.slash.early": "true"}):
         assert "queries with one stateful operator" in pyslash.explain(windows_of_windows(stream.read()))
