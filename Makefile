@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka bench-latency
-.PHONY: eval eval-cluster model wheel clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: eval eval-cluster model wheels clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,8 +121,8 @@ model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scali
 docs: setup ## build the docs site into build/site, without a warning, and check its links
 	@scripts/docs.sh
 
-wheel: setup ## build a wheel into dist/
-	@python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist
+wheels: setup ## manylinux wheels into dist/, for CPython 3.11 and for 3.12 and later; ARGS=cp311 for one
+	@scripts/wheels.sh $(ARGS)
 
 clean: ## remove everything that was built, .venv included
 	rm -rf $(VENV) build dist spark-warehouse artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis

