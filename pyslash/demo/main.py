@@ -15,11 +15,11 @@ from pyslash.demo.compare import differences, read_rows
 from pyslash.demo.flights import DemoDataError, Input, Late, Windows, late_rows, read_flights, write_files, write_years
 from pyslash.demo.run import DemoRunError, Run, run_job
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-# Of the examples and the properties files: a wheel has them in the package.
-_ROOT = _PACKAGE if (_PACKAGE / "examples").exists() else _PACKAGE.parent
+_HERE = Path(__file__).resolve().parent
+_CHECKOUT = _HERE.parents[1]
 KEYS = ("carrier", "origin")
 YEARS_FILES = 4
+QUICK_FLIGHTS, QUICK_FILES = 20_000, 24
 PLAIN, SLASH = "plain Spark", "pyslash"
 
 
@@ -60,12 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in each micro-batch (default: 8)")
     parser.add_argument("--limit", type=int, help="only the first LIMIT flights")
     parser.add_argument("--years", type=int, default=80, help="years in the second part (default: 80; 0: none)")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"the first {QUICK_FLIGHTS:,} flights alone: does this installation work?"
+    )
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder, and keep it")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the demo. Returns 0 if both engines gave the same rows, 1 otherwise or if a run failed."""
-    job, conf = _ROOT / "examples" / "flights.py", _ROOT / "spark-conf" / "slash.conf"
+    if args.quick:
+        args.limit, args.files, args.years = QUICK_FLIGHTS, QUICK_FILES, 0
+    job, conf = _part_of_the_project("examples", "flights.py"), _part_of_the_project("spark-conf", "slash.conf")
     workspace = args.keep.resolve() if args.keep else Path(tempfile.mkdtemp(prefix="pyslash-demo-"))
     workspace.mkdir(parents=True, exist_ok=True)
     try:
@@ -78,6 +83,12 @@ def main(args: argparse.Namespace) -> int:
             shutil.rmtree(workspace, ignore_errors=True)
 
 
+def _part_of_the_project(folder: str, file: str) -> Path:
+    """A file of the checkout, which a wheel has in `job/`."""
+    inside = _CHECKOUT / folder / file
+    return inside if inside.exists() else _HERE / "job" / file
+
+
 def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> int:
     cores = len(os.sched_getaffinity(0))
     # Spark's default of 200 shuffle partitions would make plain Spark slower than it has to be on one machine.
@@ -86,11 +97,18 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         PLAIN: ["--master", f"local[{cores}]", "--conf", fair],
         SLASH: ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair],
     }
-    print(f"The job, unmodified, on both engines: {job.relative_to(_ROOT)}")
+    print(f"The job, unmodified, on both engines: {job}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)
     data = write_files(flights, workspace / "flights", args.files)
-    outcomes = [_run(Part("a year", data, args.files_per_trigger, Windows()), job, options, workspace)]
+    outcomes = [
+        _run(
+            Part("a year" if args.limit is None else "a part", data, args.files_per_trigger, Windows()),
+            job,
+            options,
+            workspace,
+        )
+    ]
     if args.years:
         data = write_years(flights, workspace / "years", min(YEARS_FILES, args.years), args.years)
         many = Windows(window="28 days", slide="1 day")

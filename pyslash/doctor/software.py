@@ -15,6 +15,7 @@ from pyslash.doctor.finding import Finding, Status
 
 _CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
 _SECONDS = 60
+_REINSTALL = "install the wheel of pyslash again: pip install --force-reinstall --no-deps FILE"
 
 
 def python() -> Finding:
@@ -36,7 +37,12 @@ def executor_python() -> Finding:
         )
     if done.returncode != 0:
         why = (done.stderr.strip().splitlines() or ["it failed"])[-1]
-        return Finding("executor python", Status.FAILURE, f"{name}: {why}", f"{name} -m pip install pyslash")
+        return Finding(
+            "executor python",
+            Status.FAILURE,
+            f"{name}: {why}",
+            f"install the wheel of pyslash for {name}, with the driver's version",
+        )
     if tuple(map(int, done.stdout.split())) != sys.version_info[:2]:
         version = ".".join(done.stdout.split())
         return Finding(
@@ -86,11 +92,9 @@ def native_module() -> Finding:
         from pyslash import _native
 
         if _native.crc32c(b"123456789") != _CRC_CHECK:
-            return Finding(
-                "native module", Status.FAILURE, "its CRC32C is wrong", "pip install --force-reinstall pyslash"
-            )
+            return Finding("native module", Status.FAILURE, "its CRC32C is wrong", _REINSTALL)
     except ImportError as error:
-        return Finding("native module", Status.FAILURE, str(error), "pip install --force-reinstall pyslash")
+        return Finding("native module", Status.FAILURE, str(error), _REINSTALL)
     return Finding("native module", Status.OK, str(_native.__file__))
 
 

