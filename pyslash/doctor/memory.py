@@ -10,6 +10,11 @@ from pyslash.doctor.finding import Finding, Status
 from pyslash.memory import Container, Get
 
 _GIB = 1 << 30
+LOCKED_FIX = (
+    "RDMA pins the arena: set 'LimitMEMLOCK=infinity' in the service that starts executors, or "
+    "'* - memlock unlimited' in /etc/security/limits.conf; in containers the IPC_LOCK capability or "
+    "--ulimit memlock=-1"
+)
 
 
 def arena(arena_bytes: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
@@ -51,9 +56,4 @@ def locked_memory(arena_bytes: int, has_device: bool) -> Finding:
     found = f"at most {soft} bytes (ulimit -l)"
     if not has_device or soft >= arena_bytes:
         return Finding("locked memory", Status.OK, found)
-    fix = (
-        "RDMA pins the arena: set 'LimitMEMLOCK=infinity' in the service that starts executors, or "
-        "'* - memlock unlimited' in /etc/security/limits.conf; in containers the IPC_LOCK capability or "
-        "--ulimit memlock=-1"
-    )
-    return Finding("locked memory", Status.FAILURE, f"{found}, less than an arena of {arena_bytes} bytes", fix)
+    return Finding("locked memory", Status.FAILURE, f"{found}, less than an arena of {arena_bytes} bytes", LOCKED_FIX)

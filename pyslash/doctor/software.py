@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from pyslash.doctor.finding import Finding, Status
 
-_CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
+CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
 _SECONDS = 60
 _REINSTALL = "install the wheel of pyslash again: pip install --force-reinstall --no-deps FILE"
 
@@ -91,7 +91,7 @@ def native_module() -> Finding:
     try:
         from pyslash import _native
 
-        if _native.crc32c(b"123456789") != _CRC_CHECK:
+        if _native.crc32c(b"123456789") != CRC_CHECK:
             return Finding("native module", Status.FAILURE, "its CRC32C is wrong", _REINSTALL)
     except ImportError as error:
         return Finding("native module", Status.FAILURE, str(error), _REINSTALL)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.cluster.job import FOUND
+from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
+from tests.streaming.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -120,17 +125,107 @@ def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(applicati
         assert "2 homes" in found["merged_by"]
 
 
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a standalone cluster with two workers, each a host of its own to Spark."""
+    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as master:
+        yield master
+
+
 @pytest.mark.timeout(600)
-def test_standalone_cluster(tmp_path: Path) -> None:
+def test_standalone_cluster(master: str, tmp_path: Path) -> None:
     variants = [
         {"transport": "tcp", "merge.driverBytes": "0"},
         {"merge.driverBytes": "64m", "fault": "straggle"},
     ]
-    with standalone_cluster(tmp_path) as master:
-        application = Application(master, tmp_path)
-        try:
-            by_tasks, by_driver = application.run(*variants)
-        finally:
-            application.end()
+    application = Application(master, tmp_path)
+    try:
+        by_tasks, by_driver = application.run(*variants)
+    finally:
+        application.end()
     assert by_tasks["bytes_read"]["tcp"] > 0
     assert "driver" in by_driver["merged_by"]
+
+
+def submitted(command: list[str], python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    """A command of this environment; executors run `python`."""
+    environment = {**os.environ, "PYSPARK_PYTHON": python}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+
+
+SMALL = ("spark.executor.memory=512m", "spark.slash.arena.size=64m")
+
+
+def doctor(master: str, python: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    """The exit status of `pyslash doctor` on that cluster, and its findings by check."""
+    command = ["pyslash", "doctor", "--json", "--master", master]
+    command += [
+        "--properties-file",
+        str(ROOT / "spark-conf" / "standalone.conf"),
+        "--conf",
+        f"spark.pyspark.python={python}",
+    ]
+    done = submitted([*command, *(word for setting in SMALL for word in ("--conf", setting))], python)
+    findings: dict[str, list[dict[str, str]]] = {}
+    for finding in json.loads(done.stdout or done.stderr)["findings"]:
+        findings.setdefault(finding["check"], []).append(finding)
+    return done.returncode, findings
+
+
+@pytest.mark.timeout(420)
+def test_doctor_asks_every_executor(master: str) -> None:
+    status, findings = doctor(master, sys.executable)
+    assert status == 0
+    assert [finding["found"] for finding in findings["pyslash"]] == ["0.1.0, and its native module: 2 of 2 executors"]
+    assert findings["clock"][0]["found"] == "2 of 2 executors agree with the driver"
+    assert findings["arenas"][0]["status"] == "ok"
+
+
+@pytest.mark.timeout(420)
+def test_doctor_reports_executors_whose_python_lacks_pyslash(master: str, tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", symlinks=True)
+    status, findings = doctor(master, str(tmp_path / "empty" / "bin" / "python"))
+    assert status == 1
+    assert [finding["status"] for finding in findings["executor python"]] == ["ok"]
+    lacking = findings["pyslash"]
+    assert [finding["status"] for finding in lacking] == ["failure", "failure"]
+    named = {tuple(finding["found"].partition(":")[0].split(" on ")) for finding in lacking}
+    assert {name for name, _ in named} == {"executor 0", "executor 1"}
+    assert {host for _, host in named} == {"127.0.0.1", "127.0.0.2"}
+    assert all("No module named 'pyslash'" in finding["found"] for finding in lacking)
+    assert all("spark.pyspark.python" in finding["fix"] for finding in lacking)
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize(
+    "file",
+    ["standalone.conf", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("roce.conf", "infiniband.conf"))],
+)
+def test_a_query_starts_with_the_properties_file(master: str, file: str, tmp_path: Path) -> None:
+    table = {"ts": [seconds(1000 + i) for i in range(ROWS)], "k": [i % 7 for i in range(ROWS)]}
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table(table, pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])), tmp_path / "in" / "1"
+    )
+    job = tmp_path / "job.py"
+    job.write_text(JOB.format(folder=tmp_path))
+    command = ["spark-submit", "--master", master, "--properties-file", str(ROOT / "spark-conf" / file)]
+    command += ["--conf", "spark.slash.mode=require", "--conf", f"spark.pyspark.python={sys.executable}"]
+    done = submitted([*command, *(word for setting in SMALL for word in ("--conf", setting)), str(job)])
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "groups on pyslash: 7" in done.stdout
+
+
+JOB = """
+import pyslash
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.schema("ts timestamp, k long").parquet("{folder}/in")
+counts = rows.groupBy("k").count().writeStream.format("memory").queryName("counts").outputMode("complete")
+query = counts.option("checkpointLocation", "{folder}/checkpoint").trigger(availableNow=True).start()
+query.awaitTermination()
+assert pyslash.progress(query), "the query ran on plain Spark"
+print("groups on pyslash:", spark.table("counts").count())
+"""

@@ -51,6 +51,8 @@ COMMANDS: dict[str, How] = {
     # pyslash's own commands
     "pyslash doctor": How.RUN,
     "pyslash doctor --rdma": How.RUN,
+    # tests/cluster has the cluster that it needs.
+    "pyslash doctor --master spark://HOST:7077 --properties-file spark-conf/standalone.conf": How.PARSE,
     "pyslash doctor --properties-file spark-conf/yarn.conf": How.RUN,
     "pyslash state list CHECKPOINT": How.RUN,
     "pyslash state list CHECKPOINT --epoch 3": How.RUN,

@@ -7,7 +7,6 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import org.apache.spark.SparkContext;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -212,7 +211,7 @@ public final class Bridge {
 
   /** Whether all executors that there are run on one host. */
   public boolean onOneHost() {
-    BlockManagerId[] all = processes();
+    BlockManagerId[] all = Executors.processes();
     // In local mode the driver is the executor.
     return Arrays.stream(all)
             .filter(id -> all.length == 1 || !id.isDriver())
@@ -224,17 +223,11 @@ public final class Bridge {
 
   /** The executors beside the driver, as tasks name them that would rather run there. */
   private static String[] executors() {
-    return Arrays.stream(processes())
+    return Arrays.stream(Executors.processes())
         .filter(id -> !id.isDriver())
         .map(id -> "executor_" + id.host() + "_" + id.executorId())
         .sorted()
         .toArray(String[]::new);
-  }
-
-  private static BlockManagerId[] processes() {
-    return CollectionConverters.asJava(SparkEnv.get().blockManager().master().getMemoryStatus())
-        .keySet()
-        .toArray(BlockManagerId[]::new);
   }
 
   /**
