@@ -35,7 +35,6 @@ COMMANDS: dict[str, How] = {
             "make demo",
             "make eval",
             "make docs",
-            "make wheels",
             "make bench-nexmark",
             "make test",
             "make nightly",
