@@ -1,0 +1,28 @@
+"""A job as a user has it: groups of a folder's rows, on pyslash or not at all. `FOLDER`: rows in `in/`."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+import pyslash
+
+FOUND = "groups on pyslash: 7"
+
+
+def main(folder: str) -> None:
+    """Run it to the end of its input and say what came out."""
+    spark = SparkSession.builder.getOrCreate()
+    rows = spark.readStream.schema("k long").parquet(f"{folder}/in")
+    counts = rows.groupBy("k").count().writeStream.format("memory").queryName("counts").outputMode("complete")
+    query = counts.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    if not pyslash.progress(query):
+        raise SystemExit("the query ran on plain Spark")
+    print("groups on pyslash:", spark.table("counts").count())
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
