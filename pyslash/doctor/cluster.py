@@ -15,7 +15,7 @@ SKEW_SECONDS = 0.5
 _GIB = 1 << 30
 _PYTHON_FIX = (
     "set spark.pyspark.python to the environment with pyslash as it is on every host (standalone), or ship one: "
-    "spark-conf/yarn.conf"
+    "spark-conf/yarn.conf, spark-conf/kubernetes"
 )
 
 
