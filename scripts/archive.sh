@@ -22,7 +22,5 @@ PY
 )
 "${pip[@]}" install "${needed[@]}"
 "${pip[@]}" install --no-deps "$wheel"
-"$work/pyslash-env/bin/python" -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet --disable-pip-version-check venv-pack setuptools
-"$work/tools/bin/venv-pack" --quiet --force -p "$work/pyslash-env" -o dist/pyslash-env.tar.gz
+build/wheels/tools/bin/venv-pack --quiet --force -p "$work/pyslash-env" -o dist/pyslash-env.tar.gz
 printf 'archive: %s\n' "$PWD/dist/pyslash-env.tar.gz" >&2
