@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka bench-latency
-.PHONY: eval eval-cluster model wheels archive clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ docs: setup ## build the docs site into build/site, without a warning, and check
 
 wheels: setup ## manylinux wheels into dist/, for CPython 3.11 and for 3.12 and later; ARGS=cp311 for one
 	@scripts/wheels.sh $(ARGS)
+
+lock: setup ## the versions and hashes of requirements/ from pyproject.toml; PYSLASH_UPGRADE=1 for the newest versions
+	@scripts/lock.sh
 
 archive: setup ## an environment with pyslash as an archive, dist/pyslash-env.tar.gz, for YARN
 	@scripts/archive.sh

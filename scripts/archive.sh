@@ -22,7 +22,16 @@ PY
 )
 "${pip[@]}" install "${needed[@]}"
 "${pip[@]}" install --no-deps "$wheel"
-"$work/pyslash-env/bin/python" -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet --disable-pip-version-check venv-pack setuptools
-"$work/tools/bin/venv-pack" --quiet --force -p "$work/pyslash-env" -o dist/pyslash-env.tar.gz
+# venv-pack would have these ask a container's PATH for a Python. Theirs is the one beside them, wherever that is.
+cat >"$work/head" <<'SH'
+#!/bin/sh
+'''exec' "$(dirname "$0")/python" "$0" "$@"
+' '''
+SH
+for command in pyslash slash-python; do
+  script=$work/pyslash-env/bin/$command
+  tail -n +2 "$script" | cat "$work/head" - >"$work/$command"
+  cat "$work/$command" >"$script"
+done
+build/wheels/tools/bin/venv-pack --quiet --force -p "$work/pyslash-env" -o dist/pyslash-env.tar.gz
 printf 'archive: %s\n' "$PWD/dist/pyslash-env.tar.gz" >&2

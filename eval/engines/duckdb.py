@@ -29,7 +29,7 @@ class DuckDb(Engine):
         try:
             import duckdb
         except ImportError:
-            raise CannotRunError("duckdb is not installed: pip install --group eval") from None
+            raise CannotRunError("duckdb is not installed: make setup installs it") from None
         return DuckDbRunner(duckdb.connect(config={"threads": settings["cores"]}))
 
     def versions(self) -> dict[str, str]:

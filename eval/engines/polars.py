@@ -29,7 +29,7 @@ class Polars(Engine):
         try:
             import polars  # noqa: F401
         except ImportError:
-            raise CannotRunError("polars is not installed: pip install --group eval") from None
+            raise CannotRunError("polars is not installed: make setup installs it") from None
         return PolarsRunner()
 
     def versions(self) -> dict[str, str]:
