@@ -9,11 +9,11 @@ scripts/test_native.sh
 status=0
 [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
   printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
-rm -f build/pytest.xml build/rdma/pytest.xml build/pipelines.xml
+rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-pytest -m 'not rdma' --ignore=tests/pipelines -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 if compgen -G '/sys/class/infiniband/*' >/dev/null; then
   printf '\n== pytest, RDMA tests on this machine'\''s device\n'
@@ -27,6 +27,6 @@ else
 fi
 scripts/test_oldest.sh || status=1
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml || status=1
-python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/pipelines.xml
+python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status

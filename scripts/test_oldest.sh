@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, the Spark UI.
+# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, the Spark UI;
+# and the Iceberg sink, whose runtimes follow Spark's releases by some months.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 oldest=4.0.0
+iceberg=1.11.0
 folder=build/pyspark-$oldest
 
 if ! [ -e "$folder/.complete" ]; then
@@ -15,3 +17,14 @@ export PYTHONPATH="$PWD/$folder${PYTHONPATH:+:$PYTHONPATH}"
 python -c "import pyspark; assert pyspark.__version__ == '$oldest', pyspark.__version__"
 pytest -n 2 --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py \
   tests/tasks/test_json.py tests/streaming/test_deduplication.py
+
+runtime=build/iceberg/iceberg-spark-runtime-${oldest%.*}_2.13-$iceberg.jar
+if ! [ -e "$runtime" ]; then
+  java -jar "$folder"/pyspark/jars/ivy-*.jar -warn -m2compatible -cache build/iceberg/cache -confs default \
+    -dependency org.apache.iceberg "iceberg-spark-runtime-${oldest%.*}_2.13" $iceberg \
+    -retrieve 'build/iceberg/[artifact]-[revision].[ext]' >build/iceberg.log 2>&1 || true
+  rm -rf build/iceberg/cache
+  [ -e "$runtime" ] || printf 'test: NOT FETCHED from Maven Central: %s\n' "$runtime" >&2
+fi
+printf '\n== pytest with Iceberg\n'
+pytest -p no:cacheprovider tests/iceberg --junitxml=build/iceberg.xml

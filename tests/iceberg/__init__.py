@@ -1,0 +1,1 @@
+"""The Iceberg sink, on the PySpark that has a runtime of it."""
