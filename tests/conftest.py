@@ -55,6 +55,8 @@ def spark() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("pyslash tests")
+        # Of a gigabyte, the default, hundreds of queries leave so little that a fifth of the time goes into collecting.
+        .config("spark.driver.memory", "2g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

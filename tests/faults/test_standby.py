@@ -11,31 +11,41 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Two executors, one agent lost at each point of an epoch's life, the last time with its executor.
-ONE_LOST = [
-    "replica:agent:after update",
-    "replica:agent:after replica",
-    "replica:agent:after manifest",
-    "both:agent:after commit",
-    "replica:executor:before release",
-]
+# One agent of two is lost, the last time with its executor.
+ONE_LOST = ["replica:agent:after replica", "replica:executor:before release"]
+# At the other points of an epoch's life, and beside a checkpoint.
+MORE_LOST = ["replica:agent:after update", "replica:agent:after manifest", "both:agent:after commit"]
+ALL_LOST = ["both:agents:after commit", "replica:agents:after commit"]
+Finding = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What came of each case, in one application."""
-    cases = [*ONE_LOST, "both:agents:after commit", "replica:agents:after commit"]
-    folder = tmp_path_factory.mktemp("standby")
+def run(cases: list[str], folder: Path) -> dict[str, Finding]:
+    """What came of each case, in one application of two executors."""
     command = [sys.executable, "-m", "tests.faults.standby_job", "local-cluster[2,1,1024]", str(folder), *cases]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return dict(zip(cases, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+    return run([*ONE_LOST, *ALL_LOST], tmp_path_factory.mktemp("standby"))
+
+
 @pytest.mark.timeout(660)
 @pytest.mark.parametrize("case", ONE_LOST)
-def test_a_lost_agent_comes_back_from_memory(findings: dict[str, dict[str, Any]], case: str) -> None:
-    found = findings[case]
+def test_a_lost_agent_comes_back_from_memory(findings: dict[str, Finding], case: str) -> None:
+    comes_back_from_memory(case, findings[case])
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(660)
+def test_lost_agents_come_back_from_memory_at_any_point(tmp_path: Path) -> None:
+    for case, found in run(MORE_LOST, tmp_path).items():
+        comes_back_from_memory(case, found)
+
+
+def comes_back_from_memory(case: str, found: Finding) -> None:
     assert found["error"] == ""
     assert found["differences"] == []
     assert found["rows"] > 1000
@@ -45,14 +55,14 @@ def test_a_lost_agent_comes_back_from_memory(findings: dict[str, dict[str, Any]]
     assert (found["checkpoint_bytes"] > 0) == case.startswith("both")
 
 
-def test_all_lost_at_once_come_back_from_the_checkpoint(findings: dict[str, dict[str, Any]]) -> None:
+def test_all_lost_at_once_come_back_from_the_checkpoint(findings: dict[str, Finding]) -> None:
     found = findings["both:agents:after commit"]
     assert (found["error"], found["differences"]) == ("", [])
     assert found["promotions"] == 0
     assert found["restored_files"] > 0
 
 
-def test_all_lost_at_once_without_a_checkpoint_end_the_query(findings: dict[str, dict[str, Any]]) -> None:
+def test_all_lost_at_once_without_a_checkpoint_end_the_query(findings: dict[str, Finding]) -> None:
     found = findings["replica:agents:after commit"]
     assert "cannot be recovered from memory" in found["error"]
     assert "checkpointLocation" in found["error"]
