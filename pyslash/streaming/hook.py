@@ -170,7 +170,7 @@ def _run(
     try:
         settings.check()
         operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
-        check_checkpoint(writer._spark, settings, conf)
+        check_checkpoint(writer._spark, settings, conf, operators)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
         return on_spark()
