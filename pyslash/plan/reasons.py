@@ -119,24 +119,24 @@ REASONS = (
         _STAY,
     ),
     Reason(
-        "the state of a join cannot be moved from plain Spark: pyslash also keeps in which micro-batch a row came, "
+        "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which micro-batch a row came, "
         "which Spark does not",
         _CHECKPOINT,
         _STAY,
     ),
     Reason(
-        "the state of a session window cannot be moved from plain Spark: pyslash keeps the parts of a session, of "
+        "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of a session, of "
         "which Spark keeps one sum",
         _CHECKPOINT,
         _STAY,
     ),
     Reason(
-        "the state of sliding windows cannot be moved from plain Spark: pyslash keeps the slices that windows are "
+        "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices that windows are "
         "made of, and Spark's buffers are of whole windows",
         _CHECKPOINT,
         _STAY,
     ),
-    Reason("the state of {} cannot be moved from plain Spark: {}", _CHECKPOINT, _STAY),
+    Reason("the state of {} cannot be moved between plain Spark and pyslash: {}", _CHECKPOINT, _STAY),
     Reason(
         "the state that plain Spark has is of another query, or in another form: {}, not {}",
         _CHECKPOINT,

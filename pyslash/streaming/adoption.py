@@ -10,22 +10,18 @@ Until the manifest is there, nothing of the checkpoint has changed for plain Spa
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from pyslash.checkpoint.directory import BlockFile
-from pyslash.checkpoint.spark_buffers import Field, fields_of
-from pyslash.plan.identity import Output
-from pyslash.plan.operators import Aggregation, Deduplication, SessionAggregation, StreamJoin
+from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
-from pyslash.plan.types import native_type
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, Manifest, ManifestLog
+from pyslash.streaming.spark_layout import SparkLayout, check_movable
 from pyslash.tasks.adopt_state import FILE, AdoptState
 from pyslash.tasks.job import collect
 
@@ -43,7 +39,7 @@ def check_adoptable(operators: list[Aggregation]) -> None:
         raise Uncovered(
             "spark.slash.adopt=true moves the state of one operator, in one step, and this query has several with state"
         )
-    _check(operators[0])
+    check_movable(operators[0].identity)
 
 
 def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest:
@@ -54,7 +50,6 @@ def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, 
         CheckpointError: a file cannot be written; the checkpoint is as it was for plain Spark.
         FencedError: another driver was first.
     """
-    _check(operator)
     last = epoch - 1
     logged = execution.offsets(last)
     # What evicted groups in the last batch is what makes rows late in this one.
@@ -93,106 +88,14 @@ def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, 
     return manifest
 
 
-def _check(operator: Aggregation) -> None:
-    if isinstance(operator, StreamJoin):
-        raise Uncovered(
-            "the state of a join cannot be moved from plain Spark: pyslash also keeps in which micro-batch a row came, "
-            "which Spark does not"
-        )
-    if isinstance(operator, SessionAggregation):
-        raise Uncovered(
-            "the state of a session window cannot be moved from plain Spark: pyslash keeps the parts of a session, of "
-            "which Spark keeps one sum"
-        )
-    if operator.window.overlap > 1:
-        raise Uncovered(
-            "the state of sliding windows cannot be moved from plain Spark: pyslash keeps the slices that windows are "
-            "made of, and Spark's buffers are of whole windows"
-        )
-    if not isinstance(operator, Deduplication):
-        for aggregate in operator.identity.aggregates:
-            if fields_of(aggregate) is None:
-                raise Uncovered(f"the state of {aggregate.sql} cannot be moved from plain Spark: {_why(aggregate)}")
-
-
-def _why(aggregate: Output) -> str:
-    if aggregate.function in ("first", "last", "max_by", "min_by"):
-        return "pyslash also keeps in which micro-batch a row came, which Spark does not"
-    if aggregate.function == "collect":
-        return "the functions that Spark's own code computes keep one buffer there, and pyslash one for each task"
-    return "Spark keeps other sums for this function than pyslash does"
-
-
 def _rows(operator: Aggregation, execution: SparkBatch, batch: int) -> DataFrame:
-    """The event time, the keys and Spark's buffers, as of the end of a batch."""
+    """The columns of `SparkLayout`, as of the end of a batch."""
     source = execution.session.read.format("statestore").option("batchId", batch)
     try:
         state = source.load(execution.checkpoint)
     except (PySparkException, Py4JJavaError) as error:
         raise Uncovered(f"Spark does not read its own state in {execution.checkpoint}: {error}") from error
-    key, value = _struct(state, "key"), _struct(state, "value")
-    at = _window_at(operator, key)
-    places = [place for place in range(len(key.fields)) if place != at]
-    expected = [one.type for one in operator.keys]
-    if [_native(key.fields[place].dataType) for place in places] != expected:
-        raise _other(f"keys {key.simpleString()}", ", ".join(expected))
-    columns = [_time(operator, key, places, at), *(_field(key, "key", place) for place in places)]
-    if not isinstance(operator, Deduplication):
-        columns += _values(operator, value)
-    return state.select(*(column.alias(f"c{index}") for index, column in enumerate(columns)))
-
-
-def _window_at(operator: Aggregation, key: StructType) -> int:
-    """Which field of the key is the window; -1: none."""
-    if operator.window.is_all_time or isinstance(operator, Deduplication):
-        return -1
-    structs = [place for place, field in enumerate(key.fields) if isinstance(field.dataType, StructType)]
-    if len(structs) != 1:
-        raise _other(f"keys {key.simpleString()}", "one window, and keys that native code reads")
-    return structs[0]
-
-
-def _time(operator: Aggregation, key: StructType, places: list[int], at: int) -> Column:
-    """A time of the group's pane."""
-    if operator.window.is_all_time:
-        return F.lit(0).cast("timestamp")
-    if at >= 0:
-        return _field(key, "key", at).getField("start")
-    (timed,) = {place for place, one in zip(places, operator.keys, strict=True) if one.sql == operator.time.sql}
-    return _field(key, "key", timed)
-
-
-def _values(operator: Aggregation, value: StructType) -> list[Column]:
-    """Spark's buffers."""
-    if not value.fields and [one.sql for one in operator.aggregates] == ["count(1)"]:
-        return [F.lit(1).cast("bigint")]  # groups without aggregates, which have seen a row
-    buffers = _buffers(operator)
-    if [(field.name, _native(field.dataType)) for field in value.fields] != [(one.name, one.type) for one in buffers]:
-        raise _other(f"values {value.simpleString()}", ", ".join(f"{one.name} {one.type}" for one in buffers))
-    return [_field(value, "value", place) for place in range(len(buffers))]
-
-
-def _buffers(operator: Aggregation) -> list[Field]:
-    return [field for aggregate in operator.identity.aggregates for field in fields_of(aggregate) or []]
-
-
-def _struct(state: DataFrame, name: str) -> StructType:
-    kind: Any = state.schema[name].dataType
-    return kind if isinstance(kind, StructType) else StructType()
-
-
-def _field(kind: StructType, struct: str, place: int) -> Column:
-    """A field by its place: several have the same name."""
-    names = ",".join(f"f{index}:{field.dataType.simpleString()}" for index, field in enumerate(kind.fields))
-    return F.col(struct).cast(f"struct<{names}>").getField(f"f{place}")
-
-
-def _native(kind: Any) -> str:
-    try:
-        return native_type(kind.simpleString(), "")
-    except Uncovered:
-        return str(kind.simpleString())
-
-
-def _other(found: str, expected: str) -> Uncovered:
-    return Uncovered(f"the state that plain Spark has is of another query, or in another form: {found}, not {expected}")
+    key, value = state.schema["key"].dataType, state.schema["value"].dataType
+    assert isinstance(key, StructType)
+    assert isinstance(value, StructType)
+    return state.select(*SparkLayout(operator.identity, key, value).columns())

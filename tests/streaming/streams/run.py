@@ -1,5 +1,5 @@
-"""Runs a `Case` on one engine: plain Spark (`spark.slash.mode=off`) or pyslash (`require`), or first on the one and, from
-its second start on, on the other.
+"""Runs a `Case` on one engine, plain Spark (`spark.slash.mode=off`) or pyslash (`require`), or first on the one and from
+its second start on on the other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from pyslash.state.export import export
 from tests.streaming.streams.case import Case, Run
 
 SPARK, SLASH = "off", "require"
 INTO_SLASH = "off, then require"
+INTO_SPARK = "require, then off"
 SECONDS = 120
 _MEMORY = Path("/dev/shm")
 
@@ -76,7 +78,7 @@ def run(case: Case, spark: SparkSession, engine: str, written: Path, work: Path)
     Args:
         case: what to run.
         spark: a session that nobody else uses meanwhile; its configuration is changed.
-        engine: `SPARK` or `SLASH`, or `INTO_SLASH`.
+        engine: `SPARK` or `SLASH`, or `INTO_SLASH`, or `INTO_SPARK`.
         written: what `write` made.
         work: an empty folder for sources and checkpoint.
     """
@@ -120,6 +122,8 @@ class _Running:
     def _start(self, part: Run, end: int) -> bool:
         """Start the query and let it read until batch `end`; whether it got there."""
         self._spark.conf.set("spark.slash.mode", self._modes[0])
+        if self._modes[0] == SPARK and (self._work / "checkpoint" / "slash").exists():
+            export(self._spark, str(self._work / "checkpoint"))
         self._modes = self._modes[1:] or self._modes
         writer = self._case.query(self._spark, self._folders).writeStream.foreachBatch(self._sink)
         writer = writer.outputMode(self._case.mode)
