@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,8 @@ _MAY_BE_EMPTY = frozenset({"rows", "nulls", "add", "moments2", "moments3", "mome
 _GIVEN_UP = 1 << 40
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 
-Taken = Callable[[np.ndarray], list[bytes]]
+Numbers = np.ndarray[Any, np.dtype[Any]]
+Taken = Callable[[Numbers], list[bytes]]
 """The buffers of a state for these groups."""
 
 
@@ -111,14 +113,14 @@ class SparkBuffers:
         (empty,) = self._native.nothing_seen(place, 1)
         return _fixed([_values(values, type_, empty)], kind)
 
-    def _rows(self) -> np.ndarray:
+    def _rows(self) -> Numbers:
         """As many as there must have been: more than one are never needed but to tell nulls from values."""
         rows = np.ones(self._groups, np.int64)
         for column in {of for _, of in self._by_input}:
             rows = np.maximum(rows, self._counted(column))
         return rows
 
-    def _counted(self, column: str) -> np.ndarray:
+    def _counted(self, column: str) -> Numbers:
         """Values of a column: as many as Spark has counted; else one, or none."""
         for (function, of), found in self._by_input.items():
             if of != column:
@@ -128,7 +130,8 @@ class SparkBuffers:
             if function == "avg":
                 return _longs(found[1])
             if function in _MOMENTS:
-                return _doubles(found[0]).astype(np.int64)
+                counted: Numbers = _doubles(found[0]).astype(np.int64)
+                return counted
         seen = np.zeros(self._groups, np.int64)
         for (function, of), found in self._by_input.items():
             if of == column and function == "sum" and len(found) == 2:
@@ -137,10 +140,10 @@ class SparkBuffers:
                 seen |= _flags(pc.is_valid(found[0]))
         return seen
 
-    def _seen(self, column: str) -> np.ndarray:
+    def _seen(self, column: str) -> Numbers:
         return np.minimum(self._counted(column), self.rows)
 
-    def _sum(self, column: str, kind: str) -> list[np.ndarray]:
+    def _sum(self, column: str, kind: str) -> list[Numbers]:
         own, mean = self._by_input.get(("sum", column)), self._by_input.get(("avg", column))
         if kind.startswith("float"):
             return [_doubles((own or mean or [])[0])]
@@ -166,14 +169,14 @@ class SparkBuffers:
         return [low, np.rint((_doubles(mean[0]) - low.astype(np.float64)) / 2.0**64).astype(np.int64) + given_up]
 
 
-def _fixed(arrays: Sequence[np.ndarray], kind: str) -> Taken:
-    def taken(at: np.ndarray) -> list[bytes]:
+def _fixed(arrays: Sequence[Numbers], kind: str) -> Taken:
+    def taken(at: Numbers) -> list[bytes]:
         return [_written(array[at], kind in _MAY_BE_EMPTY) for array in arrays]
 
     return taken
 
 
-def _written(values: np.ndarray, may_be_empty: bool) -> bytes:
+def _written(values: Numbers, may_be_empty: bool) -> bytes:
     data = values.tobytes()
     return b"" if may_be_empty and not any(data) else data
 
@@ -190,7 +193,7 @@ def _variable(values: pa.Array) -> list[bytes]:
     return [bits, (ends - ends[0]).astype(np.int32).tobytes(), body]
 
 
-def _values(values: pa.Array, kind: str, empty: bytes) -> np.ndarray:
+def _values(values: pa.Array, kind: str, empty: bytes) -> Numbers:
     """In native bytes; `empty` where there is none."""
     if _precision(kind):
         low, high = _halves(values)
@@ -208,7 +211,7 @@ def _values(values: pa.Array, kind: str, empty: bytes) -> np.ndarray:
     return found
 
 
-def _halves(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _halves(values: pa.Array) -> tuple[Numbers, Numbers]:
     """Of unscaled decimals, the lower 64 bits, as signed, and the upper ones; zero where null."""
     copied = pa.concat_arrays([values, pa.array([], values.type)])
     pairs = np.frombuffer(copied.buffers()[1], np.int64, 2 * len(copied), 16 * copied.offset).reshape(-1, 2)
@@ -216,7 +219,7 @@ def _halves(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return np.where(there, pairs[:, 0], 0), np.where(there, pairs[:, 1], 0)
 
 
-def _parts(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _parts(sums: Numbers) -> tuple[Numbers, Numbers]:
     """A whole number in a double, as how often it exceeds 2^64 and what is left, as signed."""
     high = np.rint(sums / 2.0**64)
     rest = sums - high * 2.0**64  # exact: both are multiples of the same power of two
@@ -224,16 +227,19 @@ def _parts(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(at_bound, rest - 2.0**64, rest).astype(np.int64), (high + at_bound).astype(np.int64)
 
 
-def _longs(values: pa.Array) -> np.ndarray:
-    return pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+def _longs(values: pa.Array) -> Numbers:
+    found: Numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
 
 
-def _doubles(values: pa.Array) -> np.ndarray:
-    return pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
+def _doubles(values: pa.Array) -> Numbers:
+    found: Numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
+    return found
 
 
-def _flags(values: pa.Array) -> np.ndarray:
-    return values.to_numpy(zero_copy_only=False).astype(np.int64)
+def _flags(values: pa.Array) -> Numbers:
+    found: Numbers = values.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
 
 
 def _precision(kind: str) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pyslash.arrow_types import arrow_type
 from pyslash.checkpoint.replan import buffers_of, layout
-from pyslash.checkpoint.spark_buffers import Field, fields_of
+from pyslash.checkpoint.spark_buffers import Field, Numbers, fields_of
 from pyslash.errors import ArithmeticOverflowError
 from pyslash.plan.identity import Output, PlanIdentity
 
@@ -59,9 +59,7 @@ class _States:
         moments = self._held[f"moments{len(fields) - 1}", (column,)]
         return [pa.array(self._doubles(buffer)) for buffer in moments]
 
-    def _sum(
-        self, one: Output, fields: list[Field], kind: str, seen: np.ndarray, add: list[memoryview]
-    ) -> list[pa.Array]:
+    def _sum(self, one: Output, fields: list[Field], kind: str, seen: Numbers, add: list[memoryview]) -> list[pa.Array]:
         empty = seen == 0
         behind = [pa.array(seen)] if one.function == "avg" else [pa.array(empty)] if len(fields) > 1 else []
         if kind in _FLOATS:
@@ -79,7 +77,7 @@ class _States:
             low, over = self._longs(add[0]), self._longs(add[1]) != 0
             if one.ansi and over.any():
                 raise ArithmeticOverflowError(
-                    f"{one.sql} has left the type bigint: the query ends with that on either engine"
+                    f"{one.sql} has left the type bigint, and the query ends with that error when the group is emitted"
                 )
             # Behind isEmpty, a sum that has overflowed is null; else it wraps around.
             gone = over if behind else empty
@@ -102,10 +100,10 @@ class _States:
         bound = 10**kind.precision
         return _unscaled([value if abs(value) < bound else None for value in sums], kind)
 
-    def _longs(self, buffer: memoryview) -> np.ndarray:
+    def _longs(self, buffer: memoryview) -> Numbers:
         return np.frombuffer(buffer, np.int64) if len(buffer) else np.zeros(self._groups, np.int64)
 
-    def _doubles(self, buffer: memoryview) -> np.ndarray:
+    def _doubles(self, buffer: memoryview) -> Numbers:
         return np.frombuffer(buffer, np.float64) if len(buffer) else np.zeros(self._groups)
 
 
@@ -115,7 +113,7 @@ def _key(kind: str, buffers: list[memoryview], groups: int) -> pa.Array:
     return _values(kind, buffers if kind in ("string", "binary") else buffers[1:], groups, valid)
 
 
-def _values(kind: str, buffers: list[memoryview], groups: int, valid: np.ndarray) -> pa.Array:
+def _values(kind: str, buffers: list[memoryview], groups: int, valid: Numbers) -> pa.Array:
     """Values of a type; null where they are not valid."""
     type_ = arrow_type(kind)
     bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
@@ -134,7 +132,7 @@ def _copied(buffer: memoryview) -> pa.Buffer:
     return pa.py_buffer(bytes(buffer))
 
 
-def _bits(buffer: memoryview, groups: int) -> np.ndarray:
+def _bits(buffer: memoryview, groups: int) -> Numbers:
     return np.unpackbits(np.frombuffer(buffer, np.uint8), count=groups, bitorder="little").astype(bool)
 
 

@@ -119,20 +119,20 @@ REASONS = (
         _STAY,
     ),
     Reason(
-        "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which micro-batch a row came, "
-        "which Spark does not",
+        "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which "
+        "micro-batch a row came, which Spark does not",
         _CHECKPOINT,
         _STAY,
     ),
     Reason(
-        "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of a session, of "
-        "which Spark keeps one sum",
+        "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "
+        "a session, of which Spark keeps one sum",
         _CHECKPOINT,
         _STAY,
     ),
     Reason(
-        "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices that windows are "
-        "made of, and Spark's buffers are of whole windows",
+        "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "
+        "that windows are made of, and Spark's buffers are of whole windows",
         _CHECKPOINT,
         _STAY,
     ),

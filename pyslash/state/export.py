@@ -34,7 +34,8 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
 from pyslash.state.stored import StoredState
-from pyslash.streaming.manifest import Manifest
+from pyslash.streaming.execution import OPERATOR
+from pyslash.streaming.manifest import MANIFESTS, Manifest
 from pyslash.streaming.spark_layout import SparkLayout, check_movable
 from pyslash.tasks.row_bridge import RowBridge
 
@@ -62,10 +63,7 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
     state = StoredState.at(checkpoint)
     manifest = state.manifest(_committed(state))
     plan = manifest.identity
-    if (
-        BlockDirectory(f"{state.location}/slash/operator-1/manifests").names()
-        or BlockDirectory(f"{state.location}/slash/operator-1/slash/manifests").names()
-    ):
+    if BlockDirectory(f"{state.location}/{OPERATOR.format(1)}/{MANIFESTS}").names():
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
@@ -129,7 +127,8 @@ def _schemas(session: SparkSession, location: str, epoch: int) -> tuple[StructTy
 def _table(state: StoredState, manifest: Manifest, layout: SparkLayout) -> pa.Table:
     """The start of each group's pane, its keys and buffers, of the windows that are open after this epoch."""
     plan = manifest.identity
-    types = [pa.int64(), *(arrow_type(one.type) for one in [*plan.keys, *layout.buffers])]
+    native = [*(key.type for key in plan.keys), *(one.type for one in layout.buffers)]
+    types = [pa.int64(), *map(arrow_type, native)]
     batches = [
         pa.record_batch([pa.array([pane] * groups, pa.int64()), *columns], [f"c{i}" for i in range(len(columns) + 1)])
         for pane, groups, columns in _segments(state, manifest, plan)

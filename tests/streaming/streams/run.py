@@ -1,5 +1,5 @@
-"""Runs a `Case` on one engine, plain Spark (`spark.slash.mode=off`) or pyslash (`require`), or first on the one and from
-its second start on on the other.
+"""Runs a `Case` on one engine, plain Spark (`spark.slash.mode=off`) or pyslash (`require`), or on the one at first, and
+on the other from its second start on.
 """
 
 from __future__ import annotations
