@@ -1,4 +1,4 @@
-"""The command: `list`, `dump`, `verify` or `export`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
+"""The command: `list`, `dump`, `verify`, `export`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
 
 from __future__ import annotations
 
