@@ -21,6 +21,7 @@ from tests.streaming.streams.session import THREADS, streams
 
 STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
 LONG = 60
+LEAST_ROWS = 30  # else there is little state to move
 # Drawn functions whose states cannot be moved.
 _STAY = ("first(", "last(", "any_value(", "_by(", "approx_count", "percentile", "median", "collect", "listagg", "mode(")
 _STAY += ("string_agg", "struct(", "regr_", "covar", "corr(")
@@ -32,7 +33,9 @@ def moving(seed: int) -> Case | None:
     slides = len(case.window) > 1 and case.window[0] != case.window[1]
     deduplicated = case.grouping.startswith("dropDuplicates")
     held = not deduplicated and any(word in call for call in case.aggregates for word in _STAY)
-    if slides or held or case.gap or case.join or ("unique",) in case.after or case.batches < 2 or case.crash == 0:
+    if slides or held or case.gap or case.join or ("unique",) in case.after or case.crash == 0:
+        return None
+    if case.batches < 2 or case.rows < LEAST_ROWS:
         return None
     if len(case.runs) > 1:
         return case

@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.LongAccumulator;
@@ -29,11 +30,31 @@ import scala.jdk.javaapi.CollectionConverters;
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
   /** Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order. */
-  public UpdateResult update(SparkPlan rows, String planText, long watermarkMicros, byte[] query, long epoch,
-      byte[] secret, long arenaBytes, String python, String pythonPath, String runtimeDirectory,
-      int startTimeoutSeconds, boolean readsJson) {
-    UpdateOrder order = new UpdateOrder(planText.getBytes(StandardCharsets.US_ASCII), watermarkMicros, query, epoch,
-        secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds);
+  public UpdateResult update(
+      SparkPlan rows,
+      String planText,
+      long watermarkMicros,
+      byte[] query,
+      long epoch,
+      byte[] secret,
+      long arenaBytes,
+      String python,
+      String pythonPath,
+      String runtimeDirectory,
+      int startTimeoutSeconds,
+      boolean readsJson) {
+    UpdateOrder order =
+        new UpdateOrder(
+            planText.getBytes(StandardCharsets.US_ASCII),
+            watermarkMicros,
+            query,
+            epoch,
+            secret,
+            arenaBytes,
+            python,
+            pythonPath,
+            runtimeDirectory,
+            startTimeoutSeconds);
     JsonInput json = readsJson ? new JsonInput(rows) : JsonInput.bySpark(rows);
     UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
     UpdateResult result =
@@ -75,7 +96,8 @@ public final class Bridge {
 
   private static boolean keepsState(Class<?> type) {
     return type != null
-        && (type.getSimpleName().equals("StateStoreWriter") || keepsState(type.getSuperclass())
+        && (type.getSimpleName().equals("StateStoreWriter")
+            || keepsState(type.getSuperclass())
             || Arrays.stream(type.getInterfaces()).anyMatch(Bridge::keepsState));
   }
 
@@ -84,17 +106,15 @@ public final class Bridge {
     CommitValidation.skip(stream);
   }
 
-  /**
-   * Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read.
-   */
+  /** Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read. */
   public String deferPlansOf(SparkSession session) {
     DeferredExec.extend(session);
     return DeferredExec.SWITCH;
   }
 
   /**
-   * Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas), as a version of
-   * Spark's own state below {@code target}. Returns their number.
+   * Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas), as a version of Spark's
+   * own state below {@code target}. Returns their number.
    */
   public long exportState(
       SparkSession session, String staging, String target, long version, String key, String value, Dataset<Row> rows) {
@@ -119,19 +139,18 @@ public final class Bridge {
   }
 
   /**
-   * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeOrder} reads it) describes.
-   * Tasks count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they
-   * have read.
+   * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeOrder} reads it) describes. Tasks
+   * count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
    */
-  public SparkPlan joined(StreamingJoin join, String order, int tasks, boolean keeps, LongAccumulator bytesRead,
-      LongAccumulator rowsGiven) {
+  public SparkPlan joined(
+      StreamingJoin join, String order, int tasks, boolean keeps, LongAccumulator bytesRead, LongAccumulator rowsGiven) {
     MergeCounts counts = new MergeCounts(bytesRead, rowsGiven);
     return join.over(MergeOrder.parse(order), tasks, keeps, executors(), counts);
   }
 
   /**
-   * The rows of a micro-batch's plan without operators that keep state: by a job when they are asked for, or at hand if
-   * they need none.
+   * The rows of a micro-batch's plan without operators that keep state: by a job when they are asked for, or at hand if they
+   * need none.
    *
    * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
    */
@@ -177,7 +196,12 @@ public final class Bridge {
    * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
    * Tasks count the bytes that they read and the rows that they give.
    */
-  public Dataset<Row> merge(SparkSession session, String order, String schema, int tasks, LongAccumulator bytesRead,
+  public Dataset<Row> merge(
+      SparkSession session,
+      String order,
+      String schema,
+      int tasks,
+      LongAccumulator bytesRead,
       LongAccumulator rowsGiven) {
     StructType columns = (StructType) DataType.fromJson(schema);
     MergeOrder parsed = MergeOrder.parse(order);
@@ -202,10 +226,10 @@ public final class Bridge {
     BlockManagerId[] all = Executors.processes();
     // In local mode the driver is the executor.
     return Arrays.stream(all)
-               .filter(id -> all.length == 1 || !id.isDriver())
-               .map(BlockManagerId::host)
-               .distinct()
-               .count()
+            .filter(id -> all.length == 1 || !id.isDriver())
+            .map(BlockManagerId::host)
+            .distinct()
+            .count()
         == 1;
   }
 
@@ -215,7 +239,7 @@ public final class Bridge {
         .filter(id -> !id.isDriver())
         .map(id -> "executor_" + id.host() + "_" + id.executorId())
         .sorted()
-        .toArray(String[] ::new);
+        .toArray(String[]::new);
   }
 
   /**
@@ -232,7 +256,8 @@ public final class Bridge {
   public boolean canMap(SparkSession session, List<String> agents) {
     JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
     int tasks = context.defaultParallelism();
-    return context.parallelize(Collections.nCopies(tasks, 0), tasks)
+    return context
+        .parallelize(Collections.nCopies(tasks, 0), tasks)
         .map(new MapArenas(new ArrayList<>(agents)))
         .reduce((one, other) -> one && other);
   }

@@ -32,10 +32,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * Writes rows into Spark's own state store, as the one version of it that there is.
  *
  * <p>The rows are partitioned as the store is. Spark's provider writes each partition as the first version of a store
- * below
- * {@code staging}; the snapshot of it then gets the name of the wanted version.
+ * below {@code staging}; the snapshot of it then gets the name of the wanted version.
  */
 final class StateExport implements Serializable {
+  private static final long serialVersionUID = 1;
   private static final String STORE = "default";
   private static final long OPERATOR = 0;
 
