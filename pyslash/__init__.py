@@ -35,11 +35,9 @@ def enable(spark: SparkSession) -> None:
         UnsupportedQueryError: the session is a Spark Connect session.
     """
     from pyslash.conf import Conf
-    from pyslash.errors import UnsupportedQueryError
     from pyslash.streaming import hook
 
-    if not hasattr(spark, "_jsparkSession"):
-        raise UnsupportedQueryError("pyslash needs a classic Spark session: it reads plans in the driver's JVM")
+    _check_classic(spark)
     Conf.read(spark.conf.get)
     hook.install()
 
@@ -52,13 +50,18 @@ def disable() -> None:
 
 
 def explain(df: DataFrame, output_mode: str = "append") -> str:
-    """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it runs, or why not."""
+    """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it runs, or why not.
+
+    Raises:
+        UnsupportedQueryError: the session is a Spark Connect session.
+    """
     from pyslash.conf import Conf
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
     from pyslash.streaming.cover import operators_of
     from pyslash.streaming.data_paths import data_paths
 
+    _check_classic(df.sparkSession)
     conf = Conf.read(df.sparkSession.conf.get)
     text = text_of(
         lambda: operators_of(df, OutputMode(output_mode), conf)[0], lambda operator: data_paths(df, operator, conf)
@@ -79,3 +82,15 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
     found = hook.progress_of(query)
     return found.epochs() if found is not None else []
+
+
+def _check_classic(spark: SparkSession) -> None:
+    """A Spark Connect session has no plan in this process, and its server has no Python that could run epochs."""
+    from pyslash.errors import UnsupportedQueryError
+
+    if not hasattr(spark, "_jsparkSession"):
+        raise UnsupportedQueryError(
+            "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "
+            "Python, beside its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
+            "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE (docs/connect.md)"
+        )

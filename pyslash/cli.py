@@ -26,7 +26,7 @@ COMMANDS = (
     Command("demo", "pyslash.demo.main", "run the same job on plain Spark and on pyslash, and compare time and rows"),
     Command("doctor", "pyslash.doctor.main", "check this machine, and say how to fix what is wrong"),
     Command("jar", "pyslash.jar", "print where this installation's jar is, for the class path of a History Server"),
-    Command("state", "pyslash.state.main", "list, dump or verify the state in the checkpoint of a query"),
+    Command("state", "pyslash.state.main", "list, dump, verify or export the state in the checkpoint of a query"),
 )
 
 

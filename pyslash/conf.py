@@ -217,6 +217,13 @@ _KEYS = (
         "be added or removed, and an added one counts rows from then on. Needs `spark.slash.durability=checkpoint`.",
     ),
     Key(
+        "adopt",
+        "false",
+        _boolean,
+        "Whether a query that begins on a checkpoint of plain Spark takes over its state (`true`), or stays on plain "
+        "Spark. Needs `spark.slash.durability=checkpoint` or `both`. There is no way back but `pyslash state export`.",
+    ),
+    Key(
         "early",
         "false",
         _boolean,
@@ -266,6 +273,7 @@ class Conf:
     replication: int
     checkpoint_timeout: int
     plan_change: str
+    adopt: bool
     early: bool
     progress_retained: int
     watch: bool

@@ -15,9 +15,9 @@ KNOWS = {
     "transport": {"protocol", "rdma"},
     "checkpoint": {"plan"},
     "agent": {"transport", "protocol", "rdma", "checkpoint"},
-    "tasks": {"agent", "transport", "protocol", "plan"},
+    "tasks": {"agent", "transport", "protocol", "checkpoint", "plan"},
     "streaming": {"tasks", "agent", "protocol", "checkpoint", "plan"},
-    "state": {"streaming", "checkpoint", "plan"},
+    "state": {"streaming", "tasks", "agent", "checkpoint", "plan"},
     "doctor": {"rdma"},
     "demo": set(),
 }

@@ -86,11 +86,17 @@ def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> by
         PlanMismatchError: as `check`.
     """
     check(before, now)
-    text = now.text.encode()
+    return rewritten(
+        block, now.text, [_segment(memoryview(data), one.groups, before, now) for one, data in block.segments]
+    )
+
+
+def rewritten(block: StoredBlock, plan: str, segments: Sequence[bytes]) -> bytes:
+    """The whole block as one of this plan, with these segments of the same groups in the place of its own."""
+    text = plan.encode()
     at = head_length = _up(HEADER_BYTES + ENTRY.size * len(block.segments) + len(text))
     entries, body = [], bytearray()
-    for index, (segment, data) in enumerate(block.segments):
-        written = _segment(memoryview(data), segment.groups, before, now)
+    for index, written in enumerate(segments):
         entry = list(ENTRY.unpack_from(block.head, HEADER_BYTES + index * ENTRY.size))
         entry[4:7] = [crc32c(written), at, len(written)]
         entries.append(ENTRY.pack(*entry))
@@ -99,7 +105,7 @@ def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> by
     head = bytearray(b"".join([block.head[:HEADER_BYTES], *entries, text]).ljust(head_length, b"\0"))
     for (place, form), value in (
         (HEAD_LENGTH, head_length),
-        (FINGERPRINT, Plan(now.text).fingerprint),
+        (FINGERPRINT, Plan(plan).fingerprint),
         (LENGTH, at),
         (PLAN_LENGTH, len(text)),
     ):
@@ -126,7 +132,7 @@ def _obstacles(aggregate: str, old: Input | None, column: Input) -> list[str]:
 
 
 def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdentity) -> bytes:
-    held = _buffers(data, layout(before))
+    held = buffers_of(data, layout(before))
     known = {column.sql for one in before.aggregates for column in one.inputs}
     plan = Plan(now.text)
     buffers: list[Any] = []
@@ -138,7 +144,7 @@ def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdent
             buffers.append(b"" if column.inputs[0] in known else held["rows", ()][0])
         else:
             buffers += plan.nothing_seen(place, groups)
-    return _joined(buffers)
+    return joined(buffers)
 
 
 def _states(plan: PlanIdentity) -> list[Column]:
@@ -149,7 +155,7 @@ def _states(plan: PlanIdentity) -> list[Column]:
     ]
 
 
-def _buffers(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, tuple[str, ...]], list[memoryview]]:
+def buffers_of(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, tuple[str, ...]], list[memoryview]]:
     total = sum(column.buffers for column in columns)
     lengths = iter(struct.unpack_from(f"<{total}Q", data))
     at, found = _up(8 * total), {}
@@ -163,7 +169,7 @@ def _buffers(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, tup
     return found
 
 
-def _joined(buffers: Sequence[Any]) -> bytes:
+def joined(buffers: Sequence[Any]) -> bytes:
     lengths = struct.pack(f"<{len(buffers)}Q", *map(len, buffers))
     return b"".join(bytes(piece).ljust(_up(len(piece)), b"\0") for piece in (lengths, *buffers))
 

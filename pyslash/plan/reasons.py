@@ -72,6 +72,10 @@ _TYPE = "cast the column to a type that is covered, or leave it out of the keys 
 _DETERMINISTIC = "compute the value before the stream is written to its source, or use a deterministic expression"
 _ONE_WINDOW = "have all branches of the union make the same window, or group the union by a window made above it"
 _REPORT = "report the query's plan (`df.explain()`): this release of Spark plans it in a way that pyslash does not know"
+_ADOPT = "spark.slash.adopt=true, or a new checkpointLocation, where the query begins anew with its sources"
+_STAY = (
+    "nothing is needed: plain Spark continues with its state; in a new checkpointLocation pyslash runs the query anew"
+)
 _WATERMARK_COLUMN = "call withWatermark() on a column of the stream, and keep that column in what follows"
 
 REASONS = (
@@ -100,10 +104,45 @@ REASONS = (
         "settings of adaptive execution and of the planner that stay the same while the query runs",
     ),
     Reason(
-        "its checkpoint {} holds state of plain Spark; a new checkpointLocation lets pyslash run it",
+        "its checkpoint {} holds state of plain Spark; spark.slash.adopt=true moves it to pyslash",
         _CHECKPOINT,
-        "a new checkpointLocation; the query then begins anew with its sources",
+        _ADOPT,
     ),
+    Reason(
+        "spark.slash.adopt=true moves state into the checkpoint, and spark.slash.durability={} keeps none there",
+        _CHECKPOINT,
+        "spark.slash.durability=checkpoint",
+    ),
+    Reason(
+        "spark.slash.adopt=true moves the state of one operator, in one step, and this query has several with state",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
+        "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which "
+        "micro-batch a row came, which Spark does not",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
+        "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "
+        "a session, of which Spark keeps one sum",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
+        "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "
+        "that windows are made of, and Spark's buffers are of whole windows",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason("the state of {} cannot be moved between plain Spark and pyslash: {}", _CHECKPOINT, _STAY),
+    Reason(
+        "the state that plain Spark has is of another query, or in another form: {}, not {}",
+        _CHECKPOINT,
+        "the query as it was when it wrote the checkpoint",
+    ),
+    Reason("Spark does not read its own state in {}: {}", _CHECKPOINT, "a checkpoint that Spark itself can read"),
     Reason(
         "its checkpoint {} holds state of plain Spark, which continues with it",
         _CHECKPOINT,

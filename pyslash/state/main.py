@@ -1,4 +1,4 @@
-"""The command: `list`, `dump` or `verify`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
+"""The command: `list`, `dump`, `verify`, `export`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _LEFT = "{:<{}}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The three commands and their options."""
+    """The four commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = commands.add_parser("list", help="epochs, and the files and blocks of one")
     dumping = commands.add_parser("dump", help="the open windows of an epoch as a table")
     verifying = commands.add_parser("verify", help="check every checksum; exit status 1 if something is damaged")
-    for command in (listing, dumping, verifying):
+    exporting = commands.add_parser("export", help="move a stopped query to plain Spark, with its state")
+    for command in (listing, dumping, verifying, exporting):
         command.add_argument("checkpoint", metavar="CHECKPOINT", help="a query's checkpointLocation: path or URI")
     for command in (listing, dumping):
         command.add_argument("--epoch", type=int, metavar="N", help="as of this epoch (default: the newest)")
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the chosen command; an error is one line on standard error."""
     try:
-        return {"list": _list, "dump": _dump, "verify": _verify}[args.action](args)
+        return {"list": _list, "dump": _dump, "verify": _verify, "export": _export}[args.action](args)
     except SlashError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2 if isinstance(error, CheckpointError | InvalidInputError) else 1
@@ -100,6 +101,20 @@ def _verify(args: argparse.Namespace) -> int:
         f"{verdict.bytes} bytes: " + (f"{len(verdict.problems)} damaged" if verdict.problems else "all sound")
     )
     return 1 if verdict.problems else 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pyspark.sql import SparkSession
+
+    from pyslash.state.export import export
+
+    builder = SparkSession.builder.appName("pyslash state export").config("spark.ui.showConsoleProgress", "false")
+    made = export(builder.getOrCreate(), args.checkpoint)
+    print(
+        f"as of batch {made.epoch}, {made.groups} groups are in Spark's state store: plain Spark continues the query. "
+        f"pyslash's files are kept in {made.kept}"
+    )
+    return 0
 
 
 def _rows(batch: pa.RecordBatch) -> Iterable[Sequence[object]]:

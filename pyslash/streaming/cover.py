@@ -14,6 +14,7 @@ from pyslash.file_systems import obstacle_of
 from pyslash.plan.operators import Aggregation, StreamJoin, match
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.streaming.adoption import check_adoptable
 from pyslash.streaming.manifest import MANIFESTS
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.find_agents import has_hosts
@@ -101,8 +102,8 @@ def check_encryption(spark: SparkSession, conf: Conf) -> None:
         )
 
 
-def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) -> None:
-    """Pass if pyslash can keep a query's state where its checkpoint is.
+def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf, operators: list[Aggregation]) -> None:
+    """Pass if pyslash can keep a query's state where its checkpoint is, or can move it there from plain Spark.
 
     Raises:
         Uncovered: plain Spark has its state there, or it is on a file system that pyslash cannot write to.
@@ -113,9 +114,16 @@ def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf) 
     try:
         checkpoint = Checkpoint(spark, location)
         if checkpoint.has_begun and not checkpoint.is_ours:
-            raise Uncovered(
-                f"its checkpoint {location} holds state of plain Spark; a new checkpointLocation lets pyslash run it"
-            )
+            if not conf.adopt:
+                raise Uncovered(
+                    f"its checkpoint {location} holds state of plain Spark; spark.slash.adopt=true moves it to pyslash"
+                )
+            if not conf.keeps_files:
+                raise Uncovered(
+                    "spark.slash.adopt=true moves state into the checkpoint, and "
+                    f"spark.slash.durability={conf.durability} keeps none there"
+                )
+            check_adoptable(operators)
     except (PySparkException, Py4JJavaError) as error:
         raise Uncovered(f"its checkpoint {location} cannot be reached: {error}") from error
     if conf.keeps_files and (obstacle := obstacle_of(checkpoint.qualified)) is not None:

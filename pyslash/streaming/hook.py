@@ -170,7 +170,7 @@ def _run(
     try:
         settings.check()
         operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
-        check_checkpoint(writer._spark, settings, conf)
+        check_checkpoint(writer._spark, settings, conf, operators)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
         return on_spark()
@@ -204,7 +204,7 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
     if is_ours:
         raise UnsupportedQueryError(
             f"the state of this query in {location} is pyslash's, which plain Spark cannot read, and {why}. Let "
-            "pyslash run the query as it was, or give it a new checkpointLocation"
+            "pyslash run the query as it was, move it by `pyslash state export`, or give it a new checkpointLocation"
         )
 
 

@@ -15,6 +15,7 @@ from pyslash.plan.identity import differences
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.streaming.adoption import adopt
 from pyslash.streaming.checkpoint_files import checkpoint_files
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.durable import DurableState
@@ -254,6 +255,8 @@ class Recovery:
             raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {written[-1]}")
         done = [known for known in written if known < epoch]
         if not done:
+            if epoch > 0 and self._conf.adopt and self._conf.keeps_files:
+                return adopt(self._plan, execution, manifests, epoch)
             if epoch > 0:
                 raise Uncovered(
                     f"its checkpoint {execution.checkpoint} holds state of plain Spark, which continues with it"

@@ -59,6 +59,8 @@ COMMANDS: dict[str, How] = {
     "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": How.RUN,
     "pyslash state dump CHECKPOINT --format parquet --out state.parquet": How.RUN,
     "pyslash state verify CHECKPOINT": How.RUN,
+    # tests/streaming/test_moving.py runs it, on a checkpoint that no other command needs afterwards.
+    "pyslash state export CHECKPOINT": How.PARSE,
     # The harness: what only reads results is run, what measures is parsed
     "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": How.RUN,
     "python -m eval report eval/results/README.jsonl --docs docs/benchmarks.md": How.RUN,

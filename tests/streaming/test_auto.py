@@ -57,7 +57,7 @@ def test_an_old_checkpoint_of_plain_spark_goes_on_there(
         found = attempt(sums(stream), tmp_path / "auto", "auto")
     assert found.batches == expected.batches != []
     assert not found.ran_on_pyslash
-    assert "holds state of plain Spark; a new checkpointLocation lets pyslash run it" in caplog.text
+    assert "holds state of plain Spark; spark.slash.adopt=true moves it to pyslash" in caplog.text
 
 
 def test_a_checkpoint_that_is_told_by_the_query_name(stream: Stream, tmp_path: Path) -> None:

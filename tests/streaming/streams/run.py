@@ -1,4 +1,6 @@
-"""Runs a `Case` on one engine: plain Spark (`spark.slash.mode=off`) or pyslash (`require`)."""
+"""Runs a `Case` on one engine, plain Spark (`spark.slash.mode=off`) or pyslash (`require`), or on the one at first, and
+on the other from its second start on.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from pyslash.state.export import export
 from tests.streaming.streams.case import Case, Run
 
 SPARK, SLASH = "off", "require"
+INTO_SLASH = "off, then require"
+INTO_SPARK = "require, then off"
 SECONDS = 120
 _MEMORY = Path("/dev/shm")
 
@@ -73,14 +78,14 @@ def run(case: Case, spark: SparkSession, engine: str, written: Path, work: Path)
     Args:
         case: what to run.
         spark: a session that nobody else uses meanwhile; its configuration is changed.
-        engine: `SPARK` or `SLASH`.
+        engine: `SPARK` or `SLASH`, or `INTO_SLASH`, or `INTO_SPARK`.
         written: what `write` made.
         work: an empty folder for sources and checkpoint.
     """
-    for name, value in (*DEFAULTS.items(), *case.conf, ("spark.slash.mode", engine)):
+    for name, value in (*DEFAULTS.items(), *case.conf):
         spark.conf.set(name, value)
     try:
-        return _Running(case, spark, written, work).outcome()
+        return _Running(case, spark, engine.split(", then "), written, work).outcome()
     finally:
         for name, _ in case.conf:
             spark.conf.unset(name)
@@ -90,12 +95,15 @@ DEFAULTS = {
     "spark.sql.streaming.pollingDelay": "1ms",
     "spark.sql.streaming.numRecentProgressUpdates": "100",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.slash.adopt": "true",
 }
 
 
 class _Running:
-    def __init__(self, case: Case, spark: SparkSession, written: Path, work: Path) -> None:
+    def __init__(self, case: Case, spark: SparkSession, modes: list[str], written: Path, work: Path) -> None:
+        """`modes`: of the first start, the next one, and so on; the last one is that of all others."""
         self._case, self._spark, self._written, self._work = case, spark, written, work
+        self._modes = modes
         self._folders = [work / f"in{number}" for number in range(len(case.sources))]
         for place in self._folders:
             place.mkdir()
@@ -113,6 +121,10 @@ class _Running:
 
     def _start(self, part: Run, end: int) -> bool:
         """Start the query and let it read until batch `end`; whether it got there."""
+        self._spark.conf.set("spark.slash.mode", self._modes[0])
+        if self._modes[0] == SPARK and (self._work / "checkpoint" / "slash").exists():
+            export(self._spark, str(self._work / "checkpoint"))
+        self._modes = self._modes[1:] or self._modes
         writer = self._case.query(self._spark, self._folders).writeStream.foreachBatch(self._sink)
         writer = writer.outputMode(self._case.mode)
         writer = writer.option("checkpointLocation", str(self._work / "checkpoint"))

@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.LongAccumulator;
@@ -109,6 +110,17 @@ public final class Bridge {
   public String deferPlansOf(SparkSession session) {
     DeferredExec.extend(session);
     return DeferredExec.SWITCH;
+  }
+
+  /**
+   * Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas), as a version of Spark's
+   * own state below {@code target}. Returns their number.
+   */
+  public long exportState(
+      SparkSession session, String staging, String target, long version, String key, String value, Dataset<Row> rows) {
+    StructType keys = (StructType) DataType.fromJson(key);
+    StructType values = (StructType) DataType.fromJson(value);
+    return new StateExport(session, staging, target, version, keys, values).write(rows);
   }
 
   /** The aggregation whose state this operator of the plan saves, in this output mode (in lower case). */

@@ -1,0 +1,74 @@
+"""A query that moves between the engines at its restart gives plain Spark's rows, batch by batch, as if it had not.
+
+`PYSLASH_MOVED_STREAMS` streams are drawn for each direction, of those whose state can be moved. The long version runs
+more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count, islice
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.streaming.streams.case import Case, Run
+from tests.streaming.streams.draw import draw
+from tests.streaming.streams.run import INTO_SLASH, INTO_SPARK, SPARK
+from tests.streaming.streams.session import THREADS, streams
+
+STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
+LONG = 60
+LEAST_ROWS = 30  # else there is little state to move
+# Drawn functions whose states cannot be moved.
+_STAY = ("first(", "last(", "any_value(", "_by(", "approx_count", "percentile", "median", "collect", "listagg", "mode(")
+_STAY += ("string_agg", "struct(", "regr_", "covar", "corr(")
+
+
+def moving(seed: int) -> Case | None:
+    """The stream of a seed, with a restart at least; None if its state stays where it is."""
+    case = draw(seed)
+    slides = len(case.window) > 1 and case.window[0] != case.window[1]
+    deduplicated = case.grouping.startswith("dropDuplicates")
+    held = not deduplicated and any(word in call for call in case.aggregates for word in _STAY)
+    if slides or held or case.gap or case.join or ("unique",) in case.after or case.crash == 0:
+        return None
+    if case.batches < 2 or case.rows < LEAST_ROWS:
+        return None
+    if len(case.runs) > 1:
+        return case
+    how, half = case.runs[0].how, case.batches // 2
+    return replace(case, runs=(Run(how, half), Run(how, case.batches - half)))
+
+
+def _check(spark: SparkSession, engine: str, cases: list[Case], capsys: pytest.CaptureFixture[str]) -> None:
+    with streams(spark, (SPARK, engine)) as engines, ThreadPoolExecutor(THREADS) as pool:
+        found = [*pool.map(engines.compare, cases)]
+    differing = [one for one in found if one.lines]
+    with capsys.disabled():
+        rows, late = (sum(getattr(one.tally, name) for one in found) for name in ("rows_out", "late"))
+        print(f"\nstreams {engine}: {len(found)}, {rows} rows, {late} late ones", end=": ")
+    if differing:
+        told = [str(differing[0]), *(f"{one.case.seed}: {one.lines[:5]}" for one in differing)]
+        pytest.fail("\n".join(told), pytrace=False)
+
+
+def _cases(number: int, first: int = 0) -> list[Case]:
+    return [*islice((case for seed in count(first) if (case := moving(seed)) is not None), number)]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("engine", [INTO_SLASH, INTO_SPARK])
+def test_rows_are_those_of_a_query_that_never_moved(
+    spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _check(spark, engine, _cases(STREAMS), capsys)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("engine", [INTO_SLASH, INTO_SPARK])
+def test_so_they_are_over_many_streams(spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _check(spark, engine, _cases(LONG, 1000), capsys)

@@ -1,0 +1,89 @@
+"""Moving a query between plain Spark and pyslash with its state: what is refused, and what it leaves as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyslash.cli import main
+from pyslash.errors import UnsupportedQueryError
+from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream
+from tests.streaming.stream import Stream
+
+
+def tumbling(rows: DataFrame) -> DataFrame:
+    return rows.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*"), F.sum("v"), F.avg("v"))
+
+
+def sliding(rows: DataFrame) -> DataFrame:
+    return rows.groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(F.sum("v"))
+
+
+def begun(spark: SparkSession, folder: Path) -> Stream:
+    return make_stream(spark, folder, BATCHES[:2])
+
+
+def rest(stream: Stream) -> None:
+    for rows in BATCHES[2:]:
+        add(stream, rows)
+
+
+def rows_of(*attempts: Attempt) -> list[tuple[int, list[str]]]:
+    return [batch for one in attempts for batch in one.batches]
+
+
+def test_a_query_moves_in_and_out_again(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream, moved = begun(spark, tmp_path), tmp_path / "moved"
+    first = attempt(tumbling(stream.read()), moved, "off")
+    add(stream, BATCHES[2])
+    second = attempt(tumbling(stream.read()), moved, adopt="true")
+    assert second.error is None
+    assert second.ran_on_pyslash
+    with pytest.raises(UnsupportedQueryError, match=r"is pyslash's.*pyslash state export"):
+        attempt(tumbling(stream.read()), moved, "off")
+    assert main(["state", "export", str(moved)]) == 0
+    assert "plain Spark continues the query" in capsys.readouterr().out
+    add(stream, BATCHES[3])
+    third = attempt(tumbling(stream.read()), moved, "off")
+    assert third.error is None
+    # Spark runs a batch without data at the end of each run, and so does the query that never moves.
+    expected = tmp_path / "expected"
+    expected.mkdir()
+    still, runs = begun(spark, expected), []
+    for added in ([], BATCHES[2:3], BATCHES[3:4]):
+        for rows in added:
+            add(still, rows)
+        runs.append(attempt(tumbling(still.read()), tmp_path / "still", "off"))
+    assert rows_of(first, second, third) == rows_of(*runs)
+    assert sum(len(rows) for _, rows in rows_of(first, second, third)) > 3
+
+
+def test_what_cannot_be_moved_stays_with_plain_spark(spark: SparkSession, tmp_path: Path) -> None:
+    stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
+    first = attempt(sliding(stream.read()), checkpoint, "off")
+    rest(stream)
+    with pytest.raises(UnsupportedQueryError, match="state of sliding windows cannot be moved"):
+        attempt(sliding(stream.read()), checkpoint, adopt="true")
+    assert not (checkpoint / "slash").exists()
+    second = attempt(sliding(stream.read()), checkpoint, "auto", adopt="true")
+    assert second.error is None
+    assert not second.ran_on_pyslash
+    assert len(rows_of(first, second)) > 2
+
+
+def test_a_sliding_window_is_not_exported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
+    attempt(sliding(stream.read()), checkpoint)
+    assert main(["state", "export", str(checkpoint)]) == 2
+    assert "state of sliding windows cannot be moved" in capsys.readouterr().err
+    rest(stream)
+    second = attempt(sliding(stream.read()), checkpoint)
+    assert second.error is None
+    assert second.ran_on_pyslash
