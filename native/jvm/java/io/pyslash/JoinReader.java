@@ -89,7 +89,8 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private long open(MergeOrder order, boolean keeps, MergedRows.Prefixes prefixes) {
     long[] read = new long[1];
     MergeOrder.Home home = order.home;
-    long opened =
+    try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
+      long opened =
         Native.openJoin(
             order.planText,
             home.query(),
@@ -104,11 +105,11 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
             rules.type().keepsRight(),
             rules.type().remembers(),
             keeps,
-            order.heads(),
-            order.arenas(),
+            blocks,
             read);
-    counts.bytesRead().add(read[0]);
-    return opened;
+      blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
+      return opened;
+    }
   }
 
   @Override
@@ -129,7 +130,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     hasNext();
     UnsafeRow row = next;
     next = null;
-    counts.rowsGiven().add(1);
+    counts.gave(1);
     return row;
   }
 
