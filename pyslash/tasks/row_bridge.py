@@ -196,9 +196,16 @@ def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
     while cause is not None:
         if found := _MESSAGE.search(str(cause.toString())):
             status, message = found.groups()
-            return (_ERRORS.get(status) or getattr(errors, status, errors.NativeError))(message)
+            return _error_type(status)(message)
         cause = cause.getCause()
     return None
+
+
+def _error_type(status: str) -> type[errors.SlashError]:
+    """Agents name their errors by class."""
+    named = _ERRORS.get(status) or getattr(errors, status, None)
+    ours = isinstance(named, type) and issubclass(named, errors.SlashError)
+    return named if named is not None and ours else errors.NativeError
 
 
 def python_path() -> str | None:
