@@ -43,7 +43,7 @@ class MergeRequest:
     `windows` are the starts (microseconds) of the windows to emit, of which only groups count that blocks of the epoch
     `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that holds one of their
     panes, and maybe of others; `schema` is the Arrow schema that Spark expects; `timeout_seconds` bounds each read.
-    `sessions`, if these are merged, are the pane that holds them and the times between which those that are emitted end.
+    `sessions`, if these are merged: the pane that holds them, and the times between which those end that are emitted.
     """
 
     plan: str
