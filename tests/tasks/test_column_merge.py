@@ -88,5 +88,5 @@ def test_a_transport_that_cannot_be_used_says_why(case: Case) -> None:
 
 def test_a_token_of_another_query_reads_nothing(case: Case) -> None:
     columns = ColumnMerge(case.spark, replace(case.reading(), token=query_token(case.secret, bytes(16), Right.READ)))
-    with pytest.raises(Exception, match="unauthenticated: who listens there"):
+    with pytest.raises(Exception, match="UnauthenticatedError: who listens there"):
         case.merge(columns, case.blocks).collect()

@@ -123,7 +123,7 @@ final class AgentChannel implements AutoCloseable {
     byte[] spoken = transcript.put(said).array();
     Mac key = mac(Arrays.copyOfRange(token, 1, token.length));
     if (!MessageDigest.isEqual(proof, derived(key, "agent proves", spoken))) {
-      throw new SlashException("unauthenticated", "who listens there does not prove that it knows this query's token");
+      throw new SlashException("UnauthenticatedError", "who listens there does not prove that it knows this query's token");
     }
     if (!Arrays.equals(incarnation, Arrays.copyOf(said, ID_BYTES))) {
       throw new SlashException("stale_incarnation", "another agent listens there now");
@@ -167,11 +167,11 @@ final class AgentChannel implements AutoCloseable {
     int length = fields.getInt();
     byte kind = fields.get();
     if (length < 0 || length > MOST_BYTES || (kind != RESULT && kind != ERROR)) {
-      throw new SlashException("unauthenticated", "a frame of kind " + kind + " and " + length + " bytes");
+      throw new SlashException("UnauthenticatedError", "a frame of kind " + kind + " and " + length + " bytes");
     }
     byte[] body = read(length, deadline);
     if (!MessageDigest.isEqual(mac, sealed(receives, received++, head, body))) {
-      throw new SlashException("unauthenticated", "a frame whose MAC does not match");
+      throw new SlashException("UnauthenticatedError", "a frame whose MAC does not match");
     }
     if (kind == ERROR) {
       String[] error = new String(body, StandardCharsets.UTF_8).split("\n", 2);
