@@ -91,22 +91,22 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     MergeOrder.Home home = order.home;
     try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
       long opened =
-        Native.openJoin(
-            order.planText,
-            home.query(),
-            prefixes.lo(),
-            prefixes.hi(),
-            home.before(),
-            home.version(),
-            home.epoch(),
-            home.evictedMicros(),
-            home.closingMicros(),
-            rules.type().keepsLeft(),
-            rules.type().keepsRight(),
-            rules.type().remembers(),
-            keeps,
-            blocks,
-            read);
+          Native.openJoin(
+              order.planText,
+              home.query(),
+              prefixes.lo(),
+              prefixes.hi(),
+              home.before(),
+              home.version(),
+              home.epoch(),
+              home.evictedMicros(),
+              home.closingMicros(),
+              rules.type().keepsLeft(),
+              rules.type().keepsRight(),
+              rules.type().remembers(),
+              keeps,
+              blocks,
+              read);
       blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
       return opened;
     }
