@@ -85,7 +85,7 @@ def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("fixed", "append", "rewritten"),
         ("fixed", "complete", "homes"),
         ("dynamic", "append", "homes"),
-        ("dynamic", "append", "arrow"),
+        ("dynamic", "append", "tcp"),
         ("dynamic", "complete", "rewritten"),
         ("dynamic", "append", "no room"),
     ],
