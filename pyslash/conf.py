@@ -176,14 +176,6 @@ _KEYS = (
         "from all blocks. 0: keep none.",
     ),
     Key(
-        "emit",
-        "auto",
-        _choice("auto", "columns", "arrow"),
-        "How merged rows reach Spark. `columns`: executors merge inside their JVMs, and Spark reads the native columns "
-        "in place; `arrow`: Python workers merge. `auto` uses `columns` if executors can map all agents' arenas, that "
-        "is, on one host, for state that tasks merge and that is not spilled.",
-    ),
-    Key(
         "durability",
         "checkpoint",
         _choice("checkpoint", "replica", "both", "off"),
@@ -268,7 +260,6 @@ class Conf:
     merge_driver_bytes: int
     merge_task_bytes: int
     home_bytes: int
-    emit: str
     durability: str
     replication: int
     checkpoint_timeout: int

@@ -1,9 +1,10 @@
 """The control plane: what callers may do with one `AgentState`, each by the right that it has proved.
 
 Actions (`request` has their bodies): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room,
-discard, release, drop, describe, stats, logs, what `verbs` answers, and three that move bytes. `read` streams ranges of
+discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move bytes. `read` streams ranges of
 a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them itself: it
-owns the room until it says that it is done, or its connection ends. `wire` has the format of all of this.
+owns the room until it says that it is done, or its connection ends. `gather` brings blocks of other agents to a process
+of this host, for as long. `wire` has the format of all of this.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
+from pyslash.agent.gather import landing
 from pyslash.agent.listener import Listener, connection_limit
 from pyslash.agent.replication.replicate import Replicator
 from pyslash.agent.store.spiller import Spiller
@@ -37,6 +39,8 @@ from pyslash.protocol.messages import (
     Disconnect,
     Empty,
     Expose,
+    Gather,
+    Land,
     Logs,
     MakeRoom,
     Promote,
@@ -121,6 +125,7 @@ class AgentServer:
             "read": (read, self._read),
             "write": (replicate, self._write),
             "lend": (replicate, self._lend),
+            "gather": (read, self._gather),
         }
 
     def listen_unix(self, path: str) -> None:
@@ -230,6 +235,25 @@ class AgentServer:
             if kind is not Kind.DONE:
                 raise InvalidRequestError(f"{kind.name} where the end of a write was expected")
             self._state.counted_write(request.length)
+        channel.send(Kind.RESULT, b"{}", _soon())
+
+    def _gather(self, channel: Channel, caller: Caller, body: bytes) -> None:
+        """Blocks of other agents, where a process of this host maps them until it is done, or gone."""
+        if not channel.is_local:
+            raise ForbiddenError("only who shares this host's memory can map a landing")
+        token = query_token(self._secret, caller.query, Right.READ)
+        with landing(parse(Gather, body), self._state.incarnation, caller.query, token) as made:
+            answer: dict[str, Any] = {"fd": made.fd, "start": made.start}
+            while True:
+                channel.send(Kind.RESULT, json.dumps(answer).encode(), _soon())
+                kind, call = channel.receive(None)
+                if kind is Kind.DONE:
+                    break
+                name, _, asked = call.partition(b"\n")
+                if kind is not Kind.CALL or name.strip() != b"land":
+                    raise InvalidRequestError(f"{kind.name} {name[:40]!r} where `land` or the end was expected")
+                answer = made.land(parse(Land, asked))
+                self._state.counted_gathered(answer["bytes"])
         channel.send(Kind.RESULT, b"{}", _soon())
 
     def _commit(self, caller: Caller, request: Commit) -> dict[str, Any]:

@@ -292,16 +292,6 @@ REASONS = (
     Reason("its input has more than one event time", _DEDUPLICATION, "one event time among its columns: select it"),
     Reason("a join of rows of overlapping time windows is not covered", _JOIN, "join first, then make the windows"),
     Reason("this micro-batch joins {}, and the query began with {}", _JOIN, "sources whose schema does not change"),
-    Reason(
-        "the rows of a join are read from shared memory, and executors run on more than one host",
-        _JOIN,
-        "executors on one host",
-    ),
-    Reason(
-        "the rows of a join are read from shared memory alone, and {}",
-        _JOIN,
-        "spark.slash.transport=auto and spark.slash.emit=auto",
-    ),
     Reason("its condition is not deterministic: {}", _JOIN, _DETERMINISTIC),
     Reason("its condition has a subquery: {}", _JOIN, "a join with the subquery's result before this one"),
     Reason("it is a join of another type: {}", _JOIN, "an inner, left, right, full outer or left semi join"),

@@ -54,6 +54,7 @@ def _path(value: Any) -> bool:
 _unsigned, _crc, _size = integer(0, _INT64), integer(0, 1 << 32), integer(1, _INT64)
 _incarnation, _file_name = _matching(_INCARNATION), _matching(_NAME)
 _block = _tuple(_unsigned, _crc)
+_ranges = list_of(_tuple(_unsigned, _size), MAX_RANGES)
 
 Flag = Annotated[bool, lambda value: type(value) is bool]
 Unsigned = Annotated[int, _unsigned]
@@ -65,7 +66,8 @@ Heads = Annotated[list[int], list_of(_crc, MAX_OFFSETS)]
 Blocks = Annotated[list[list[int]], list_of(_block, MAX_OFFSETS)]
 Rooms = Annotated[list[list[int]], list_of(_tuple(_unsigned, _size, _crc), MAX_OFFSETS)]
 Replicas = Annotated[list[list[Any]], list_of(_tuple(_incarnation, list_of(_block, MAX_OFFSETS)), MAX_AGENTS)]
-Ranges = Annotated[list[list[int]], list_of(_tuple(_unsigned, _size), MAX_RANGES)]
+Ranges = Annotated[list[list[int]], _ranges]
+Landings = Annotated[list[list[Any]], list_of(_tuple(_unsigned, _unsigned, _ranges), MAX_OFFSETS)]
 Files = Annotated[list[list[Any]], list_of(_tuple(_file_name, _unsigned, _unsigned), MAX_OFFSETS)]
 PlanText = Annotated[str, text(MAX_PLAN_BYTES)]
 Incarnation = Annotated[str, _incarnation]

@@ -15,6 +15,7 @@ from pyslash.protocol.bounds import (
     Gid,
     Heads,
     Incarnation,
+    Landings,
     Offsets,
     OptionalPath,
     Path,
@@ -192,6 +193,30 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Gather:
+    """A landing of `bytes` for blocks of other agents, which the caller maps; a read takes at most `timeout_seconds`.
+
+    `Land` fills it, as often as its caller asks. It goes with the connection.
+    """
+
+    bytes: Annotated[int, integer(1, 1 << 46)]
+    timeout_seconds: Annotated[int, integer(1, 1 << 20)]
+
+
+@dataclass(frozen=True)
+class Land:
+    """Bring ranges of blocks of the agent `peer`, a descriptor (JSON), by this transport.
+
+    A block is [offset in the peer's arena, place in the landing, [offset in the block, length] of each range]. A range
+    lies as far behind the place as it does behind the beginning of its block.
+    """
+
+    peer: Path
+    transport: Annotated[str, text(16)]
+    blocks: Landings
+
+
+@dataclass(frozen=True)
 class Write:
     """The descriptor of a DoPut: `length` bytes follow, for [offset, offset + length) of the arena."""
 
@@ -257,6 +282,8 @@ Request = (
     | Logs
     | Empty
     | Read
+    | Gather
+    | Land
     | Write
     | Connect
     | Renew

@@ -1,6 +1,6 @@
 """Who may ask an agent what: a token for each query and right, derived from the application's secret.
 
-Only the driver, the executors and the agents know the secret. A merge task is given a token that opens one query's
+Only the driver, the executors and the agents know the secret. Merge tasks read under a token that opens one query's
 blocks for reading and does nothing else. A token never travels to an agent: `wire` proves that both sides know it.
 """
 

@@ -11,8 +11,9 @@ frames come from the token and both nonces, so a recording is worth nothing on a
 
     u32 length | u8 kind | 3 bytes zero | 16 bytes MAC | body
 
-under BLAKE2b, keyed for each direction, over the number of the frame, its first 8 bytes and its body. The bodies of
-`DATA` are left out of that on a Unix socket, whose directory only this user can enter. Standard library only.
+keyed for each direction, over the number of the frame, its first 8 bytes and its body: the beginning of an HMAC-SHA256,
+which a JVM has too, and BLAKE2b for `DATA`, of which there is much. The bodies of `DATA` are left out of that on a Unix
+socket, whose directory only this user can enter. Standard library only.
 """
 
 from __future__ import annotations
@@ -153,8 +154,11 @@ class Channel:
         return kind, body
 
     def _mac(self, key: bytes, number: int, head: bytes, kind: Kind, body: memoryview) -> bytes:
-        hashed = hashlib.blake2b(number.to_bytes(8, "little") + head, key=key, digest_size=_MAC_BYTES)
-        if self._data_is_sealed or kind is not Kind.DATA:
+        start = number.to_bytes(8, "little") + head
+        if kind is not Kind.DATA:
+            return hmac.digest(key, start + bytes(body), "sha256")[:_MAC_BYTES]
+        hashed = hashlib.blake2b(start, key=key, digest_size=_MAC_BYTES)
+        if self._data_is_sealed:
             hashed.update(body)
         return hashed.digest()
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
-from pyslash.plan.operators import Aggregation, StreamJoin, match
+from pyslash.plan.operators import Aggregation, match
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.adoption import check_adoptable
@@ -47,8 +47,6 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggr
             "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
             "of its own task; set one of them otherwise"
         )
-    if any(isinstance(operator, StreamJoin) for operator in operators) and (obstacle := _obstacle_of_join(conf)):
-        raise Uncovered(f"the rows of a join are read from shared memory alone, and {obstacle}")
     check_encryption(df.sparkSession, conf)
     _check_early(operators, conf)
     return operators, bridge
@@ -67,12 +65,6 @@ def _check_early(operators: list[Aggregation], conf: Conf) -> None:
             f"spark.slash.early=true needs an input with one watermark, and this one has {operators[0].watermarks}: "
             "Spark alone tells which of them holds. Set spark.slash.early=false"
         )
-
-
-def _obstacle_of_join(conf: Conf) -> str | None:
-    if conf.transport not in ("auto", "shm"):
-        return f"spark.slash.transport={conf.transport}"
-    return "spark.slash.emit=arrow" if conf.emit == "arrow" else None
 
 
 def check_encryption(spark: SparkSession, conf: Conf) -> None:

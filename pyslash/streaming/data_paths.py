@@ -41,10 +41,9 @@ def _source_obstacle(node: JavaObject) -> str | None:
 
 
 def _emit(operator: Aggregation, conf: Conf) -> str:
-    if isinstance(operator, StreamJoin):
-        return "rows: joined by executors, which have to share one host"
-    if conf.emit == "arrow":
-        return "arrow: spark.slash.emit=arrow"
+    where = "what is on other hosts is brought by their agents"
     if conf.transport not in ("auto", "shm"):
-        return f"arrow: spark.slash.transport={conf.transport}"
-    return "columns: in place, where executors share one host; else arrow"
+        where = f"all is brought by their agents: spark.slash.transport={conf.transport}"
+    if isinstance(operator, StreamJoin):
+        return f"rows: joined by executors; {where}"
+    return f"columns: merged by executors; {where}"

@@ -17,12 +17,11 @@ logger = logging.getLogger("pyslash")
 class Homes:
     """The homes of one query."""
 
-    def __init__(self, what: str, conf: Conf, query_id: bytes) -> None:
+    def __init__(self, what: str, conf: Conf) -> None:
         """`what`: the name of what they keep, for messages."""
         self.ranges = 0  # of keys, once executors keep some
         self._what = what
         self._conf = conf
-        self._query_id = query_id
         self._has_told_room = False  # that there is not enough
 
     def have_room(self, session: SparkSession, columns: ColumnMerge, needed: int) -> bool:
@@ -45,12 +44,12 @@ class Homes:
         self.ranges = self.ranges or session.sparkContext.defaultParallelism
         return self.ranges
 
-    def forget(self, columns: ColumnMerge | None) -> None:
+    def forget(self, columns: ColumnMerge) -> None:
         """Have executors drop what they keep."""
-        if columns is None or not self.ranges:
+        if not self.ranges:
             return
         try:
-            columns.forget(self._query_id)
+            columns.forget()
         except Py4JJavaError as error:
             logger.warning(
                 "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception

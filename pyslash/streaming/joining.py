@@ -6,35 +6,28 @@ from pyspark.sql import SparkSession
 
 from pyslash import memory
 from pyslash.conf import Conf
-from pyslash.errors import TransportUnavailableError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import JoinCut, StreamJoin
-from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.coordinator import Coordinator, LiveBlock
+from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.homes import Homes
 from pyslash.streaming.progress import EpochProgress
-from pyslash.tasks.column_merge import ColumnMerge, JoinRequest
+from pyslash.tasks.column_merge import ColumnMerge, JoinRequest, Reading
 from pyslash.tasks.merge import Kept
 
 
 class Joining:
     """Makes the plan that joins an epoch's rows of two streams."""
 
-    def __init__(self, session: SparkSession, plan: StreamJoin, conf: Conf, coordinator: Coordinator) -> None:
-        """Passes if executors can read each other's state.
+    def __init__(self, session: SparkSession, plan: StreamJoin, conf: Conf, reading: Reading) -> None:
+        """`reading`: how tasks read blocks.
 
         Raises:
-            Uncovered: they are on more than one host.
             RowBridgeUnavailableError: the JVM has no native code.
         """
-        self._columns = ColumnMerge(session)
-        if not self._columns.on_one_host:
-            raise Uncovered("the rows of a join are read from shared memory, and executors run on more than one host")
+        self._columns = ColumnMerge(session, reading)
         self._plan = plan
-        self._conf = conf
-        self._coordinator = coordinator
-        self._homes = Homes("rows of the join", conf, coordinator.query_id)
+        self._homes = Homes("rows of the join", conf)
 
     def result(
         self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
@@ -42,20 +35,9 @@ class Joining:
         """The micro-batch's plan over the rows that join, which are read and joined when the sink runs it.
 
         Joining never consumes: the sink may run the result more than once.
-
-        Raises:
-            TransportUnavailableError: executors cannot read all of the state.
         """
         assert isinstance(execution.cut, JoinCut)
         session = execution.session
-        spilled = any(block.head.arena_offset >= block.agent.arena_bytes for block in blocks)
-        agents = frozenset(block.agent for block in blocks)
-        obstacle = self._columns.obstacle(session, agents, self._conf.transport, spilled)
-        if obstacle is not None:
-            raise TransportUnavailableError(
-                f"the rows of a join are read from shared memory alone, and {obstacle}. The query continues "
-                "with all executors on one host and a spark.slash.arena.size that holds its state"
-            )
         progress.emit = "rows"
         keeps = self._homes.have_room(session, self._columns, self._kept_bytes(blocks))
         ranges = self._homes.open(session)
@@ -63,7 +45,6 @@ class Joining:
             operator=execution.cut.java,
             plan=self._plan.text,
             blocks=[(block.agent, block.raw) for block in blocks],
-            query_id=self._coordinator.query_id,
         )
         progress.merged_by = f"{ranges} homes"
         return self._columns.joined(request, kept, ranges, keeps)
@@ -79,4 +60,4 @@ class Joining:
 
     def collect_counts(self, progress: EpochProgress) -> None:
         """Add the bytes that tasks have read, and the rows that they have returned, since the last call."""
-        progress.count_columns(*self._columns.new_counts())
+        progress.count_tasks(self._columns.new_counts())

@@ -36,6 +36,7 @@ from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.recovery import Recovery, RunState
 from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sessions import SessionPanes
+from pyslash.tasks.column_merge import Reading
 from pyslash.tasks.merge import Kept
 from pyslash.tasks.receipt import Receipt
 
@@ -157,10 +158,20 @@ class OperatorRunner:
         state = self._recovery.begin(execution, epoch, progress)
         run, meet = state.manifests.run, state.coordinator.meet
         self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
+        reading = Reading(
+            query_id=query_id.bytes,
+            token=state.coordinator.read_token,
+            transport=self._conf.transport,
+            timeout_seconds=self._conf.agent_call_timeout,
+            secret=self._secret,
+            arena_bytes=self._conf.arena_bytes,
+            python=execution.session.sparkContext.pythonExec,
+            start_timeout_seconds=self._conf.agent_start_timeout,
+        )
         if isinstance(self.operator, StreamJoin):
-            self._merging = Joining(execution.session, self.operator, self._conf, state.coordinator)
+            self._merging = Joining(execution.session, self.operator, self._conf, reading)
         else:
-            self._merging = Merging(self.operator, self._conf, state.coordinator)
+            self._merging = Merging(execution.session, self.operator, self._conf, state.coordinator, reading)
         self._state = state
         return state
 

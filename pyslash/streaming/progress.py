@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pyslash.tasks.merge import MERGED_ROWS
+
 logger = logging.getLogger("pyslash.progress")
 
 
@@ -92,11 +94,13 @@ class EpochProgress:
         """Record a read."""
         self.bytes_read[transport] = self.bytes_read.get(transport, 0) + size
 
-    def count_columns(self, size: int, rows: int) -> None:
-        """Record what tasks without Python have read from shared memory, and what they gave."""
-        if size:
-            self.count("shm", size)
-        self.merged_rows += rows
+    def count_tasks(self, counts: dict[str, int]) -> None:
+        """Record what tasks have read, in bytes by transport, and the `MERGED_ROWS` that they gave."""
+        for name, count in counts.items():
+            if name == MERGED_ROWS:
+                self.merged_rows += count
+            elif count:
+                self.count(name, count)
 
 
 class ProgressLog:

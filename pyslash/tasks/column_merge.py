@@ -1,14 +1,15 @@
-"""Tasks without Python: the executors' JVMs map the arenas, merge or join natively, and Spark reads the result.
+"""Tasks without Python: the executors' JVMs merge or join natively, and Spark reads the result.
 
-This reads shared memory only: all executors have to be on one host, and no block may be on an agent's disk.
+A task maps the arenas of its host. What lies elsewhere, or on a disk, its executor's agent brings (docs/design/030).
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +17,46 @@ from pyspark.sql.types import StructType
 
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.merge import Kept, MergeRequest
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.tasks.merge import MERGED_ROWS, Kept, MergeRequest
+from pyslash.tasks.row_bridge import RowBridge, python_path
+
+EVERY_PANE = (-(1 << 63), (1 << 63) - 1)
+_TRANSPORTS = ("shm", "tcp", "verbs")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tasks read blocks that are not in their host's memory: by their own agent, which they start if need be.
+
+    `token` is for reading; `transport` a conf's; `timeout_seconds` bounds each read; the rest is the agent's.
+    """
+
+    query_id: bytes
+    token: bytes = field(repr=False)
+    transport: str
+    timeout_seconds: float
+    secret: bytes = field(repr=False)
+    arena_bytes: int
+    python: str
+    start_timeout_seconds: int
+
+    def record(self) -> dict[str, Any]:
+        """As the JVM's `MergeOrder` reads it."""
+        agent = {
+            "secret": _base64(self.secret),
+            "arena_bytes": self.arena_bytes,
+            "python": self.python,
+            "python_path": python_path(),
+            "runtime_dir": None,
+            "start_timeout_seconds": self.start_timeout_seconds,
+        }
+        return {
+            "query": _base64(self.query_id),
+            "token": _base64(self.token),
+            "transport": self.transport,
+            "timeout_seconds": math.ceil(self.timeout_seconds),
+            "agent": agent,
+        }
 
 
 @dataclass(frozen=True)
@@ -27,13 +66,12 @@ class JoinRequest:
     operator: Any
     plan: str
     blocks: list[tuple[AgentDescriptor, bytes]]
-    query_id: bytes
 
 
 class ColumnMerge:
     """Makes Datasets that merge when they run."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, reading: Reading) -> None:
         """Adds the jar to the session's application, if it is not there yet.
 
         Raises:
@@ -41,52 +79,40 @@ class ColumnMerge:
         """
         self._bridge = RowBridge(session).java
         java_session: Any = session._jsparkSession
+        self._reading = reading
         self._context = java_session.sparkContext()
-        self._read = self._context.longAccumulator("bytes read by pyslash")
-        self._given = self._context.longAccumulator("rows merged by pyslash")
-        self._counted = (0, 0)  # bytes, rows
-        self._mapped: dict[frozenset[AgentDescriptor], bool] = {}
+        self._counts = self._bridge.mergeCounts(self._context)
+        self._counted = dict.fromkeys((*_TRANSPORTS, MERGED_ROWS), 0)
 
-    def new_counts(self) -> tuple[int, int]:
-        """Bytes that tasks have read from arenas, and rows that they have returned, since the last call."""
-        now, before = (int(self._read.value()), int(self._given.value())), self._counted
+    def new_counts(self) -> dict[str, int]:
+        """Bytes that tasks have read, by transport, and `MERGED_ROWS` that they have returned, since the last call."""
+        now = {transport: int(self._counts.bytes(transport)) for transport in _TRANSPORTS}
+        now[MERGED_ROWS] = int(self._counts.rows())
+        new = {name: count - self._counted[name] for name, count in now.items()}
         self._counted = now
-        return now[0] - before[0], now[1] - before[1]
-
-    @property
-    def on_one_host(self) -> bool:
-        """Whether all executors run on one host."""
-        return bool(self._bridge.onOneHost())
-
-    def obstacle(
-        self, session: SparkSession, agents: frozenset[AgentDescriptor], transport: str, spilled: bool
-    ) -> str | None:
-        """Why blocks of these agents cannot be read in shared memory; None if they can.
-
-        Args:
-            session: of the query.
-            agents: who holds the blocks.
-            transport: `spark.slash.transport`.
-            spilled: one of them is on its agent's disk.
-        """
-        if transport not in ("auto", "shm"):
-            return f"spark.slash.transport={transport}"
-        if spilled:
-            return "there are blocks on an agent's disk"
-        if not self.on_one_host:
-            return "executors are on more than one host"
-        if agents not in self._mapped:
-            descriptors = [agent.to_json() for agent in agents]
-            self._mapped = {agents: bool(self._bridge.canMap(session._jsparkSession, descriptors))}
-        return None if self._mapped[agents] else "an executor cannot map the arenas"
+        return new
 
     def rows(
-        self, session: SparkSession, request: MergeRequest, schema: StructType, tasks: int, kept: Kept | None
+        self,
+        session: SparkSession,
+        request: MergeRequest,
+        schema: StructType,
+        tasks: int,
+        kept: Kept | None = None,
+        keeps: bool = False,
     ) -> DataFrame:
-        """The merged rows. Nothing is read before a job runs over them, and of `kept` groups only changes are read."""
-        home = None if kept is None else _home(request.query_id, kept)
-        order = _order(request.plan, request.blocks, home, request.windows, request.changed_in)
-        merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, self._read, self._given)
+        """The merged rows. Nothing is read before a job runs over them.
+
+        Args:
+            session: the micro-batch's.
+            request: what to merge.
+            schema: of the rows.
+            tasks: so many ranges of keys.
+            kept: the states before and after the micro-batch, where groups are folded before they are read.
+            keeps: tasks leave these groups in their executors' memory, and the next micro-batch reads only changes.
+        """
+        order = self._order(request.plan, request.blocks, kept, request.panes, request.windows, request.changed_in)
+        merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, keeps, self._counts)
         return DataFrame(merged, session)
 
     def joined(self, join: JoinRequest, kept: Kept, tasks: int, keeps: bool) -> JavaObject:
@@ -98,34 +124,37 @@ class ColumnMerge:
             tasks: so many ranges of keys.
             keeps: tasks leave what they have read in their executors' memory, for the next micro-batch.
         """
-        order = _order(join.plan, join.blocks, _home(join.query_id, kept))
-        return self._bridge.joined(join.operator, order, tasks, keeps, self._read, self._given)
+        order = self._order(join.plan, join.blocks, kept, EVERY_PANE)
+        return self._bridge.joined(join.operator, order, tasks, keeps, self._counts)
 
-    def forget(self, query_id: bytes) -> None:
-        """Have executors drop the groups that they keep of a query."""
-        self._bridge.closeHomes(self._context, bytearray(query_id))
+    def forget(self) -> None:
+        """Have executors drop what they keep of the query."""
+        self._bridge.closeHomes(self._context, bytearray(self._reading.query_id))
 
-
-def _order(
-    plan: str,
-    blocks: Sequence[tuple[AgentDescriptor, bytes]],
-    home: dict[str, Any] | None,
-    windows: Sequence[int] = (),
-    changed_in: int | None = None,
-) -> str:
-    """What tasks are told, as the JVM's `MergeOrder` reads it."""
-    agents = list(dict.fromkeys(agent for agent, _ in blocks))
-    place = {agent: index for index, agent in enumerate(agents)}
-    return json.dumps(
-        {
-            "plan": plan,
-            "windows": windows,
-            "changed_in": changed_in,
-            "agents": [agent.to_json() for agent in agents],
-            "blocks": [[place[agent], _base64(raw)] for agent, raw in blocks],
-            "home": home,
-        }
-    )
+    def _order(
+        self,
+        plan: str,
+        blocks: Sequence[tuple[AgentDescriptor, bytes]],
+        kept: Kept | None,
+        panes: tuple[int, int],
+        windows: Sequence[int] = (),
+        changed_in: int | None = None,
+    ) -> str:
+        """What tasks are told, as the JVM's `MergeOrder` reads it."""
+        agents = list(dict.fromkeys(agent for agent, _ in blocks))
+        place = {agent: index for index, agent in enumerate(agents)}
+        return json.dumps(
+            {
+                "plan": plan,
+                "windows": windows,
+                "changed_in": changed_in,
+                "panes": panes,
+                "agents": [agent.to_json() for agent in agents],
+                "blocks": [[place[agent], _base64(raw)] for agent, raw in blocks],
+                "reading": self._reading.record(),
+                "home": None if kept is None else _home(self._reading.query_id, kept),
+            }
+        )
 
 
 def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The merge of closed windows: read the ranges that are needed from every block, merge them natively, yield Arrow rows.
+"""What to merge; and small merges, in the driver: read the ranges that are needed from every block, and merge them.
 
-The same code runs in merge tasks (a range of hash prefixes each) and, for small merges, in the driver (all prefixes).
+Larger ones are done by tasks (`column_merge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from pyslash._native import Merger, Plan, SessionMerger
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.fetch import Fetch, Part, Prefixes, equal_cuts
+from pyslash.tasks.fetch import Fetch, Part, Prefixes
 
 PREFIXES = 1 << 32
-MERGED_ROWS = "rows"  # counted by merge tasks beside the bytes of each transport
+MERGED_ROWS = "rows"
+"""Counted by tasks beside the bytes of each transport."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,8 @@ class MergeRequest:
 
     `windows` are the starts (microseconds) of the windows to emit, of which only groups count that blocks of the epoch
     `changed_in` have rows of, unless it is None; `blocks` are (agent, raw head) of every block that holds one of their
-    panes, and maybe of others, `spilled` tells whether one of them is on its agent's disk; `schema` is the Arrow schema
-    that Spark expects; `timeout_seconds` bounds each read. `sessions`, if these are merged, are the pane that holds
-    them and the times between which those end that are emitted.
+    panes, and maybe of others; `schema` is the Arrow schema that Spark expects; `timeout_seconds` bounds each read.
+    `sessions`, if these are merged: the pane that holds them, and the times between which those end that are emitted.
     """
 
     plan: str
@@ -55,7 +55,6 @@ class MergeRequest:
     token: bytes
     transport: str
     schema: pa.Schema
-    spilled: bool
     timeout_seconds: float
     sessions: tuple[int, int, int] | None = None
 
@@ -100,16 +99,3 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.record_batch(columns, schema=schema)
-
-
-def run_merge_tasks(
-    request: MergeRequest, tasks: int, count: Callable[[str, int], None], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The function for `mapInArrow`: each input row is the number of a prefix range."""
-    cuts = equal_cuts((0, PREFIXES), tasks)
-    for batch in batches:
-        for task in batch.column(0).to_pylist():
-            prefix_lo, prefix_hi = cuts[task]
-            for merged in merge(request, prefix_lo, prefix_hi, count):
-                count(MERGED_ROWS, merged.num_rows)
-                yield merged

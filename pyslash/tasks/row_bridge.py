@@ -30,7 +30,7 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "agent_start": errors.AgentStartError,
 }
 _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
-_MESSAGE = re.compile(r"io\.pyslash\.SlashException: ([a-z_]+): ([^\n]*)")
+_MESSAGE = re.compile(r"io\.pyslash\.SlashException: (\w+): ([^\n]*)")
 
 
 def jar_path() -> Path:
@@ -118,7 +118,7 @@ class RowBridge:
                 secret,
                 arena_bytes,
                 python,
-                _python_path(),
+                python_path(),
                 runtime_dir,
                 start_timeout_seconds,
                 reads_json,
@@ -196,12 +196,19 @@ def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
     while cause is not None:
         if found := _MESSAGE.search(str(cause.toString())):
             status, message = found.groups()
-            return _ERRORS.get(status, errors.NativeError)(message)
+            return _error_type(status)(message)
         cause = cause.getCause()
     return None
 
 
-def _python_path() -> str | None:
+def _error_type(status: str) -> type[errors.SlashError]:
+    """Agents name their errors by class."""
+    named = _ERRORS.get(status) or getattr(errors, status, None)
+    ours = isinstance(named, type) and issubclass(named, errors.SlashError)
+    return named if named is not None and ours else errors.NativeError
+
+
+def python_path() -> str | None:
     """Where this process imports pyslash from, if that is a source tree; an installation is on every Python's path."""
     tree = Path(errors.__file__).resolve().parents[1]
     return None if tree.name in ("site-packages", "dist-packages") else str(tree)

@@ -104,7 +104,7 @@ def choose_transport(
 ) -> Transport:
     """The transport for a peer, out of transports that this process keeps for the query: see `Transports.choose`.
 
-    A Python worker serves many merge tasks; its mappings and connections outlive each of them.
+    An agent gathers for many merge tasks; its mappings and connections outlive each of them.
     """
     with _lock:
         # A forked child must not use its parent's connections, nor end them: the process is part of the name.

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming import ingest, merging, repartition
+from pyslash.streaming import ingest, repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.ingest import Ingest
@@ -28,13 +28,13 @@ from pyslash.streaming.manifest import ManifestLog
 from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
 from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.merge import run_merge_tasks
+from pyslash.tasks.column_merge import ColumnMerge
 from tests.faults.strike import OWNER_POINT, PUBLISH_POINT, Strike, executor_of
 
 # Conf under which an epoch's update runs in tasks of Python, where PUBLISH_POINT can be reached.
 UPDATES_IN_PYTHON = {"ingest": "arrow"}
-# Conf under which an epoch's merges run in tasks of Python, where "mid-merge" can be reached.
-MERGES_IN_TASKS = {"merge.driverBytes": "0", "emit": "arrow"}
+# Conf under which an epoch's merges run in tasks, where "mid-merge" can be reached.
+MERGES_IN_TASKS = {"merge.driverBytes": "0"}
 
 
 class Arm:
@@ -45,6 +45,7 @@ class Arm:
         self._epoch = -1
         self._coordinator: Coordinator | None = None
         self._update_again: Callable[[], object] = lambda: None
+        self._in_merge: Strike | None = None
 
     def install(self) -> None:
         """Wrap whatever bounds a point; once a process."""
@@ -71,6 +72,7 @@ class Arm:
         self._wrap(Coordinator, "commit", after=lambda _, manifest: self.reach("after commit", manifest.epoch))
         self._wrap(Coordinator, "release", before=lambda *_: self.reach("before release", self._epoch))
         self._wrap(AgentClient, "checkpoint", before=self._mid_checkpoint)
+        self._strike_merges()
         for sink in (ForeachBatchSink, SparkSink):
             self._wrap(
                 sink,
@@ -122,9 +124,20 @@ class Arm:
         self._epoch = epoch
         due = {strike.point: strike for strike in self.strikes if strike.epoch == epoch}
         merge, own, publish = due.get("mid-merge"), due.get(OWNER_POINT), due.get(PUBLISH_POINT)
-        merging.run_merge_tasks = partial(merge_and_strike, merge) if merge else run_merge_tasks
+        self._in_merge = merge
         ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
         repartition.AggregateRows = partial(StruckOwner, strike=own) if own else AggregateRows
+
+    def _strike_merges(self) -> None:
+        real = ColumnMerge.rows
+
+        def rows(this: ColumnMerge, session: Any, request: Any, schema: Any, *more: Any, **named: Any) -> DataFrame:
+            merged = real(this, session, request, schema, *more, **named)
+            if self._in_merge is None:
+                return merged
+            return merged.mapInArrow(partial(passed_and_strike, self._in_merge), schema)
+
+        ColumnMerge.rows = rows
 
     def _wrap(
         self,
@@ -173,9 +186,9 @@ class StruckOwner(AggregateRows):
         return owned
 
 
-def merge_and_strike(strike: Strike, *arguments: Any) -> Iterator[pa.RecordBatch]:
-    """A merge task that is struck when it has yielded its first rows."""
-    for batch in run_merge_tasks(*arguments):
+def passed_and_strike(strike: Strike, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a merge task, which is struck when it has yielded its first ones."""
+    for batch in batches:
         yield batch
         strike.in_task()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyslash.streaming.execution import LoggedOffsets, entry_of, logged_offsets
+from pyslash.tasks import merge
+from pyslash.tasks.fetch import equal_cuts
+from pyslash.tasks.merge import PREFIXES, MergeRequest
 from tests.model.files import ControlFiles
 from tests.model.rows import SECOND, Group, Partition, Row, Step, groups_of, step
 from tests.model.update import QUERY
@@ -50,43 +53,37 @@ class Session:
     """A SparkSession, as much as a merge in tasks needs of it."""
 
     defaultParallelism = 2
+    pythonExec = "python3"
 
     @property
     def sparkContext(self) -> Session:
         return self
 
-    def accumulator(self, start: Any, kind: Any) -> Any:
-        """What merge tasks read is not counted."""
-        return _Counts()
 
-    def range(self, start: int, end: int, by: int, partitions: int) -> _Tasks:
-        """One row a task."""
-        return _Tasks(range(start, end, by))
+class TaskMerge:
+    """In the place of `ColumnMerge`: tasks that merge ranges of prefixes as the driver does."""
 
+    def __init__(self, session: Session, reading: Any) -> None:
+        """Of one query."""
 
-class _Counts:
-    value: dict[str, int] = {}  # noqa: RUF012
+    def rows(self, session: Session, request: MergeRequest, schema: Any, tasks: int, *_: Any) -> Frame:
+        """They are merged when somebody asks."""
+        cuts = equal_cuts((0, PREFIXES), tasks)
+        return Frame(lambda: sorted(group for cut in cuts for group in self._task(request, *cut)))
 
-    def add(self, more: dict[str, int]) -> None:
+    def new_counts(self) -> dict[str, int]:
         """Nobody looks."""
+        return {}
 
-
-@dataclass(frozen=True)
-class _Tasks:
-    numbers: range
-
-    def mapInArrow(self, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: Any) -> Frame:
-        def rows() -> list[Group]:
-            return sorted(group for number in self.numbers for group in self._task(function, number))
-
-        return Frame(rows)
+    def forget(self) -> None:
+        """Nothing is kept."""
 
     @staticmethod
-    def _task(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], number: int) -> list[Group]:
+    def _task(request: MergeRequest, prefix_lo: int, prefix_hi: int) -> list[Group]:
         """Of its attempts the first that ends well."""
         for _ in range(2):
             try:
-                batches = list(function([pa.record_batch([pa.array([number])], names=["id"])]))
+                batches = list(merge.merge(request, prefix_lo, prefix_hi, lambda *_: None))
             except Exception as error:  # whatever it is, it reaches the driver as Spark's failure of the job
                 last = str(error)
             else:

@@ -22,7 +22,7 @@ from pyslash.plan.window import TimeWindow
 from pyslash.streaming import coordinator, durable, epoch, merging, operator_runner, recovery
 from pyslash.tasks import fetch
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
-from tests.model.batch import Entry, Frame, MicroBatch
+from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
 from tests.model.files import BlockFiles, ControlFiles
 from tests.model.rows import Group, State, Workload, groups_of, workload
 from tests.model.schedule import OF_LOGS, Kind, Schedule
@@ -153,7 +153,6 @@ class Query:
             "spark.slash.durability": self.durability,
             "spark.slash.strategy": self.strategy,
             "spark.slash.early": str(self.workload.early).lower(),
-            "spark.slash.emit": "arrow",
             **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
         }
         version = self.version
@@ -336,6 +335,8 @@ def installed(query: Query) -> Iterator[None]:
         (recovery, "executors", query.executors),
         (operator_runner, "ingest_of", query.ingest),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
+        (merging, "RowBridge", lambda session: None),
+        (merging, "ColumnMerge", TaskMerge),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (coordinator, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import hashlib
 import hmac
 import json
 import mmap
@@ -54,7 +53,7 @@ def ask(control: socket.socket, proof: tuple[bytes, bytes], action: str, request
         return hmac.digest(token[1:], b"pyslash-wire " + purpose + b"\n" + hello + said, "sha256")
 
     def mac(purpose: bytes, frame: bytes) -> bytes:
-        return hashlib.blake2b(bytes(8) + frame, key=derived(purpose), digest_size=16).digest()
+        return hmac.digest(derived(purpose), bytes(8) + frame, "sha256")[:16]
 
     hello = b"PYSLASH\x02" + token[:1] + bytes(7) + query + os.urandom(32)
     control.sendall(hello)

@@ -71,7 +71,7 @@ TUMBLING, SLIDING = ("10 seconds", "10 seconds", "3 seconds"), ("10 seconds", "4
 PATHS = {
     "driver": {"ingest": "rows"},
     "tasks": {"ingest": "rows", "merge.driverBytes": "0"},
-    "arrow": {"ingest": "arrow", "emit": "arrow", "merge.driverBytes": "0"},
+    "arrow": {"ingest": "arrow", "transport": "tcp", "merge.driverBytes": "0"},
     "repartition": {"ingest": "rows", "strategy": "repartition"},
 }
 

@@ -73,7 +73,7 @@ def test_micro_batches_are_sparks_with_keys_kept_in_executors(stream: Stream, qu
     "conf",
     [
         {"ingest": "files", "merge.driverBytes": "1g"},
-        {"ingest": "arrow", "emit": "arrow", "merge.driverBytes": "0"},
+        {"ingest": "arrow", "transport": "tcp", "merge.driverBytes": "0"},
         {"ingest": "rows", "strategy": "repartition", "early": "true", **HOMES},
     ],
     ids=str,

@@ -1,20 +1,16 @@
-"""How merged rows reach Spark: as columns where they are, or as Arrow batches of Python workers."""
+"""How merged rows reach Spark: as columns where tasks have merged them, wherever the blocks are."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
 
 import pyslash
-from pyslash.tasks.row_bridge import RowBridge
 from tests.streaming.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
@@ -45,27 +41,15 @@ def ran(stream: Stream, **conf: str) -> Outcome:
     return run(aggregated(stream.read()), stream.folder, **{"merge.driverBytes": "0", **conf})
 
 
-def emitted(outcome: Outcome) -> set[str]:
-    return {epoch["emit"] for epoch in outcome.progress if epoch["windows"]}
-
-
-@pytest.mark.parametrize(
-    ("conf", "emit"),
-    [
-        ({}, "columns"),
-        ({"transport": "tcp"}, "arrow"),
-        ({"emit": "arrow"}, "arrow"),
-    ],
-    ids=str,
-)
-def test_the_rows_are_the_same_either_way(stream: Stream, conf: dict[str, str], emit: str) -> None:
-    outcome = ran(stream, **conf)
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_the_rows_are_the_same_wherever_blocks_are(stream: Stream, transport: str) -> None:
+    outcome = ran(stream, transport=transport)
     expected = stream.expected(window(), [F.col("k")], [F.count("*"), F.sum("v"), F.max("k")])
     assert len(expected) > 3 * 8192
     assert list(differences(outcome.rows, expected, 1)) == []
-    assert emitted(outcome) == {emit}
+    assert {epoch["emit"] for epoch in outcome.progress if epoch["windows"]} == {"columns"}
     read = {name: size for epoch in outcome.progress for name, size in epoch["bytes_read"].items()}
-    assert set(read) == {"tcp" if conf.get("transport") == "tcp" else "shm"}
+    assert set(read) == {"tcp" if transport == "tcp" else "shm"}
     assert all(size > 0 for size in read.values())
 
 
@@ -77,38 +61,15 @@ def test_a_sink_may_run_the_merge_twice_and_in_part(spark: SparkSession, stream:
 
     pyslash.enable(spark)
     spark.conf.set("spark.slash.merge.driverBytes", "0")
-    spark.conf.set("spark.slash.emit", "columns")
     try:
         writer = aggregated(stream.read()).writeStream.foreachBatch(sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(stream.folder / "checkpoint")).start()
         query.awaitTermination(120)
     finally:
         spark.conf.unset("spark.slash.merge.driverBytes")
-        spark.conf.unset("spark.slash.emit")
         pyslash.disable()
     counted, collected, keys, taken = map(sum, zip(*seen, strict=True))
     expected = stream.expected(window(), [F.col("k")], [F.count("*")])
     assert counted == collected == len(expected)
     assert keys >= 12_000
     assert taken > 0
-
-
-def test_columns_that_cannot_be_had_are_an_error(stream: Stream) -> None:
-    with pytest.raises(StreamingQueryException, match=r"spark\.slash\.emit=columns, but spark\.slash\.transport=tcp"):
-        ran(stream, emit="columns", transport="tcp")
-
-
-def test_an_agent_that_is_gone_is_named(spark: SparkSession) -> None:
-    bridge = RowBridge(spark).java
-    agent = {"pid": 2**22 + 1, "fd": 3, "start_time": 1, "incarnation": "00" * 16}
-    plan = "pyslash-plan 1\nwindow 10 10 0\naggregate count - 0\n"
-    order = {"plan": plan, "windows": [0], "agents": [json.dumps(agent)], "blocks": [[0, ""]]}
-    order |= {"changed_in": None, "home": None}
-    columns = StructType([StructField(name, LongType()) for name in ("window_start", "window_end", "result0")])
-    session: Any = spark._jsparkSession
-    read, given = (session.sparkContext().longAccumulator(name) for name in ("read", "given"))
-    rows = DataFrame(bridge.merge(session, json.dumps(order), columns.json(), 1, read, given), spark)
-    with pytest.raises(Exception, match="stale_incarnation"):
-        rows.collect()
-    assert not bridge.canMap(session, [json.dumps(agent)])
-    assert bridge.onOneHost()

@@ -54,8 +54,8 @@ NUMBERS = [
 TUMBLING, SLIDING = ("10 seconds",), ("10 seconds", "4 seconds")
 PATHS = [
     {"ingest": "rows"},
-    {"ingest": "files", "emit": "columns", "merge.driverBytes": "0"},
-    {"ingest": "arrow", "emit": "arrow", "merge.driverBytes": "0"},
+    {"ingest": "files", "merge.driverBytes": "0"},
+    {"ingest": "arrow", "merge.driverBytes": "0"},
 ]
 
 

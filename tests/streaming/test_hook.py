@@ -197,8 +197,7 @@ def static(rows: DataFrame) -> DataFrame:
         ({"ingest": "rows"}, lambda rows: rows, "ingest      rows: spark.slash.ingest=rows"),
         ({"ingest": "arrow"}, lambda rows: rows, "ingest      arrow: spark.slash.ingest=arrow"),
         ({}, lambda rows: rows, "emit        columns"),
-        ({"emit": "arrow"}, lambda rows: rows, "emit        arrow: spark.slash.emit=arrow"),
-        ({"transport": "tcp"}, lambda rows: rows, "emit        arrow: spark.slash.transport=tcp"),
+        ({"transport": "tcp"}, lambda rows: rows, "emit        columns: merged by executors; all is brought by"),
     ],
 )
 def test_explain_tells_the_ways_in_and_out(

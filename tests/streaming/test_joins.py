@@ -172,8 +172,8 @@ def test_what_is_not_covered_says_why(spark: SparkSession, tmp_path: Path) -> No
     joined = within("inner")(left, right)
     assert "covered, in append mode" in pyslash.explain(joined)
     assert "rows: joined by executors" in pyslash.explain(joined)
-    with settings(spark, {"spark.slash.emit": "arrow"}):
-        assert "spark.slash.emit=arrow" in pyslash.explain(joined)
+    with settings(spark, {"spark.slash.transport": "tcp"}):
+        assert "all is brought by their agents: spark.slash.transport=tcp" in pyslash.explain(joined)
     a, b = sides(left, right)
     evicted_never = a.join(b, F.expr("k = r_k AND r_ts BETWEEN ts AND ts + INTERVAL 5 SECONDS AND v > 3"), "left_outer")
     assert "Spark does not evict its rows as the watermark moves" in pyslash.explain(evicted_never)

@@ -107,8 +107,7 @@ def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
     "conf",
     [
         {"merge.driverBytes": "1g"},
-        {"emit": "arrow", "merge.driverBytes": "0"},
-        {"transport": "tcp", "merge.driverBytes": "0"},
+        {"transport": "tcp", "merge.driverBytes": "0", "home.size": "1"},
     ],
     ids=str,
 )

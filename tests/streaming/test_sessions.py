@@ -60,7 +60,7 @@ QUERIES: dict[str, Query] = {
 PATHS = {
     "driver": {"merge.driverBytes": "1g"},
     "homes": {"merge.driverBytes": "0", "ingest": "files", "ingest.filesMinBytes": "0"},
-    "arrow": {"merge.driverBytes": "0", "emit": "arrow", "ingest": "arrow", "durability": "off"},
+    "tcp": {"merge.driverBytes": "0", "transport": "tcp", "ingest": "arrow", "durability": "off"},
     "rewritten": {"merge.driverBytes": "0", "session.rewriteBytes": "1"},
     "no room": {"merge.driverBytes": "0", "home.size": "1", "session.rewriteBytes": "1"},
 }
@@ -85,7 +85,7 @@ def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("fixed", "append", "rewritten"),
         ("fixed", "complete", "homes"),
         ("dynamic", "append", "homes"),
-        ("dynamic", "append", "arrow"),
+        ("dynamic", "append", "tcp"),
         ("dynamic", "complete", "rewritten"),
         ("dynamic", "append", "no room"),
     ],

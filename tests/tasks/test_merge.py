@@ -50,7 +50,7 @@ class Arena:
         peer = AgentDescriptor(1, 1, 1, self.arena.size, self.arena.incarnation.hex(), "", "", 1, "", "", "")
         schema = pa.schema(_native.Plan(PLAN).schema)
         blocks = [(peer, head) for head in self.heads]
-        request = MergeRequest(PLAN, WINDOWS, None, (0, 30 * SECOND), blocks, bytes(16), b"", "tcp", schema, False, 30)
+        request = MergeRequest(PLAN, WINDOWS, None, (0, 30 * SECOND), blocks, bytes(16), b"", "tcp", schema, 30)
         counts = Counter() if moved is None else moved
         batches = merge(request, *prefixes, lambda name, size: counts.update({name: size}))
         return pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name in schema.names[::2]])

@@ -1,4 +1,4 @@
-// Blocks that Java names by their heads, in the arenas that they lie in.
+// Blocks that Java names by their heads, where it has made them readable.
 #pragma once
 
 #include <jni.h>
@@ -16,8 +16,8 @@ namespace pyslash::jvm {
 
 class Blocks {
  public:
-  // A handle of an arena for each head.
-  Blocks(JNIEnv* env, jobjectArray heads, jlongArray arenas);
+  // Has `source`, an io.pyslash.BlockSource, make all blocks readable, or those of an epoch; another one has no bytes.
+  Blocks(JNIEnv* env, jobject source, bool all);
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
 

@@ -45,17 +45,19 @@ extern "C" {
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jbyteArray plan_text, jbyteArray query,
                                                         jlong prefix_lo, jlong prefix_hi, jbyteArray before,
                                                         jbyteArray version, jlong epoch, jlong evicted_us, jlong pane,
-                                                        jlong closing_us, jboolean changed_only, jobjectArray heads,
-                                                        jlongArray arenas, jlongArray bytes_read) {
+                                                        jlong closing_us, jboolean changed_only, jboolean keeps,
+                                                        jobject source, jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const Plan plan = Plan::parse(text_of(env, plan_text, "plan"));
     const HomeUpdate update{
         text_of(env, before, "state before"), text_of(env, version, "state"), epoch, evicted_us, pane, closing_us};
     const auto lo = static_cast<uint64_t>(prefix_lo);
     const auto hi = static_cast<uint64_t>(prefix_hi);
-    const auto guarded = homes().of(text_of(env, query, "query"), lo, hi, plan, update.version,
-                                    [&] { return Home(std::make_shared<const Plan>(plan), lo, hi); });
-    advance(env, *guarded, update, heads, arenas, bytes_read);
+    const auto make = [&] { return Home(std::make_shared<const Plan>(plan), lo, hi); };
+    const auto guarded = keeps == JNI_TRUE
+                             ? homes().of(text_of(env, query, "query"), lo, hi, plan, update.version, make)
+                             : std::make_shared<Guarded<Home>>(make());
+    advance(env, *guarded, update, source, bytes_read);
     return rows_of_homes().put(std::make_shared<HomeRows>(
         HomeRows{guarded, update.version, {.changed_only = changed_only == JNI_TRUE}, std::nullopt}));
   });

@@ -57,15 +57,16 @@ class Homes {
   std::map<std::tuple<std::string, uint64_t, uint64_t>, Kept> homes_;
 };
 
-// Brings a home to a version, unless another task has; the bytes read of the blocks go into `bytes_read`, a long[1].
+// Brings a home to a version, unless another task has, by the blocks of `source`, an io.pyslash.BlockSource; the bytes
+// read of them go into `bytes_read`, a long[1].
 template <typename Home>
-void advance(JNIEnv* env, Guarded<Home>& guarded, const HomeUpdate& update, jobjectArray heads, jlongArray arenas,
-             jlongArray bytes_read) {
+void advance(JNIEnv* env, Guarded<Home>& guarded, const HomeUpdate& update, jobject source, jlongArray bytes_read) {
   jlong bytes = 0;
   {
     const std::lock_guard lock(guarded.mutex);
     if (guarded.home.version() != update.version) {
-      const Blocks blocks(env, heads, arenas);
+      // What it reads is brought under the lock: another task may bring the home elsewhere in between.
+      const Blocks blocks(env, source, !guarded.home.follows(update));
       bytes = static_cast<jlong>(guarded.home.advance(update, blocks.all()));
     }
   }

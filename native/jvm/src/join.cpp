@@ -45,8 +45,8 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
                                                         jlong prefix_lo, jlong prefix_hi, jbyteArray before,
                                                         jbyteArray version, jlong epoch, jlong evicted_us,
                                                         jlong closing_us, jboolean left_outer, jboolean right_outer,
-                                                        jboolean remembers, jboolean keeps, jobjectArray heads,
-                                                        jlongArray arenas, jlongArray bytes_read) {
+                                                        jboolean remembers, jboolean keeps, jobject source,
+                                                        jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
     const HomeUpdate update{
@@ -58,7 +58,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
     const auto guarded = keeps == JNI_TRUE
                              ? joins().of(text_of(env, query, "query"), lo, hi, *plan, update.version, make)
                              : std::make_shared<Guarded<JoinHome>>(make());
-    advance(env, *guarded, update, heads, arenas, bytes_read);
+    advance(env, *guarded, update, source, bytes_read);
     return readers().put(std::make_shared<JoinReader>(JoinReader{guarded, update.version, {}, {}}));
   });
 }

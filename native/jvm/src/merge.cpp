@@ -51,11 +51,11 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createMerger(JNIEnv* env, jclass,
 }
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_addBlock(JNIEnv* env, jclass, jlong handle, jbyteArray raw_head,
-                                                        jlong arena) {
+                                                        jlong arena, jlong place) {
   return guarded<jlong>(env, [&] {
     const Head head = read_head(bytes_of(env, raw_head, "head"));
     const auto mapped = arenas().get(arena);
-    const Bytes bytes = block_in(*mapped, head);
+    const Bytes bytes = block_in(*mapped, head, place);
     const auto guarded = mergers().get(handle);
     const std::lock_guard lock(guarded->mutex);
     guarded->arenas.push_back(mapped);

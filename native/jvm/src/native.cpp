@@ -57,7 +57,8 @@ Handles<Arena>& arenas() {
   return handles;
 }
 
-Bytes block_in(const Arena& arena, const Head& head) {
+Bytes block_in(const Arena& arena, const Head& head, int64_t place) {
+  if (place != in_its_arena) return arena.view(static_cast<uint64_t>(place), head.header.length);
   if (head.header.incarnation != arena.incarnation()) {
     throw Error(Status::stale_incarnation, "the block of epoch " + std::to_string(head.header.epoch) +
                                                " lies in another arena than the one that is mapped");
@@ -144,5 +145,34 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openArena(JNIEnv* env, jclass, js
 JNIEXPORT void JNICALL Java_io_pyslash_Native_closeArena(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { arenas().close(handle); });
 }
+
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_blockRanges(JNIEnv* env, jclass, jbyteArray raw_head, jlong pane_lo,
+                                                                jlong pane_hi, jlong prefix_lo, jlong prefix_hi) {
+  return guarded<jlongArray>(env, [&]() -> jlongArray {
+    const Head head = read_head(bytes_of(env, raw_head, "head"));
+    std::vector<jlong> numbers{static_cast<jlong>(head.header.arena_offset), static_cast<jlong>(head.header.length),
+                               head.header.epoch};
+    for (const ByteRange& range :
+         ranges(head, pane_lo, pane_hi, static_cast<uint64_t>(prefix_lo), static_cast<uint64_t>(prefix_hi))) {
+      numbers.push_back(static_cast<jlong>(range.offset));
+      numbers.push_back(static_cast<jlong>(range.length));
+    }
+    jlongArray given = env->NewLongArray(static_cast<jsize>(numbers.size()));
+    if (given == nullptr) throw JavaExceptionPending{};
+    env->SetLongArrayRegion(given, 0, static_cast<jsize>(numbers.size()), numbers.data());
+    return given;
+  });
+}
+
+JNIEXPORT jint JNICALL Java_io_pyslash_Native_openDirectory(JNIEnv* env, jclass, jstring path) {
+  return guarded<jint>(env, [&] {
+    const std::string folder = text_of(env, path, "path");
+    const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) throw Error(Status::invalid_input, "cannot open the folder " + folder + ": " + std::strerror(errno));
+    return fd;
+  });
+}
+
+JNIEXPORT void JNICALL Java_io_pyslash_Native_closeDirectory(JNIEnv*, jclass, jint fd) { close(fd); }
 
 }  // extern "C"

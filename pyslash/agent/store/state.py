@@ -325,6 +325,11 @@ class AgentState:
         with self.lock:
             self.counters["bytes written by peers"] += length
 
+    def counted_gathered(self, length: int) -> None:
+        """Counts bytes of other agents' blocks that were brought to tasks of this host."""
+        with self.lock:
+            self.counters["bytes gathered"] += length
+
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""
         with self.lock:

@@ -107,9 +107,9 @@ PATHS: tuple[dict[str, str], ...] = (
     {"ingest": "files"},
     {"ingest": "rows"},
     {"ingest": "arrow"},
-    {"ingest": "files", "emit": "columns", "merge.driverBytes": "0"},
-    {"ingest": "rows", "emit": "columns", "merge.driverBytes": "0"},
-    {"ingest": "rows", "emit": "arrow", "merge.driverBytes": "0"},
+    {"ingest": "files", "merge.driverBytes": "0"},
+    {"ingest": "rows", "merge.driverBytes": "0"},
+    {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},
     {"ingest": "rows", "strategy": "repartition"},
     {"ingest": "files", "strategy": "repartition"},
 )

@@ -47,8 +47,10 @@ class Home {
   const Plan& plan() const;
   // Of the state that it holds; empty: of none.
   const std::string& version() const;
-  // Brings the state to the update's version, if it is not there yet, with all live blocks at hand; the bytes that were
-  // read. Status::corrupt_block, Status::invalid_plan as Merger::add; the home is empty after an error.
+  // Whether only the blocks of the update's epoch are read to bring the state to its version.
+  bool follows(const HomeUpdate& update) const;
+  // Brings the state to the update's version, if it is not there yet, with all blocks at hand that it reads; the bytes
+  // that were read. Status::corrupt_block, Status::invalid_plan as Merger::add; the home is empty after an error.
   uint64_t advance(const HomeUpdate& update, std::span<const MappedBlock> blocks);
 
   // Where a reader of the rows stands.

@@ -54,6 +54,7 @@ class JoinHome {
   // As Home's. `evicted_us` and `closing_us` are the watermarks until which rows had been evicted before the epoch, and
   // are evicted by its end.
   const std::string& version() const;
+  bool follows(const HomeUpdate& update) const;
   uint64_t advance(const HomeUpdate& update, std::span<const MappedBlock> blocks);
 
   // Where a reader of the pairs stands. Readers may begin again, and several may read at a time.

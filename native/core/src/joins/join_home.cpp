@@ -34,6 +34,9 @@ class JoinHome::Impl {
   const Plan& plan() const { return *plan_; }
   const std::string& version() const { return version_; }
   uint64_t rows() const { return kept_[left_side].rows() + kept_[right_side].rows(); }
+  bool follows(const HomeUpdate& update) const {
+    return !version_.empty() && version_ == update.before && (is_seen_ || !kind_.remembers);
+  }
   uint64_t advance(const HomeUpdate& update, std::span<const MappedBlock> blocks);
   JoinPhase next(Cursor& cursor, size_t most, std::vector<RowPair>& pairs);
 
@@ -69,11 +72,11 @@ class JoinHome::Impl {
 
 uint64_t JoinHome::Impl::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {
   if (version_ == update.version && !version_.empty()) return 0;
-  const bool follows = !version_.empty() && version_ == update.before && (is_seen_ || !kind_.remembers);
+  const bool is_next = follows(update);
   version_.clear();  // of no state until all is read
   uint64_t bytes = 0;
   try {
-    if (follows) {
+    if (is_next) {
       for (JoinTable& kept : kept_) kept.evict(update.evicted_us);
     } else {
       for (JoinTable& kept : kept_) kept.clear();
@@ -83,10 +86,10 @@ uint64_t JoinHome::Impl::advance(const HomeUpdate& update, std::span<const Mappe
     epoch_ = update.epoch;
     evicted_us_ = update.evicted_us;
     closing_us_ = update.closing_us;
-    forgets_ = kind_.remembers && !follows;
+    forgets_ = kind_.remembers && !is_next;
     is_seen_ = false;
     for (const MappedBlock& block : blocks) {
-      if (!follows || block.head->header.epoch == update.epoch) bytes += read(block, follows);
+      if (!is_next || block.head->header.epoch == update.epoch) bytes += read(block, is_next);
     }
   } catch (...) {
     clear();
@@ -267,6 +270,7 @@ JoinHome& JoinHome::operator=(JoinHome&&) noexcept = default;
 
 const Plan& JoinHome::plan() const { return impl_->plan(); }
 const std::string& JoinHome::version() const { return impl_->version(); }
+bool JoinHome::follows(const HomeUpdate& update) const { return impl_->follows(update); }
 uint64_t JoinHome::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {
   return impl_->advance(update, blocks);
 }

@@ -23,6 +23,7 @@ class Home::Impl {
 
   const Plan& plan() const { return *plan_; }
   const std::string& version() const { return version_; }
+  bool follows(const HomeUpdate& update) const { return !version_.empty() && version_ == update.before; }
   uint64_t advance(const HomeUpdate& update, std::span<const MappedBlock> blocks);
   std::optional<RecordBatch> next(Cursor& cursor, size_t max_rows);
   uint64_t groups() const;
@@ -47,15 +48,15 @@ class Home::Impl {
 
 uint64_t Home::Impl::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {
   if (version_ == update.version) return 0;
-  const bool follows = !version_.empty() && version_ == update.before;
+  const bool is_next = follows(update);
   version_.clear();  // of no state until all is folded
-  if (!follows) clear();
+  if (!is_next) clear();
   uint64_t bytes = 0;
   try {
-    if (follows) evict(update.evicted_us);
+    if (is_next) evict(update.evicted_us);
     const auto is_change = [&](const MappedBlock& block) { return block.head->header.epoch == update.epoch; };
     for (const MappedBlock& block : blocks) {
-      if (!follows && !is_change(block)) bytes += fold(block, update);
+      if (!is_next && !is_change(block)) bytes += fold(block, update);
     }
     for (auto& [start, groups] : windows_) groups.settle();
     for (const MappedBlock& block : blocks) {
@@ -168,6 +169,7 @@ Home& Home::operator=(Home&&) noexcept = default;
 
 const Plan& Home::plan() const { return impl_->plan(); }
 const std::string& Home::version() const { return impl_->version(); }
+bool Home::follows(const HomeUpdate& update) const { return impl_->follows(update); }
 uint64_t Home::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {
   return impl_->advance(update, blocks);
 }

@@ -15,13 +15,19 @@ final class Agent {
   /** The bytes that a receipt starts with. */
   final byte[] descriptor;
 
+  final byte[] incarnation;
   final long arena;
+  /** Where it listens for this host. */
+  final Path socket;
+
   private final long pid;
   private final long startTime;
 
-  private Agent(byte[] descriptor, long arena, long pid, long startTime) {
+  private Agent(byte[] descriptor, byte[] incarnation, long arena, Path socket, long pid, long startTime) {
     this.descriptor = descriptor;
+    this.incarnation = incarnation;
     this.arena = arena;
+    this.socket = socket;
     this.pid = pid;
     this.startTime = startTime;
   }
@@ -29,13 +35,23 @@ final class Agent {
   static Agent open(String descriptor) throws IOException {
     JsonNode fields = JSON.readTree(descriptor);
     long pid = fields.required("pid").longValue();
-    String path = "/proc/" + pid + "/fd/" + fields.required("fd").intValue();
     byte[] incarnation = HexFormat.of().parseHex(fields.required("incarnation").textValue());
     return new Agent(
         descriptor.getBytes(StandardCharsets.UTF_8),
-        Native.openArena(path, incarnation),
+        incarnation,
+        Native.openArena(path(pid, fields.required("fd").intValue()), incarnation),
+        Path.of(fields.required("socket").asText()),
         pid,
         fields.required("start_time").longValue());
+  }
+
+  /** A mapping of another file of the agent's, which begins as its arena does. */
+  long openFile(int fd) {
+    return Native.openArena(path(pid, fd), incarnation);
+  }
+
+  private static String path(long pid, int fd) {
+    return "/proc/" + pid + "/fd/" + fd;
   }
 
   /** Whether that very process still runs: a pid alone may be another's by now. */

@@ -25,8 +25,8 @@ final class AgentProcess {
   private AgentProcess() {}
 
   /** An agent that lives; a dead one's successor has another incarnation, and nothing of what the dead one held. */
-  static synchronized Agent ensure(UpdateOrder order) {
-    String key = nameOf(order.secret);
+  static synchronized Agent ensure(AgentOrder order) {
+    String key = nameOf(order.secret());
     Agent known = AGENTS.get(key);
     if (known != null) {
       if (known.isAlive()) {
@@ -40,7 +40,7 @@ final class AgentProcess {
     return started;
   }
 
-  private static Agent start(UpdateOrder order) {
+  private static Agent start(AgentOrder order) {
     String python = python(order);
     String output;
     int status;
@@ -49,13 +49,13 @@ final class AgentProcess {
       // -P: an executor's working directory holds files of the job, which must not shadow modules.
       ProcessBuilder command = new ProcessBuilder(python, "-P", "-m", "pyslash.agent", "ensure");
       command.redirectErrorStream(true);
-      extendPythonPath(command.environment(), order.pythonPath);
+      extendPythonPath(command.environment(), order.pythonPath());
       process = command.start();
       try (OutputStream request = process.getOutputStream()) {
         request.write(JSON.writeValueAsBytes(request(order)));
       }
-      if (!process.waitFor(order.startTimeoutSeconds + EXTRA_SECONDS, TimeUnit.SECONDS)) {
-        throw failed(python, "did not end within " + (order.startTimeoutSeconds + EXTRA_SECONDS) + " s");
+      if (!process.waitFor(order.startTimeoutSeconds() + EXTRA_SECONDS, TimeUnit.SECONDS)) {
+        throw failed(python, "did not end within " + (order.startTimeoutSeconds() + EXTRA_SECONDS) + " s");
       }
       status = process.exitValue();
       output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
@@ -79,23 +79,23 @@ final class AgentProcess {
     }
   }
 
-  private static ObjectNode request(UpdateOrder order) {
+  private static ObjectNode request(AgentOrder order) {
     String host = SparkEnv.get().blockManager().blockManagerId().host();
     ObjectNode request = JSON.createObjectNode();
-    request.put("secret", HexFormat.of().formatHex(order.secret));
-    request.put("arena_bytes", order.arenaBytes);
+    request.put("secret", HexFormat.of().formatHex(order.secret()));
+    request.put("arena_bytes", order.arenaBytes());
     request.put("jvm_pid", ProcessHandle.current().pid());
     request.put("host", host.startsWith("[") ? host.substring(1, host.length() - 1) : host);
-    request.put("runtime_dir", order.runtimeDirectory);
-    request.put("deadline_seconds", order.startTimeoutSeconds);
+    request.put("runtime_dir", order.runtimeDirectory());
+    request.put("deadline_seconds", order.startTimeoutSeconds());
     // In local mode the driver is the one executor, and no other host has anything to ask of its agent.
     request.put("tcp", !"driver".equals(SparkEnv.get().executorId()));
     return request;
   }
 
-  private static String python(UpdateOrder order) {
-    if (order.python != null && !order.python.isEmpty()) {
-      return order.python;
+  private static String python(AgentOrder order) {
+    if (order.python() != null && !order.python().isEmpty()) {
+      return order.python();
     }
     String configured = System.getenv("PYSPARK_PYTHON");
     return configured != null && !configured.isEmpty() ? configured : "python3";

@@ -22,8 +22,6 @@ import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.storage.BlockManagerId;
-import org.apache.spark.util.LongAccumulator;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -49,12 +47,7 @@ public final class Bridge {
             watermarkMicros,
             query,
             epoch,
-            secret,
-            arenaBytes,
-            python,
-            pythonPath,
-            runtimeDirectory,
-            startTimeoutSeconds);
+            new AgentOrder(secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds));
     JsonInput json = readsJson ? new JsonInput(rows) : JsonInput.bySpark(rows);
     UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
     UpdateResult result =
@@ -142,9 +135,7 @@ public final class Bridge {
    * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeOrder} reads it) describes. Tasks
    * count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
    */
-  public SparkPlan joined(
-      StreamingJoin join, String order, int tasks, boolean keeps, LongAccumulator bytesRead, LongAccumulator rowsGiven) {
-    MergeCounts counts = new MergeCounts(bytesRead, rowsGiven);
+  public SparkPlan joined(StreamingJoin join, String order, int tasks, boolean keeps, MergeCounts counts) {
     return join.over(MergeOrder.parse(order), tasks, keeps, executors(), counts);
   }
 
@@ -192,21 +183,22 @@ public final class Bridge {
     return ScanOutlook.obstacle(input);
   }
 
+  /** Counts of what merge tasks do, all zero. */
+  public MergeCounts mergeCounts(SparkContext spark) {
+    return new MergeCounts(spark);
+  }
+
   /**
    * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
-   * Tasks count the bytes that they read and the rows that they give.
+   * Tasks count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have
+   * read, if the order says what to keep.
    */
   public Dataset<Row> merge(
-      SparkSession session,
-      String order,
-      String schema,
-      int tasks,
-      LongAccumulator bytesRead,
-      LongAccumulator rowsGiven) {
+      SparkSession session, String order, String schema, int tasks, boolean keeps, MergeCounts counts) {
     StructType columns = (StructType) DataType.fromJson(schema);
     MergeOrder parsed = MergeOrder.parse(order);
-    String[] places = parsed.home == null ? new String[0] : executors(); // to ask who is there costs a message
-    MergedRows rows = new MergedRows(parsed, columns, tasks, places, new MergeCounts(bytesRead, rowsGiven));
+    String[] places = !keeps ? new String[0] : executors(); // to ask who is there costs a message
+    MergedRows rows = new MergedRows(parsed, columns, tasks, keeps, places, counts);
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
   }
 
@@ -219,18 +211,6 @@ public final class Bridge {
   /** What tells Spark's listener bus of queries; null if nobody would see it. */
   public Watch watch(SparkContext spark) {
     return Watch.of(spark);
-  }
-
-  /** Whether all executors that there are run on one host. */
-  public boolean onOneHost() {
-    BlockManagerId[] all = Executors.processes();
-    // In local mode the driver is the executor.
-    return Arrays.stream(all)
-            .filter(id -> all.length == 1 || !id.isDriver())
-            .map(BlockManagerId::host)
-            .distinct()
-            .count()
-        == 1;
   }
 
   /** The executors beside the driver, as tasks name them that would rather run there. */
@@ -250,15 +230,5 @@ public final class Bridge {
     JavaSparkContext context = JavaSparkContext.fromSparkContext(spark);
     int tasks = context.defaultParallelism();
     context.parallelize(Collections.nCopies(tasks, 0), tasks).foreach(new CloseHomes(query));
-  }
-
-  /** Whether executors can map the arenas of all these agents (descriptors), tried by a task a core. */
-  public boolean canMap(SparkSession session, List<String> agents) {
-    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
-    int tasks = context.defaultParallelism();
-    return context
-        .parallelize(Collections.nCopies(tasks, 0), tasks)
-        .map(new MapArenas(new ArrayList<>(agents)))
-        .reduce((one, other) -> one && other);
   }
 }

@@ -89,26 +89,27 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private long open(MergeOrder order, boolean keeps, MergedRows.Prefixes prefixes) {
     long[] read = new long[1];
     MergeOrder.Home home = order.home;
-    long opened =
-        Native.openJoin(
-            order.planText,
-            home.query(),
-            prefixes.lo(),
-            prefixes.hi(),
-            home.before(),
-            home.version(),
-            home.epoch(),
-            home.evictedMicros(),
-            home.closingMicros(),
-            rules.type().keepsLeft(),
-            rules.type().keepsRight(),
-            rules.type().remembers(),
-            keeps,
-            order.heads(),
-            order.arenas(),
-            read);
-    counts.bytesRead().add(read[0]);
-    return opened;
+    try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
+      long opened =
+          Native.openJoin(
+              order.planText,
+              home.query(),
+              prefixes.lo(),
+              prefixes.hi(),
+              home.before(),
+              home.version(),
+              home.epoch(),
+              home.evictedMicros(),
+              home.closingMicros(),
+              rules.type().keepsLeft(),
+              rules.type().keepsRight(),
+              rules.type().remembers(),
+              keeps,
+              blocks,
+              read);
+      blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
+      return opened;
+    }
   }
 
   @Override
@@ -129,7 +130,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     hasNext();
     UnsafeRow row = next;
     next = null;
-    counts.rowsGiven().add(1);
+    counts.gave(1);
     return row;
   }
 

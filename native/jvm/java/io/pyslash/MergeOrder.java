@@ -12,9 +12,22 @@ import java.util.List;
 /** What the driver tells every task of a merge: the windows, and the blocks that hold their panes. */
 final class MergeOrder implements Serializable {
   private static final long serialVersionUID = 1L;
+  private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** A block's head, and the descriptor of the agent in whose arena it lies. */
-  record Block(String agent, byte[] head) implements Serializable {}
+  /** An agent that holds blocks. */
+  record Peer(String descriptor, long arenaBytes) implements Serializable {}
+
+  /** A block's head, and the agent that holds it. */
+  record Block(Peer agent, byte[] head) implements Serializable {}
+
+  /** How blocks are read that lie out of this JVM's sight: under a query's token, by its agent, each within a time. */
+  record Reading(byte[] query, byte[] token, String transport, int timeoutSeconds, AgentOrder agent)
+      implements Serializable {
+    /** Whether blocks are read where they lie, if they are within sight. */
+    boolean inPlace() {
+      return transport.equals("auto") || transport.equals("shm");
+    }
+  }
 
   /**
    * Groups are kept from epoch to epoch where they are merged: of which query, the states before and after this epoch,
@@ -28,43 +41,42 @@ final class MergeOrder implements Serializable {
   final byte[] planText;
   final long[] windows;
   final long changedIn;
+  final long paneLo; // panes that are read start here or later
+  final long paneHi; // and before this
   final ArrayList<Block> blocks;
+  final Reading reading;
   final Home home; // null: windows are merged from blocks
 
-  private MergeOrder(byte[] planText, long[] windows, long changedIn, ArrayList<Block> blocks, Home home) {
-    this.planText = planText;
-    this.windows = windows;
-    this.changedIn = changedIn;
-    this.blocks = blocks;
-    this.home = home;
+  private MergeOrder(JsonNode told) throws IOException {
+    planText = told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII);
+    JsonNode starts = told.required("windows");
+    windows = new long[starts.size()];
+    for (int i = 0; i < windows.length; i++) {
+      windows[i] = starts.required(i).longValue();
+    }
+    JsonNode epoch = told.required("changed_in");
+    changedIn = epoch.isNull() ? -1 : epoch.longValue();
+    paneLo = told.required("panes").required(0).longValue();
+    paneHi = told.required("panes").required(1).longValue();
+    List<Peer> agents = new ArrayList<>();
+    for (JsonNode agent : told.required("agents")) {
+      agents.add(new Peer(agent.textValue(), JSON.readTree(agent.textValue()).required("arena_bytes").longValue()));
+    }
+    blocks = new ArrayList<>();
+    for (JsonNode block : told.required("blocks")) {
+      blocks.add(new Block(agents.get(block.required(0).intValue()), block.required(1).binaryValue()));
+    }
+    reading = reading(told.required("reading"));
+    home = home(told.required("home"));
   }
 
   /**
    * From JSON: `plan`, `windows` (starts, microseconds), `changed_in` (an epoch, of whose groups alone there are rows,
-   * or null), `agents` (descriptors), `blocks` (agent's place, head), `home` (or null).
+   * or null), `panes` (first, end), `agents` (descriptors), `blocks` (agent's place, head), `reading`, `home` (or null).
    */
   static MergeOrder parse(String json) {
-    JsonNode told;
     try {
-      told = new ObjectMapper().readTree(json);
-      List<String> agents = new ArrayList<>();
-      told.required("agents").forEach(agent -> agents.add(agent.textValue()));
-      ArrayList<Block> blocks = new ArrayList<>();
-      for (JsonNode block : told.required("blocks")) {
-        blocks.add(new Block(agents.get(block.required(0).intValue()), block.required(1).binaryValue()));
-      }
-      JsonNode windows = told.required("windows");
-      long[] starts = new long[windows.size()];
-      for (int i = 0; i < starts.length; i++) {
-        starts[i] = windows.required(i).longValue();
-      }
-      JsonNode changedIn = told.required("changed_in");
-      return new MergeOrder(
-          told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII),
-          starts,
-          changedIn.isNull() ? -1 : changedIn.longValue(),
-          blocks,
-          home(told.required("home")));
+      return new MergeOrder(JSON.readTree(json));
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("no order to merge: " + error.getMessage());
     } catch (IOException error) {
@@ -72,13 +84,20 @@ final class MergeOrder implements Serializable {
     }
   }
 
-  byte[][] heads() {
-    return blocks.stream().map(Block::head).toArray(byte[][]::new);
-  }
-
-  /** Where the blocks' arenas are mapped in this JVM, block by block. */
-  long[] arenas() {
-    return blocks.stream().mapToLong(block -> PeerArenas.of(block.agent())).toArray();
+  private static Reading reading(JsonNode told) throws IOException {
+    JsonNode agent = told.required("agent");
+    return new Reading(
+        told.required("query").binaryValue(),
+        told.required("token").binaryValue(),
+        told.required("transport").textValue(),
+        told.required("timeout_seconds").intValue(),
+        new AgentOrder(
+            agent.required("secret").binaryValue(),
+            agent.required("arena_bytes").longValue(),
+            agent.required("python").textValue(),
+            agent.required("python_path").textValue(),
+            agent.required("runtime_dir").textValue(),
+            agent.required("start_timeout_seconds").intValue()));
   }
 
   private static Home home(JsonNode told) throws IOException {

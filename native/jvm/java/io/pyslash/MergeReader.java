@@ -21,11 +21,13 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
     private final MergeOrder order;
     private final StructType schema;
+    private final boolean keeps;
     private final MergeCounts counts;
 
-    Factory(MergeOrder order, StructType schema, MergeCounts counts) {
+    Factory(MergeOrder order, StructType schema, boolean keeps, MergeCounts counts) {
       this.order = order;
       this.schema = schema;
+      this.keeps = keeps;
       this.counts = counts;
     }
 
@@ -36,7 +38,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
 
     @Override
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, counts);
+      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, keeps, counts);
     }
 
     @Override
@@ -51,7 +53,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private final ColumnarBatch batch;
 
   private MergeReader(
-      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, MergeCounts counts) {
+      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
     this.counts = counts;
     columns = new NativeColumn[schema.length()];
     for (int i = 0; i < columns.length; i++) {
@@ -59,71 +61,48 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     }
     batch = new ColumnarBatch(columns);
     try {
-      rows = order.home == null ? new Merger(order, prefixes, counts) : new Home(order, prefixes, counts);
+      rows =
+          order.home == null
+              ? new PartMerger(order, prefixes, counts)
+              : new Home(order, prefixes, keeps, counts);
     } catch (SlashException failure) {
       throw failure.forDriver();
     }
   }
 
   /** Rows that native code makes, a batch at a time. */
-  private interface NativeRows {
+  interface NativeRows {
     long[] next(long maxRows);
 
     void close();
   }
 
-  /** Of windows that are merged from blocks. */
-  private static final class Merger implements NativeRows {
-    private final long merger;
-
-    Merger(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
-      merger =
-          Native.createMerger(order.planText, order.windows, prefixes.lo(), prefixes.hi(), order.changedIn);
-      try {
-        for (MergeOrder.Block block : order.blocks) {
-          counts.bytesRead().add(Native.addBlock(merger, block.head(), PeerArenas.of(block.agent())));
-        }
-      } catch (SlashException failure) {
-        close();
-        throw failure;
-      }
-    }
-
-    @Override
-    public long[] next(long maxRows) {
-      return Native.nextRows(merger, maxRows);
-    }
-
-    @Override
-    public void close() {
-      Native.closeMerger(merger);
-    }
-  }
-
-  /** Of groups that this JVM keeps. */
+  /** Of groups that are folded before they are read: this JVM keeps them for the next epoch, or for this task alone. */
   private static final class Home implements NativeRows {
     private final long reader;
 
-    Home(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
+    Home(MergeOrder order, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
       long[] read = new long[1];
       MergeOrder.Home home = order.home;
-      reader =
-          Native.openHome(
-              order.planText,
-              home.query(),
-              prefixes.lo(),
-              prefixes.hi(),
-              home.before(),
-              home.version(),
-              home.epoch(),
-              home.evictedMicros(),
-              home.pane(),
-              home.closingMicros(),
-              order.changedIn >= 0,
-              order.heads(),
-              order.arenas(),
-              read);
-      counts.bytesRead().add(read[0]);
+      try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
+        reader =
+            Native.openHome(
+                order.planText,
+                home.query(),
+                prefixes.lo(),
+                prefixes.hi(),
+                home.before(),
+                home.version(),
+                home.epoch(),
+                home.evictedMicros(),
+                home.pane(),
+                home.closingMicros(),
+                order.changedIn >= 0,
+                keeps,
+                blocks,
+                read);
+        blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
+      }
     }
 
     @Override
@@ -152,7 +131,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
       return false;
     }
     batch.setNumRows((int) numbers[0]);
-    counts.rowsGiven().add(numbers[0]);
+    counts.gave(numbers[0]);
     for (int i = 0; i < columns.length; i++) {
       int at = 1 + NUMBERS_A_COLUMN * i;
       columns[i].set(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]);

@@ -35,17 +35,20 @@ final class MergedRows implements SupportsRead, Scan, Batch {
   private final MergeOrder order;
   private final StructType schema;
   private final int tasks;
+  private final boolean keeps;
   private final String[] places;
   private final MergeCounts counts;
 
   /**
-   * {@code counts} is told what tasks do; {@code places}, the same ones in the same order each time, are where tasks
+   * {@code keeps}: tasks leave what they have read in memory, if the order says what to keep. {@code counts} is told what
+   * tasks do; {@code places}, the same ones in the same order each time, are where tasks
    * would rather run, if anywhere.
    */
-  MergedRows(MergeOrder order, StructType schema, int tasks, String[] places, MergeCounts counts) {
+  MergedRows(MergeOrder order, StructType schema, int tasks, boolean keeps, String[] places, MergeCounts counts) {
     this.order = order;
     this.schema = schema;
     this.tasks = tasks;
+    this.keeps = keeps;
     this.places = places;
     this.counts = counts;
   }
@@ -102,6 +105,6 @@ final class MergedRows implements SupportsRead, Scan, Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new MergeReader.Factory(order, schema, counts);
+    return new MergeReader.Factory(order, schema, keeps, counts);
   }
 }

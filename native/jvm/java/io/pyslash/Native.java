@@ -45,8 +45,22 @@ final class Native {
    */
   static native long createMerger(byte[] planText, long[] windowStarts, long prefixLo, long prefixHi, long changedIn);
 
-  /** Adds a block that lies in the arena; returns the bytes of it that the merger will read. */
-  static native long addBlock(long merger, byte[] head, long arena);
+  /**
+   * Adds a block that lies in the arena, at the offset in its head, or at {@code place} unless that is -1; returns the
+   * bytes of it that the merger will read.
+   */
+  static native long addBlock(long merger, byte[] head, long arena, long place);
+
+  /**
+   * What a reader of panes in [paneLo, paneHi) and hash prefixes in [prefixLo, prefixHi) reads of a block: first the block's
+   * offset in its arena, its length and its epoch, then offset in the block and length of each range.
+   */
+  static native long[] blockRanges(byte[] head, long paneLo, long paneHi, long prefixLo, long prefixHi);
+
+  /** A descriptor of a folder, through which a name in it has a short path: /proc/self/fd/N/name. */
+  static native int openDirectory(String path);
+
+  static native void closeDirectory(int descriptor);
 
   /**
    * The next batch of merged rows; null at the end. First the number of rows, then for each column four numbers: how many
@@ -63,7 +77,8 @@ final class Native {
    * epoch to epoch. They are brought to {@code version}, the state after the epoch, from {@code before}, the one before
    * it, by the blocks of that epoch, or where they are as of another one by all blocks; windows that end by {@code
    * evictedMicros} are dropped first. Of sessions, those of {@code pane} are kept, and the reader gives those that end by
-   * {@code closingMicros}. {@code bytesRead} is told what of the blocks was read.
+   * {@code closingMicros}. {@code keeps}: they stay in this JVM for the next epoch. {@code bytesRead} is told what of the
+   * blocks was read.
    */
   static native long openHome(
       byte[] planText,
@@ -77,8 +92,8 @@ final class Native {
       long pane,
       long closingMicros,
       boolean changedOnly,
-      byte[][] heads,
-      long[] arenas,
+      boolean keeps,
+      BlockSource blocks,
       long[] bytesRead);
 
   /** As {@link #nextRows}; fails if the groups are of another epoch by now. */
@@ -108,8 +123,7 @@ final class Native {
       boolean rightOuter,
       boolean remembers,
       boolean keeps,
-      byte[][] heads,
-      long[] arenas,
+      BlockSource blocks,
       long[] bytesRead);
 
   /**

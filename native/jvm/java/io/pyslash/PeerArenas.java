@@ -1,6 +1,9 @@
 package io.pyslash;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -10,8 +13,20 @@ final class PeerArenas {
 
   private PeerArenas() {}
 
-  /** The handle of the arena of the agent with this descriptor (JSON). */
-  static synchronized long of(String descriptor) {
+  /** The handle of the arena of the agent with this descriptor (JSON), if it is of this host and within sight; else 0. */
+  static long ifHere(String descriptor) {
+    try {
+      String boot = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip();
+      if (!boot.equals(new ObjectMapper().readTree(descriptor).path("boot_id").asText())) {
+        return 0;
+      }
+      return of(descriptor);
+    } catch (IOException | SlashException outOfSight) {
+      return 0; // containers of one host may not see each other's processes
+    }
+  }
+
+  private static synchronized long of(String descriptor) {
     // A mapping outlives its agent, and would go on to show what it held.
     MAPPED.values().removeIf(PeerArenas::closeIfGone);
     Agent known = MAPPED.get(descriptor);

@@ -9,7 +9,10 @@ package io.pyslash;
 public final class SlashException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** Agent could not be started; every other status is a name of the native core's {@code Status}. */
+  /**
+   * Agent could not be started; every other status is a name of the native core's {@code Status}, or, of what an agent
+   * says, of a class of `pyslash.errors`.
+   */
   public static final String AGENT_START = "agent_start";
 
   private final String status;

@@ -70,17 +70,17 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
   }
 
   private byte[] update(TaskContext context, Iterator<InternalRow> rows) {
-    Agent agent = AgentProcess.ensure(order);
+    Agent agent = AgentProcess.ensure(order.agent());
     EventTimes times = new EventTimes();
     long accumulator =
-        Native.createAccumulator(order.planText, order.watermarkMicros, order.epoch, context.partitionId());
+        Native.createAccumulator(order.planText(), order.watermarkMicros(), order.epoch(), context.partitionId());
     try {
       try (RowPage page =
-          new RowPage(accumulator, Native.fields(order.planText), Native.fixedRowBytes(order.planText))) {
+          new RowPage(accumulator, Native.fields(order.planText()), Native.fixedRowBytes(order.planText()))) {
         fill(page, rows, times, context);
       }
       stopIfKilled(context);
-      byte[] head = Native.seal(accumulator, agent.arena, order.query, order.epoch, context.taskAttemptId());
+      byte[] head = Native.seal(accumulator, agent.arena, order.query(), order.epoch(), context.taskAttemptId());
       return result(times, agent.descriptor, head);
     } finally {
       Native.closeAccumulator(accumulator);
