@@ -93,8 +93,8 @@ def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
     stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
     for at, keys in ((1000, 100), (1001, 30_000), (1200, 10), (1201, 10), (1202, 10), (1203, 30_000)):
         add(stream, range(keys), at=at)
-    forgotten: list[bytes] = []
-    monkeypatch.setattr(ColumnMerge, "forget", lambda self, query: forgotten.append(query))
+    forgotten: list[ColumnMerge] = []
+    monkeypatch.setattr(ColumnMerge, "forget", lambda self: forgotten.append(self))
     conf = {"merge.driverBytes": "0", "home.size": "64k"}
     found = ran(stream.read(), stream.folder, QUERIES["tumbling"], "update", "require", **conf)
     merged_by = [epoch["merged_by"] for epoch in found.progress if epoch["windows"]]
