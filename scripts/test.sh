@@ -5,28 +5,38 @@ cd "$(dirname "$0")/.."
 mkdir -p build
 started=$SECONDS
 
+class_archive() {
+  [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
+}
+class_archive &
 scripts/test_native.sh
 status=0
-[ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1 ||
-  printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
+wait $! || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
-if compgen -G '/sys/class/infiniband/*' >/dev/null; then
-  printf '\n== pytest, RDMA tests on this machine'\''s device\n'
-  pytest -m rdma "${rdma[@]}" --junitxml=build/rdma/pytest.xml || status=$?
-else
-  printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
-  # An emulated host would take half a minute to import hypothesis, which these files do not use.
-  # 125: no lab to be had here. That is told below, and is no failure of ours.
-  scripts/rxe_lab/lab run --hosts 2 --seconds 1200 --results build/rdma -- pytest -m rdma "${rdma[@]}" \
-    --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ] || status=1
-fi
+rdma() {
+  if compgen -G '/sys/class/infiniband/*' >/dev/null; then
+    printf '\n== pytest, RDMA tests on this machine'\''s device\n'
+    pytest -m rdma "${rdma[@]}" --junitxml=build/rdma/pytest.xml
+  else
+    printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
+    # An emulated host would take half a minute to import hypothesis, which these files do not use.
+    # 125: no lab to be had here. That is told below, and is no failure of ours.
+    scripts/rxe_lab/lab run --hosts 2 --seconds 1200 --results build/rdma -- pytest -m rdma "${rdma[@]}" \
+      --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ]
+  fi
+}
+# Beside what comes next: an emulated host has one core, and a broker waits most of the time.
+rdma >build/rdma.log 2>&1 &
+lab=$!
 scripts/test_oldest.sh || status=1
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml || status=1
+wait $lab || status=1
+cat build/rdma.log
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status

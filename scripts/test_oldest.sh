@@ -15,7 +15,7 @@ fi
 printf '\n== pytest on PySpark %s\n' "$oldest"
 export PYTHONPATH="$PWD/$folder${PYTHONPATH:+:$PYTHONPATH}"
 python -c "import pyspark; assert pyspark.__version__ == '$oldest', pyspark.__version__"
-pytest -n 2 --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py \
+pytest -n "$(nproc)" --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py \
   tests/tasks/test_json.py tests/streaming/test_deduplication.py
 
 runtime=build/iceberg/iceberg-spark-runtime-${oldest%.*}_2.13-$iceberg.jar
