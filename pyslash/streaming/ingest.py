@@ -12,7 +12,6 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
-from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation
 from pyslash.streaming.execution import SparkBatch, count_times
@@ -41,8 +40,8 @@ class Ingest:
         self._conf = conf
         self._query_id = query_id
         self._secret = secret
-        self._bridge = self._row_bridge(session) if conf.ingest != "arrow" else None
-        self._reads_files = self._bridge is not None and conf.ingest in ("auto", "files")
+        self._bridge = RowBridge(session)
+        self._reads_files = conf.ingest in ("auto", "files")
         self._static_tables = StaticTables()
         self._obstacle = ""
         self._json_obstacles: tuple[str, ...] = ()
@@ -68,9 +67,9 @@ class Ingest:
             receipts = self._from_files(execution, epoch, watermark_us, place)
             if receipts is not None:
                 return receipts
-        if self._bridge is not None:
-            return self._from_rows(self._bridge, execution, epoch, watermark_us, place)
-        return self._from_arrow(execution, epoch, watermark_us, place)
+        if self._conf.ingest == "arrow":
+            return self._from_arrow(execution, epoch, watermark_us, place)
+        return self._from_rows(execution, epoch, watermark_us, place)
 
     def close(self) -> None:
         """The query has ended or starts over: free what was sent to executors."""
@@ -78,7 +77,6 @@ class Ingest:
 
     def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
-        assert self._bridge is not None
         files = self._bridge.scan(execution.cut.input())
         least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
         try:
@@ -115,11 +113,9 @@ class Ingest:
             self._obstacle = str(reason)
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
-    def _from_rows(
-        self, bridge: RowBridge, execution: SparkBatch, epoch: int, watermark_us: int, place: str
-    ) -> list[Receipt]:
+    def _from_rows(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:
         self.path = "rows"
-        receipts, figures = bridge.update(
+        receipts, figures = self._bridge.update(
             execution.cut.input(),
             self._plan.text + place,
             watermark_us,
@@ -132,9 +128,9 @@ class Ingest:
             reads_json=self._conf.ingest_json == "auto",
         )
         count_times(execution.cut, figures)
-        self.json_by_spark = bridge.json.left_to_spark
-        if bridge.json.obstacles != self._json_obstacles:
-            self._json_obstacles = bridge.json.obstacles
+        self.json_by_spark = self._bridge.json.left_to_spark
+        if self._bridge.json.obstacles != self._json_obstacles:
+            self._json_obstacles = self._bridge.json.obstacles
             for reason in self._json_obstacles:
                 logger.info("query %s: Spark reads the JSON: %s", execution.query_id, reason)
         return receipts
@@ -162,12 +158,3 @@ class Ingest:
             room_timeout_seconds=self._conf.checkpoint_timeout,
             tcp=has_hosts(execution.session),
         )
-
-    def _row_bridge(self, session: SparkSession) -> RowBridge | None:
-        try:
-            return RowBridge(session)
-        except RowBridgeUnavailableError as error:
-            if self._conf.ingest in ("rows", "files"):
-                raise
-            logger.warning("rows go through mapInArrow, which is slower than the row bridge: %s", error)
-            return None

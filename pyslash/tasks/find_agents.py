@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from pyslash.errors import RowBridgeUnavailableError
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.arrow_update import executor_host
 from pyslash.tasks.job import run_numbered
@@ -52,12 +51,8 @@ def find_agents(
     """
     tasks = session.sparkContext.defaultParallelism
     if not by_worker:
-        try:
-            bridge = RowBridge(session)
-        except RowBridgeUnavailableError:
-            pass
-        else:
-            return bridge.agents(tasks, secret, arena_bytes, session.sparkContext.pythonExec, start_timeout)
+        python = session.sparkContext.pythonExec
+        return RowBridge(session).agents(tasks, secret, arena_bytes, python, start_timeout)
     find = FindAgent(
         secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout, has_hosts(session)
     )

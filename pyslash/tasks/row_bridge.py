@@ -44,7 +44,7 @@ def jar_path() -> Path:
     if not path.is_file():
         raise errors.RowBridgeUnavailableError(
             f"{path} is missing: this installation was built without the JVM face. Build it with a JDK of version 17 "
-            "or later, or set spark.slash.ingest=arrow"
+            "or later"
         )
     return path
 
