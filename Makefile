@@ -10,8 +10,8 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
 .PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench
-.PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka bench-latency
-.PHONY: eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka
+.PHONY: bench-latency bench-overload eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,10 @@ bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with Ro
 bench-latency: setup ## from a message's creation to its row in another topic, at 5,000 a second (7 minutes)
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.latency $(ARGS)
+
+bench-overload: setup ## a burst, and a backlog of 50 M JSON messages from a Kafka topic (20 minutes); ARGS="--rows 4000000"
+	@scripts/pipelines.sh
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.overload $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

@@ -134,7 +134,8 @@ def _cpu_seconds(process: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _in_a_process(name: str, address: str, rows: int) -> dict[str, Any]:
+def in_a_process(name: str, address: str, rows: int) -> dict[str, Any]:
+    """Runs one of `RUNS`, or `PRODUCE`, in a process of its own: its figures."""
     command = [sys.executable, "-m", "eval.kafka", "--one", name, "--address", address, "--rows", str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     if done.returncode:
@@ -157,10 +158,10 @@ def main() -> None:
         print(json.dumps(measured))
         return
     with broker(PARTITIONS) as address:
-        _in_a_process(PRODUCE, address, given.rows)
+        in_a_process(PRODUCE, address, given.rows)
         runs = {}
         for name in RUNS:
-            runs[name] = one = _in_a_process(name, address, given.rows)
+            runs[name] = one = in_a_process(name, address, given.rows)
             rate = one["rows_per_second"] / 1e6
             print(f"{name:22}{rate:8.3f} M records/s {one['cpu_us']:8.2f} us of CPU each", flush=True)
     results = {json.dumps(one["digest"]) for one in runs.values() if one["digest"]}
