@@ -9,6 +9,7 @@
 #include <string>
 
 #include "arena_mapping.h"
+#include "pyslash/bytes.h"
 #include "pyslash/error.h"
 #include "pyslash/process.h"
 
@@ -20,13 +21,12 @@ struct Extent {
   uint64_t end;
 };
 
-uint64_t align_up(uint64_t value) { return (value + Arena::alignment - 1) / Arena::alignment * Arena::alignment; }
-
 // What is in use, in order of address.
 std::vector<Extent> used_extents(const ArenaMapping& mapping) {
   std::vector<Extent> used;
   for (ArenaEntry& entry : mapping.touched()) {
-    if (state_of(entry) != BlockState::free) used.push_back({entry.offset, entry.offset + align_up(entry.length)});
+    if (state_of(entry) != BlockState::free)
+      used.push_back({entry.offset, entry.offset + align_up(entry.length, Arena::alignment)});
   }
   std::ranges::sort(used, {}, &Extent::begin);
   return used;
@@ -163,7 +163,8 @@ uint64_t Arena::allocate(uint64_t length, const Id128& query, int64_t epoch) {
   if (length == 0) throw Error(Status::invalid_input, "a block of zero bytes cannot be allocated");
   const ProcessId self = current_process();
   const ArenaLock lock(*mapping_);
-  const uint64_t wanted = align_up(std::min(length, uint64_t{1} << 62));  // capped: rounding up must not wrap around
+  const uint64_t capped = std::min(length, uint64_t{1} << 62);  // rounding up must not wrap around
+  const uint64_t wanted = align_up(capped, alignment);
   const uint64_t offset = first_fit(used_extents(*mapping_), wanted, mapping_->size() / alignment * alignment);
   ArenaEntry& entry = free_entry(*mapping_);
   entry.offset = offset;

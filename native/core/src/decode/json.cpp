@@ -14,7 +14,6 @@
 namespace pyslash {
 namespace {
 
-constexpr int64_t micros_per_second = 1'000'000;
 constexpr size_t safe_digits = 18;  // of an integer: they fit an int64, and a double or float is rounded from it once
 
 template <typename T>

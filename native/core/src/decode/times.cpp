@@ -17,7 +17,6 @@ int digits(std::string_view text, size_t at, size_t size) {
 
 constexpr size_t date_size = 10;
 constexpr size_t time_size = 19;
-constexpr int64_t micros_per_second = 1'000'000;
 
 // Seconds of `hh:mm` at `at`; -1 if it is none.
 int64_t hours_and_minutes(std::string_view text, size_t at, int most_hours) {

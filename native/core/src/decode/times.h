@@ -7,6 +7,8 @@
 
 namespace pyslash {
 
+inline constexpr int64_t micros_per_second = 1'000'000;
+
 // YYYY-MM-DD from year 1 on, as days since 1970-01-01.
 std::optional<int32_t> parse_date(std::string_view text);
 

@@ -10,13 +10,8 @@
 #include "pyslash/window.h"
 
 namespace pyslash {
-namespace {
 
-constexpr size_t initial_slots = 64;
-
-}  // namespace
-
-JoinTable::JoinTable(int64_t width_us) : width_(width_us) { make(initial_slots); }
+JoinTable::JoinTable(int64_t width_us) : width_(width_us) { make(first_slots); }
 
 size_t JoinTable::place(uint64_t hash) const { return table_place(hash, shift_); }
 
@@ -29,7 +24,7 @@ void JoinTable::make(size_t slots) {
 
 void JoinTable::clear() {
   buckets_.clear();
-  make(initial_slots);
+  make(first_slots);
   used_ = rows_ = 0;
 }
 

@@ -11,7 +11,6 @@
 namespace pyslash {
 namespace {
 
-constexpr size_t initial_slots = 64;
 // Rows between the prefetch of a slot and its probe: enough to cover a miss to memory.
 constexpr size_t prefetch_distance = 24;
 
@@ -28,7 +27,7 @@ struct SomeRows {
 
 inline size_t KeyTable::home(uint64_t hash) const { return table_place(hash, shift_); }
 
-KeyTable::KeyTable() { make(initial_slots); }
+KeyTable::KeyTable() { make(first_slots); }
 
 void KeyTable::make(size_t slots) {
   slots_.assign(slots, Slot{0, absent, 0});
