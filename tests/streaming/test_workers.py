@@ -20,8 +20,14 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 def workers_of(spark: SparkSession) -> set[int]:
     """The processes that PySpark's daemons of this application have forked and that still run."""
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-    daemons = [pid for pid in children_of(jvm) if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    daemons = [pid for pid in children_of(jvm) if b"pyspark.daemon" in command_of(pid)]
     return {worker for daemon in daemons for worker in children_of(daemon)}
+
+
+def command_of(pid: int) -> bytes:
+    with suppress(FileNotFoundError, ProcessLookupError):  # a process that has ended since
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def children_of(pid: int) -> list[int]:
