@@ -30,11 +30,14 @@ rdma() {
       --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ]
   fi
 }
-# Beside what comes next: an emulated host has one core, and a broker waits most of the time.
+# Side by side: an emulated host has one core, and who talks to a broker waits most of the time.
 rdma >build/rdma.log 2>&1 &
 lab=$!
+scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
+pipelines=$!
 scripts/test_oldest.sh || status=1
-scripts/test_pipelines.sh --junitxml=build/pipelines.xml || status=1
+wait $pipelines || status=1
+cat build/pipelines.log
 wait $lab || status=1
 cat build/rdma.log
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
