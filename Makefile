@@ -95,7 +95,7 @@ bench-modes: setup ## update mode, complete mode and deduplication beside Spark'
 bench-nexmark: setup ## NEXMark's queries beside Spark's stores and Flink (an hour); ARGS="--rows 10000000"
 	@python -m eval suite nexmark $(ARGS)
 
-bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="--rows 4000000"
+bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="ysb --rows 4000000"
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.kafka $(ARGS)
 

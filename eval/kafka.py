@@ -1,10 +1,12 @@
 """JSON from a Kafka topic into windows: what reading costs, what decoding, what aggregating, in one session.
 
-    scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.kafka [--rows 4000000]
+    scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.kafka [ysb] [--rows 4000000]
 
-Every engine has a process of its own and reads the same topic with Spark's consumer, in micro-batches of the same
-offsets. The rows of all that aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too
-what a record costs; the broker has a JVM of its own, on the same cores.
+`users` counts and sums events by user; `ysb` is the Yahoo streaming benchmark as it was published: JSON of seven
+fields, a third of them views, joined with a static table of ads and counted by campaign. Every engine has a process of
+its own and reads the same topic with Spark's consumer, in micro-batches of the same offsets. The rows of all that
+aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too what a record costs; the broker
+has a JVM of its own, on the same cores.
 """
 
 from __future__ import annotations
@@ -28,16 +30,12 @@ from eval.engines import ENGINES
 from eval.engines.spark import SparkEngine, SparkRunner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 ROOT = Path(__file__).resolve().parents[1]
 TOPIC, PARTITIONS, BATCHES, WARM = "events", 4, 8, 2
 MEMORY_GIB = 3
 BASELINE, LEAST = "spark-rocksdb", 3.0
-SCHEMA = (
-    "event_time timestamp, user_id string, page_id string, event_type string, address string, amount bigint, "
-    "price double"
-)
 # What each engine does with the records, and the engine of `eval` that it is.
 PRODUCE = "produce"
 READ, DECODE, AGGREGATE = "read", "decode", "aggregate"
@@ -50,23 +48,111 @@ RUNS = {
 }
 
 
-def produce(address: str, rows: int) -> dict[str, Any]:
-    """Events of an hour, of 10,000 users, in this process."""
+class Users:
+    """Events of 10,000 users, rows and sums by user."""
+
+    schema = (
+        "event_time timestamp, user_id string, page_id string, event_type string, address string, amount bigint, "
+        "price double"
+    )
+
+    @staticmethod
+    def event(number: Column, micros: Column) -> Column:
+        """What is sent: the event of a number, at so many microseconds."""
+        from pyspark.sql import functions as F
+
+        kinds = F.array(*map(F.lit, ("view", "click", "purchase")))
+        return F.struct(
+            F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("event_time"),
+            F.concat(F.lit("user-"), (F.abs(F.xxhash64(number)) % 10_000).cast("string")).alias("user_id"),
+            F.concat(F.lit("page-"), (number % 997).cast("string")).alias("page_id"),
+            F.element_at(kinds, (number % 3 + 1).cast("int")).alias("event_type"),
+            F.lit("10.0.0.1").alias("address"),
+            (number % 1000).alias("amount"),
+            F.round(F.rand(1) * 100, 2).alias("price"),
+        )
+
+    @staticmethod
+    def decoded(events: DataFrame) -> DataFrame:
+        """What the aggregation needs of them."""
+        return events.select("event_time", "user_id", "amount")
+
+    @staticmethod
+    def aggregated(events: DataFrame, delay: str = "10 seconds") -> DataFrame:
+        """The query."""
+        from pyspark.sql import functions as F
+
+        timed = events.withWatermark("event_time", delay)
+        grouped = timed.groupBy(F.window("event_time", "10 seconds"), "user_id")
+        return grouped.agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
+
+
+class Ysb:
+    """Views by campaign: 100 of ten ads, as published."""
+
+    schema = (
+        "user_id string, page_id string, ad_id string, ad_type string, event_type string, event_time string, "
+        "ip_address string"
+    )
+    campaigns, ads_each = 100, 10
+
+    @classmethod
+    def event(cls, number: Column, micros: Column) -> Column:
+        """What is sent: the event of a number, at so many microseconds."""
+        from pyspark.sql import functions as F
+
+        kinds = F.array(*map(F.lit, ("view", "click", "purchase")))
+        ad_types = F.array(*map(F.lit, ("banner", "modal", "sponsored-search", "mail", "mobile")))
+        chosen = F.abs(F.xxhash64(number))
+        return F.struct(
+            F.expr("uuid()").alias("user_id"),
+            F.expr("uuid()").alias("page_id"),
+            cls._id(chosen % (cls.campaigns * cls.ads_each), "ad").alias("ad_id"),
+            F.element_at(ad_types, (number % 5 + 1).cast("int")).alias("ad_type"),
+            F.element_at(kinds, (number % 3 + 1).cast("int")).alias("event_type"),
+            F.floor(micros / 1000).cast("string").alias("event_time"),
+            F.lit("1.2.3.4").alias("ip_address"),
+        )
+
+    @staticmethod
+    def decoded(events: DataFrame) -> DataFrame:
+        """What the aggregation needs of them."""
+        return events.where("event_type = 'view'").select("ad_id", "event_time")
+
+    @classmethod
+    def aggregated(cls, events: DataFrame) -> DataFrame:
+        """The query."""
+        from pyspark.sql import functions as F
+
+        ad = F.col("id")
+        ads = events.sparkSession.range(cls.campaigns * cls.ads_each).select(
+            cls._id(ad, "ad").alias("ad_id"), cls._id(F.floor(ad / cls.ads_each), "campaign").alias("campaign_id")
+        )
+        views = cls.decoded(events).withColumn("event_time", F.expr("timestamp_millis(CAST(event_time AS bigint))"))
+        timed = views.join(F.broadcast(ads), "ad_id").withWatermark("event_time", "10 seconds")
+        return timed.groupBy(F.window("event_time", "10 seconds"), "campaign_id").agg(F.count("*").alias("views"))
+
+    @staticmethod
+    def _id(number: Column, of: str) -> Column:
+        """In the form of a UUID, always the same of a number."""
+        from pyspark.sql import functions as F
+
+        digits = F.md5(F.concat(F.lit(of), number.cast("string")))
+        return F.concat_ws("-", *(F.substring(digits, at, size) for at, size in _UUID_PARTS))
+
+
+_UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+WORKLOADS: dict[str, type[Users | Ysb]] = {"users": Users, "ysb": Ysb}
+
+
+def produce(address: str, workload: type[Users | Ysb], rows: int) -> dict[str, Any]:
+    """Events of an hour, in this process."""
     from pyspark.sql import functions as F
 
     engine: Any = ENGINES[BASELINE]
     spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()}).spark
-    number, kinds = F.col("id"), F.array(*map(F.lit, ("view", "click", "purchase")))
-    time_of = F.timestamp_micros(F.lit(1_700_000_000_000_000) + (number * (3_600_000_000 / rows)).cast("long"))
-    event = F.struct(
-        F.date_format(time_of, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("event_time"),
-        F.concat(F.lit("user-"), (F.abs(F.xxhash64(number)) % 10_000).cast("string")).alias("user_id"),
-        F.concat(F.lit("page-"), (number % 997).cast("string")).alias("page_id"),
-        F.element_at(kinds, (number % 3 + 1).cast("int")).alias("event_type"),
-        F.lit("10.0.0.1").alias("address"),
-        (number % 1000).alias("amount"),
-        F.round(F.rand(1) * 100, 2).alias("price"),
-    )
+    number = F.col("id")
+    event = workload.event(number, F.lit(1_700_000_000_000_000) + (number * (3_600_000_000 / rows)).cast("long"))
     for part in range(PARTITIONS):  # a partition is in order of time
         chosen = spark.range(part, rows, PARTITIONS, 1)
         records = chosen.select(F.to_json(event).alias("value"), F.lit(part).alias("partition"))
@@ -76,20 +162,18 @@ def produce(address: str, rows: int) -> dict[str, Any]:
     return {}
 
 
-def query(records: DataFrame, work: str) -> DataFrame:
+def query(records: DataFrame, workload: type[Users | Ysb], work: str) -> DataFrame:
     """What is done with the records."""
     from pyspark.sql import functions as F
 
     if work == READ:
         return records.select("value")
-    events = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
-    if work == DECODE:
-        return events.select("event_time", "user_id", "amount")
-    grouped = events.withWatermark("event_time", "10 seconds").groupBy(F.window("event_time", "10 seconds"), "user_id")
-    return grouped.agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
+    events = records.select(F.from_json(F.col("value").cast("string"), workload.schema).alias("event"))
+    events = events.select("event.*")
+    return workload.decoded(events) if work == DECODE else workload.aggregated(events)
 
 
-def run(name: str, address: str, rows: int) -> dict[str, Any]:
+def run(name: str, address: str, workload: type[Users | Ysb], rows: int) -> dict[str, Any]:
     """One engine over the whole topic, in this process; the first micro-batches do not count."""
     work, engine = RUNS[name]
     assert isinstance(engine, SparkEngine)
@@ -102,7 +186,7 @@ def run(name: str, address: str, rows: int) -> dict[str, Any]:
     jvm: Any = spark._jvm
     process = int(jvm.java.lang.ProcessHandle.current().pid())
     with tempfile.TemporaryDirectory(prefix="kafka-", dir=ROOT / "build") as place:
-        writer = query(records, work).writeStream.option("checkpointLocation", f"{place}/checkpoint")
+        writer = query(records, workload, work).writeStream.option("checkpointLocation", f"{place}/checkpoint")
         sink = writer.format("parquet").option("path", f"{place}/rows") if work == AGGREGATE else writer.format("noop")
         started = sink.trigger(availableNow=True).start()
         begun: tuple[int, float] | None = None
@@ -134,9 +218,10 @@ def _cpu_seconds(process: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def in_a_process(name: str, address: str, rows: int) -> dict[str, Any]:
+def in_a_process(name: str, address: str, workload: str, rows: int) -> dict[str, Any]:
     """Runs one of `RUNS`, or `PRODUCE`, in a process of its own: its figures."""
-    command = [sys.executable, "-m", "eval.kafka", "--one", name, "--address", address, "--rows", str(rows)]
+    command = [sys.executable, "-m", "eval.kafka", workload]
+    command += ["--one", name, "--address", address, "--rows", str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     if done.returncode:
         raise SystemExit(f"{name} failed: run {' '.join(command)} to see why")
@@ -147,21 +232,23 @@ def in_a_process(name: str, address: str, rows: int) -> dict[str, Any]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m eval.kafka", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("workload", nargs="?", choices=WORKLOADS, default="users")
     parser.add_argument("--rows", type=int, default=4_000_000)
     for hidden in ("--one", "--address"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        measured = (
-            produce(given.address, given.rows) if given.one == PRODUCE else run(given.one, given.address, given.rows)
-        )
-        print(json.dumps(measured))
+        address, workload = given.address, WORKLOADS[given.workload]
+        if given.one == PRODUCE:
+            print(json.dumps(produce(address, workload, given.rows)))
+        else:
+            print(json.dumps(run(given.one, address, workload, given.rows)))
         return
     with broker(PARTITIONS) as address:
-        in_a_process(PRODUCE, address, given.rows)
+        in_a_process(PRODUCE, address, given.workload, given.rows)
         runs = {}
         for name in RUNS:
-            runs[name] = one = in_a_process(name, address, given.rows)
+            runs[name] = one = in_a_process(name, address, given.workload, given.rows)
             rate = one["rows_per_second"] / 1e6
             print(f"{name:22}{rate:8.3f} M records/s {one['cpu_us']:8.2f} us of CPU each", flush=True)
     results = {json.dumps(one["digest"]) for one in runs.values() if one["digest"]}

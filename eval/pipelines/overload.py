@@ -28,7 +28,7 @@ from eval.broker import broker, connector
 from eval.digest import digest
 from eval.engines import ENGINES
 from eval.engines.spark import SparkEngine, SparkRunner
-from eval.kafka import MEMORY_GIB, PARTITIONS, PRODUCE, SCHEMA, TOPIC, in_a_process
+from eval.kafka import MEMORY_GIB, PARTITIONS, PRODUCE, TOPIC, Users, in_a_process
 from eval.meter import MARK, Meter
 from eval.pipelines import topic
 
@@ -68,10 +68,8 @@ def windows(spark: SparkSession, address: str, source: str, limit: int, delay: s
     options = {"kafka.bootstrap.servers": address, "subscribe": source, "startingOffsets": "earliest"}
     options |= {"maxOffsetsPerTrigger": str(limit)} if limit else {}
     records = spark.readStream.format("kafka").options(**options).load()
-    events = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
-    timed = events.withWatermark("event_time", delay)
-    grouped = timed.groupBy(F.window("event_time", f"{WINDOW_US} microseconds"), "user_id")
-    return grouped.agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
+    events = records.select(F.from_json(F.col("value").cast("string"), Users.schema).alias("event")).select("event.*")
+    return Users.aggregated(events, delay)
 
 
 def drain(name: str, address: str, limit: int) -> dict[str, Any]:
@@ -295,7 +293,7 @@ def main() -> None:
         bars.append(Bar(f"windows of {one['sent']:,} messages that differ", f"{one['differ']}", "0", not one["differ"]))
     if given.rows:
         with broker(PARTITIONS) as address:
-            in_a_process(PRODUCE, address, given.rows)
+            in_a_process(PRODUCE, address, "users", given.rows)
             bars += backlog(given.engine, address, given.rows)
     print("\nbars")
     for bar in bars:
