@@ -5,8 +5,8 @@
 `users` counts and sums events by user; `ysb` is the Yahoo streaming benchmark as it was published: JSON of seven
 fields, a third of them views, joined with a static table of ads and counted by campaign. Every engine has a process of
 its own and reads the same topic with Spark's consumer, in micro-batches of the same offsets. The rows of all that
-aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too what a record costs; the broker
-has a JVM of its own, on the same cores.
+aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too what a record costs; the
+broker has a JVM of its own, on the same cores.
 """
 
 from __future__ import annotations
