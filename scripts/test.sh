@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build
 started=$SECONDS
+trap 'trap - INT TERM; kill 0' INT TERM # what runs in the background would not hear of an interrupt
 
 class_archive() {
   [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
