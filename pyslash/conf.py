@@ -202,11 +202,13 @@ _KEYS = (
     ),
     Key(
         "plan.change",
-        "refuse",
-        _choice("refuse", "names", "aggregates"),
-        "How a query may differ from the one that wrote its checkpoint. `refuse`: not at all; `names`: keys and "
-        "columns may be written differently, if their types and positions are the same; `aggregates`: aggregates may "
-        "be added or removed, and an added one counts rows from then on. Needs `spark.slash.durability=checkpoint`.",
+        "exact",
+        _choice("exact", "names", "aggregates"),
+        "How a query may differ from the one that wrote its checkpoint. `exact`: aggregates may be dropped, reordered "
+        "or renamed, and added where the state has their whole history; `aggregates`: any may be added, and for groups "
+        "that had rows before, an added one covers only the rows since then; `names`: keys and columns may be written "
+        "differently, if their types and positions are the same. All but `names` need "
+        "`spark.slash.durability=checkpoint` or `both`.",
     ),
     Key(
         "adopt",

@@ -1,8 +1,7 @@
-"""Rewrites the state of one query as that of another with other aggregates: shared aggregates keep theirs, others start
-empty.
+"""Rewrites blocks of one query as those of another with other aggregates, by the plan of an `Evolution`.
 
-The states of a block are columns, so only the buffers of a segment change (docs/block-format.md). An added aggregate
-has seen no row yet: for it, every earlier row of a group was null.
+The states of a block are columns, so only the buffers of a segment change (docs/block-format.md): states that both
+have stay, others go, and new ones have seen no row.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 from pyslash._native import Head, Plan, crc32c
 from pyslash.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
 from pyslash.checkpoint.block_file import StoredBlock
-from pyslash.errors import PlanMismatchError
-from pyslash.plan.identity import Input, PlanIdentity, differences
+from pyslash.plan.evolution import fields
+from pyslash.plan.identity import PlanIdentity
 
 _ALIGNED = 64
 
@@ -41,51 +40,8 @@ def layout(plan: PlanIdentity) -> list[Column]:
     return [*keys, *_states(plan)]
 
 
-def check(before: PlanIdentity, now: PlanIdentity) -> None:
-    """Passes if state of one query can become state of the other.
-
-    Raises:
-        PlanMismatchError: it cannot; the message says which difference is in the way.
-    """
-    obstacles = [
-        line
-        for line in differences(before, now)
-        if line.startswith(("the operator", "the window", "the join", "key", "a key"))
-    ]
-    if _has_buffers(before) != _has_buffers(now):
-        obstacles.append(
-            "aggregates in buffers of Spark were added or dropped, beside which rows are counted otherwise"
-        )
-    held = {column.sql: column for one in before.aggregates for column in one.inputs}
-    kept = {column.name for column in _states(before)}
-    for plan in (before, now):
-        names = [column.sql for column in plan.inputs]
-        obstacles += [f"two input columns are both {name}" for name in sorted({n for n in names if names.count(n) > 1})]
-    states = _states(now)
-    for one, needs in zip(now.aggregates, Plan(now.text).needs, strict=True):
-        for column in one.inputs:
-            obstacles += _obstacles(one.sql, held.get(column.sql), column)
-        new = [states[place] for place in needs if states[place].kind != "nulls" and states[place].name not in kept]
-        for known in {name for state in new for name in state.inputs if name in held}:
-            obstacles.append(
-                f"{one.sql} is new, but {known} has a history with other aggregates: write it as an expression of its "
-                "own"
-            )
-    if obstacles:
-        listed = "\n  ".join(dict.fromkeys(obstacles))
-        raise PlanMismatchError(
-            f"the checkpoint's state cannot become state of this query:\n  {listed}\nGive the query a new "
-            "checkpointLocation."
-        )
-
-
 def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> bytes:
-    """The whole block as one of the other query.
-
-    Raises:
-        PlanMismatchError: as `check`.
-    """
-    check(before, now)
+    """The whole block as one of the other query; `now` is the plan of an `Evolution` of `before`."""
     return rewritten(
         block, now.text, [_segment(memoryview(data), one.groups, before, now) for one, data in block.segments]
     )
@@ -115,25 +71,9 @@ def rewritten(block: StoredBlock, plan: str, segments: Sequence[bytes]) -> bytes
     return checked + bytes(body)
 
 
-def _has_buffers(plan: PlanIdentity) -> bool:
-    return any(one.function == "collect" for one in plan.aggregates)
-
-
-def _obstacles(aggregate: str, old: Input | None, column: Input) -> list[str]:
-    """Why an aggregate cannot continue with this input."""
-    if old is None:
-        new = f"{aggregate} is new, and {column.sql} is never null: make it nullable"
-        return [] if column.nullable else [new]
-    if old.type != column.type:
-        return [f"{column.sql}: {old.type} -> {column.type}"]
-    if old.nullable and not column.nullable:
-        return [f"{column.sql} could be null, and is never null now"]
-    return []
-
-
 def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdentity) -> bytes:
     held = buffers_of(data, layout(before))
-    known = {column.sql for one in before.aggregates for column in one.inputs}
+    known = {column.name for one in before.aggregates for column in one.inputs}
     plan = Plan(now.text)
     buffers: list[Any] = []
     for place, column in enumerate(layout(now), -len(now.keys)):
@@ -148,11 +88,8 @@ def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdent
 
 
 def _states(plan: PlanIdentity) -> list[Column]:
-    names = [plan.time, *(column.sql for column in plan.inputs)]
-    return [
-        Column(kind, tuple(names[column] for column in columns), buffers)
-        for kind, columns, buffers in Plan(plan.text).states
-    ]
+    buffers = [count for _, _, count in Plan(plan.text).states]
+    return [Column(*field, count) for field, count in zip(fields(plan), buffers, strict=True)]
 
 
 def buffers_of(data: memoryview, columns: Sequence[Column]) -> dict[tuple[str, tuple[str, ...]], list[memoryview]]:

@@ -47,7 +47,7 @@ class _States:
         fields = fields_of(one) or []
         if one.function == "count" and not one.inputs:
             return [pa.array(self._rows)]
-        column, kind = one.inputs[0].sql, one.inputs[0].type
+        column, kind = one.inputs[0].name, one.inputs[0].type
         nulls = self._held.get(("nulls", (column,)))
         seen = self._rows - (self._longs(nulls[0]) if nulls is not None else 0)
         if one.function == "count":

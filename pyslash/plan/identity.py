@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
 from pyslash.plan.window import TimeWindow
 
+# The records of a plan's text that differ with what is aggregated.
+_BODY = ("column", "key", "aggregate", "rows")
+
 
 @dataclass(frozen=True)
 class Input:
-    """A column that crosses into native code: the SQL of its expression, its native type, whether it can be null."""
+    """A column that crosses into native code: the SQL of its expression, its native type, whether it can be null.
+
+    `since` is the first batch whose rows it covers, where an aggregate was added to a query with state; 0: all rows.
+    """
 
     sql: str
     type: str
     nullable: bool
+    since: int = 0
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other columns of a plan's aggregates."""
+        return f"{self.sql} since batch {self.since}" if self.since else self.sql
 
 
 @dataclass(frozen=True)
 class Output:
-    """An aggregate: its function with its parameter, if it has one, its inputs, and whether overflow raises."""
+    """An aggregate: its function with its parameter, if it has one, its inputs, and whether overflow raises.
+
+    `places` are those of the inputs (1-based) among the plan's columns.
+    """
 
     function: str
     inputs: tuple[Input, ...]
     ansi: bool
     parameter: str = ""
+    places: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def sql(self) -> str:
         """As a user would write it."""
-        call = f"{self.function}({', '.join(one.sql for one in self.inputs) or '*'})"
+        call = f"{self.function}({', '.join(one.name for one in self.inputs) or '*'})"
         return f"{call} {self.parameter}".rstrip()
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether Spark's own code computes it, and native code keeps the buffers that it gives."""
+        return self.function == "collect"
 
     @property
     def type(self) -> str:
@@ -41,11 +62,19 @@ class Output:
 
 @dataclass(frozen=True)
 class PlanIdentity:
-    """A plan's text (docs/block-format.md), and the SQL of its input columns and event time, which the text lacks."""
+    """A plan's text (docs/block-format.md), and what the text lacks: the SQL of its input columns and event time.
+
+    `since` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
+    `is_adopted`: some of the state was plain Spark's, which knows how many rows and nulls a group has only where an
+    aggregate counted them (docs/design/037).
+    """
 
     text: str
     columns: tuple[str, ...]
     time: str = ""
+    # These are not of the fingerprint of operators above (`match`), which is made of this object's text.
+    since: tuple[int, ...] = field(default=(), repr=False)
+    is_adopted: bool = field(default=False, repr=False)
 
     @cached_property
     def window(self) -> TimeWindow:
@@ -75,6 +104,11 @@ class PlanIdentity:
             return str(timedelta(microseconds=int(gap_us))) if int(gap_us) else "each row's own"
         return ""
 
+    @cached_property
+    def session_end(self) -> str:
+        """The SQL of the end of a row's session, if each row has its own."""
+        return self.columns[0] if any(gap_us == "0" for gap_us, _ in self._lines("session")) else ""
+
     @property
     def is_late_by_task(self) -> bool:
         """Of sessions: whether rows are late by what their task's rows make of a session, not each by itself."""
@@ -83,29 +117,47 @@ class PlanIdentity:
     @cached_property
     def inputs(self) -> list[Input]:
         """The input columns, in order."""
-        lines = self._lines("column")
-        return [Input(sql, kind, nullable == "1") for sql, (kind, nullable) in zip(self.columns, lines, strict=True)]
+        lines, since = self._lines("column"), self.since or (0,) * len(self.columns)
+        return [
+            Input(sql, kind, nullable == "1", batch)
+            for sql, (kind, nullable), batch in zip(self.columns, lines, since, strict=True)
+        ]
+
+    @cached_property
+    def key_places(self) -> list[int]:
+        """The places (1-based) of the columns that are keys, in order."""
+        return [int(index) for (index,) in self._lines("key")]
 
     @cached_property
     def keys(self) -> list[Input]:
         """The columns that are keys, in order."""
-        return [self.inputs[int(index) - 1] for (index,) in self._lines("key")]
+        return [self.inputs[place - 1] for place in self.key_places]
+
+    @cached_property
+    def head_lines(self) -> list[str]:
+        """The lines of the text before its columns."""
+        lines = self.text.splitlines()
+        return lines[: next((at for at, line in enumerate(lines) if line.split()[0] in _BODY), len(lines))]
 
     @cached_property
     def aggregates(self) -> list[Output]:
         """The aggregates, in order."""
         found = []
         for function, places, ansi, *parameter in self._lines("aggregate"):
-            inputs = () if places == "-" else tuple(self.inputs[int(place) - 1] for place in places.split(","))
-            found.append(Output(function, inputs, ansi == "1", "".join(parameter)))
+            read = () if places == "-" else tuple(map(int, places.split(",")))
+            inputs = tuple(self.inputs[place - 1] for place in read)
+            found.append(Output(function, inputs, ansi == "1", "".join(parameter), read))
         return found
 
     def _lines(self, record: str) -> list[list[str]]:
         return [words[1:] for line in self.text.splitlines() if (words := line.split()) and words[0] == record]
 
 
-def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
-    """Each difference, as one line. Empty if one query can use the state of the other."""
+def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True) -> list[str]:
+    """Each difference, as one line. Empty if one query can use the state of the other.
+
+    Without `aggregates`, only those that are in the way whatever is aggregated; a key that could be null may cease to.
+    """
     if before == now:
         return []
     found = []
@@ -120,7 +172,9 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
         return found
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
-    found += _keys(before, now)
+    found += _keys(before, now, aggregates)
+    if not aggregates:
+        return found
     found += _aggregates(before, now)
     if not found:
         listed = (" ".join(f"{one.sql} {_type(one)}" for one in plan.inputs) for plan in (before, now))
@@ -128,7 +182,7 @@ def differences(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     return found
 
 
-def _keys(before: PlanIdentity, now: PlanIdentity) -> list[str]:
+def _keys(before: PlanIdentity, now: PlanIdentity, is_strict: bool) -> list[str]:
     found = []
     for index in range(max(len(before.keys), len(now.keys))):
         old, new = _at(before.keys, index), _at(now.keys, index)
@@ -136,7 +190,7 @@ def _keys(before: PlanIdentity, now: PlanIdentity) -> list[str]:
             found.append(f"a key added: {new.sql} ({_type(new)})")
         elif new is None and old is not None:
             found.append(f"a key dropped: {old.sql} ({_type(old)})")
-        elif old is not None and new is not None and old != new:
+        elif old is not None and new is not None and not _is_same_key(old, new, is_strict):
             found.append(f"key {index + 1}: {old.sql} ({_type(old)}) -> {new.sql} ({_type(new)})")
     return found
 
@@ -154,6 +208,12 @@ def _aggregates(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     if not found and [*old] != [*new]:
         found.append(f"the order of the aggregates: {', '.join(old)} -> {', '.join(new)}")
     return found
+
+
+def _is_same_key(old: Input, new: Input, is_strict: bool) -> bool:
+    if (old.sql, old.type) != (new.sql, new.type):
+        return False
+    return old.nullable == new.nullable or (old.nullable and not is_strict)
 
 
 def _type(column: Input) -> str:

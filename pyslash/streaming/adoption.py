@@ -76,6 +76,7 @@ def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, 
         agents=[],
         files=files,
         before=f"adopted by run {manifests.run}",
+        is_adopted=True,
     )
     manifests.create(manifest)
     logger.warning(

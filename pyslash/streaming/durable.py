@@ -50,7 +50,6 @@ class DurableState:
 
         Raises:
             CheckpointError, CorruptBlockError: a file cannot be read or written, or is not what its manifest says.
-            PlanMismatchError: the state cannot become that of the new query.
         """
         written = []
         for index, file in enumerate(self.files):

@@ -15,13 +15,14 @@ from dataclasses import asdict, dataclass, field
 from uuid import uuid4
 
 from pyslash.checkpoint.directory import BlockFile
-from pyslash.checkpoint.replan import check
 from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
-FORMAT = 4
+FORMAT = 5
+# Where the checksum of each format that can be read begins: a damaged number must not make one format another.
+_SEEDS = {b"4": 0, b"5": 5}  # in format 4 there are no `since` and no `is_adopted`
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -33,8 +34,9 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `plan`, `columns` and `time` are those of the query's `PlanIdentity`. `offsets` and `timestamp_ms` are what Spark's
-    offset log says of the batch, `input` is the `fingerprint` of the operator: together they tell which rows it had.
+    `plan`, `columns`, `time`, `since` and `is_adopted` are those of the query's `PlanIdentity`. `offsets` and
+    `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the operator: together
+    they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
     operators, count, least, greatest and mean of its event times in milliseconds.
     `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
@@ -64,6 +66,8 @@ class Manifest:
     standbys: dict[str, str] = field(default_factory=dict)
     before: str = ""
     pane: int = 0
+    since: list[int] = field(default_factory=list)
+    is_adopted: bool = False
 
     @property
     def state(self) -> str:
@@ -84,12 +88,13 @@ class Manifest:
     @property
     def identity(self) -> PlanIdentity:
         """Of the query that wrote it."""
-        return PlanIdentity(self.plan, tuple(self.columns), self.time)
+        return PlanIdentity(self.plan, tuple(self.columns), self.time, tuple(self.since), self.is_adopted)
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
         body = json.dumps(asdict(self), sort_keys=True).encode()
-        return f"pyslash-manifest {FORMAT} {zlib.crc32(body):08x}\n".encode() + body + b"\n"
+        seed = _SEEDS[str(FORMAT).encode()]
+        return f"pyslash-manifest {FORMAT} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
 
     @classmethod
     def decode(cls, data: bytes, name: str) -> Manifest:
@@ -101,12 +106,12 @@ class Manifest:
         head, _, body = data.partition(b"\n")
         words = head.split()
         body = body.rstrip(b"\n")
-        if len(words) != 3 or words[:2] != [b"pyslash-manifest", str(FORMAT).encode()]:
+        if len(words) != 3 or words[0] != b"pyslash-manifest" or words[1] not in _SEEDS:
             raise StateLostError(
                 f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash continues "
                 "with that version; give the query a new checkpointLocation to use this one"
             )
-        if words[2] != f"{zlib.crc32(body):08x}".encode():
+        if words[2] != f"{zlib.crc32(body, _SEEDS[words[1]]):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
         fields = json.loads(body)
         fields["times"] = [tuple(times) for times in fields["times"]]
@@ -119,14 +124,8 @@ class Manifest:
 class ManifestLog:
     """The manifests of one checkpoint, as one driver writes them."""
 
-    def __init__(
-        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", plan_change: str = "refuse"
-    ) -> None:
-        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name.
-
-        `plan_change` is `spark.slash.plan.change`: which manifests `read` takes although they are of another query.
-        """
-        self._plan_change = plan_change
+    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "") -> None:
+        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name."""
         self._files = files
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
@@ -198,22 +197,14 @@ class ManifestLog:
         manifest = self.look(epoch)
         if manifest is None:
             return None
-        path = self._files.path(str(epoch))
         changed = differences(manifest.identity, plan)
-        if changed and not self._takes(manifest.identity, plan):
+        if changed:
             listed = "\n  ".join(changed)
             raise PlanMismatchError(
-                f"the query is not the one that {path} was written for:\n  {listed}\nIts state would not be that of "
-                "this query. Give a query that has changed a new checkpointLocation; or see spark.slash.plan.change, "
-                "for one that has other aggregates or is only written otherwise."
+                f"the query is not the one that {self._files.path(str(epoch))} was written for:\n  {listed}\nIts state "
+                "would not be that of this query. Run the query as it was, or give it a new checkpointLocation."
             )
         return manifest
-
-    def _takes(self, before: PlanIdentity, now: PlanIdentity) -> bool:
-        if self._plan_change == "aggregates" and self.run:
-            check(before, now)
-            return True
-        return self._plan_change != "refuse" and before.text == now.text
 
     def create(self, manifest: Manifest) -> None:
         """Write an epoch's manifest.

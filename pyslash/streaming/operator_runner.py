@@ -56,7 +56,7 @@ class OperatorRunner:
         self._ingest: Ingest | None = None
         self._merging: Merging | Joining | None = None
         self._recovery = Recovery(operator, conf, secret)
-        self._sessions = SessionPanes(operator, conf) if isinstance(operator, SessionAggregation) else None
+        self._sessions: SessionPanes | None = None
         self._state: RunState | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -156,6 +156,9 @@ class OperatorRunner:
     def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         query_id = execution.query_id
         state = self._recovery.begin(execution, epoch, progress)
+        self.operator = operator = state.operator
+        if isinstance(operator, SessionAggregation):
+            self._sessions = SessionPanes(operator, self._conf)
         run, meet = state.manifests.run, state.coordinator.meet
         self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
         reading = Reading(
@@ -195,7 +198,7 @@ class OperatorRunner:
         if sessions is not None:
             pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
             place = sessions.place(pane, emitted_us)
-        cut.begin(epoch, emitted_us)
+        cut.begin(epoch, emitted_us, operator.carried)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
             """Of the rewritten sessions, and of the epoch's rows."""
@@ -238,6 +241,8 @@ class OperatorRunner:
             plan=operator.text,
             columns=list(operator.identity.columns),
             time=operator.identity.time,
+            since=list(operator.since),
+            is_adopted=operator.is_adopted,
             offsets=logged.sources,
             timestamp_ms=logged.timestamp_ms,
             input=operator.fingerprint,
@@ -254,7 +259,7 @@ class OperatorRunner:
             files=files,
             in_checkpoint=state.durable is not None,
             standbys=standbys,
-            before=state.last.state if state.last is not None else "",
+            before=state.version,
             pane=pane,
         )
         with progress.timed("commit"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass
 from uuid import uuid4
@@ -10,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
-from pyslash.errors import AgentStartError, RewoundCheckpointError, SlashError, StateLostError
-from pyslash.plan.identity import differences
+from pyslash.errors import AgentStartError, PlanMismatchError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -32,12 +33,23 @@ logger = logging.getLogger("pyslash")
 class RunState:
     """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
 
+    operator: Aggregation  # over the columns that the state has
     coordinator: Coordinator
     manifests: ManifestLog
     last: Manifest | None
     durable: DurableState | None
     as_of: int  # the epoch whose manifest told what to bring back; -1: there was none
     swept: bool = False  # what earlier runs have left without a manifest is gone
+
+    @property
+    def version(self) -> str:
+        """A unique name of the state before the epoch that begins."""
+        if self.last is None:
+            return ""
+        if self.last.identity == self.operator.identity:
+            return self.last.state
+        # The same rows in other states: what executors have kept of the old ones is of no use.
+        return hashlib.sha256(f"{self.last.state} {self.operator.text}".encode()).hexdigest()
 
 
 class Recovery:
@@ -72,34 +84,37 @@ class Recovery:
             checkpoint_files(session, execution.checkpoint, MANIFESTS),
             checkpoint_files(session, execution.checkpoint, RUNS),
             self._driver,
-            self._conf.plan_change,
         )
         run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
+        last = self._last_manifest(execution, manifests, epoch)
+        evolution = self._evolution(last, epoch)
+        operator = self._plan.evolved(evolution)
         coordinator = Coordinator(
             execution.query_id.bytes,
-            self._plan.text,
+            operator.text,
             self._secret,
             self._conf.agent_call_timeout,
             run,
             self._conf.checkpoint_timeout,
             (self._conf.spill_directory, self._conf.spill_bytes),
-            self._plan.emission.keeps_changes,
+            operator.emission.keeps_changes,
         )
-        identity = self._plan.identity
-        last = self._last_manifest(execution, manifests, epoch)
-        current = self._current(execution, manifests, last, epoch)
-        durable = self._durable_state(execution, current, last)
+        current = self._current(execution, manifests, last, epoch, operator)
         newest = current or last
+        is_rewritten = current is None and not evolution.keeps_blocks
+        if last is not None and is_rewritten:
+            _tell(evolution, last.epoch)
+        durable = self._durable_state(execution, newest, operator if is_rewritten else None)
         with progress.timed("agents"):
             agents = self._agents(session, coordinator, newest, durable)
         if newest is not None:
-            before = manifests.read(newest.epoch - 1, identity)
+            before = manifests.look(newest.epoch - 1)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
-            first_pane = self._plan.emission.first_live_pane(emitted_us, newest.pane)
+            first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
             with progress.timed("restore"):
-                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress)
+                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress, is_rewritten)
         coordinator.meet(agents)
-        return RunState(coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
+        return RunState(operator, coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
         """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
@@ -149,19 +164,42 @@ class Recovery:
         by_worker = by_worker or conf.ingest == "arrow"
         return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
 
+    def _evolution(self, last: Manifest | None, epoch: int) -> Evolution:
+        """What the query continues with on the state as of the last manifest.
+
+        Raises:
+            PlanMismatchError: it cannot, or `spark.slash.plan.change` has to say that it may.
+        """
+        query, change = self._plan.identity, self._conf.plan_change
+        if last is None:
+            return unchanged(query)
+        before = last.identity
+        if change == "names" and before.text == query.text:
+            return unchanged(query, before)
+        evolution = evolve(before, query, epoch)
+        if evolution.gained and change != "aggregates":
+            listed = [
+                f"{sql} is new: for groups that had rows before batch {since} it would cover only the rows since then"
+                for sql, since in evolution.gained
+            ]
+            listed += [f"{sql} is dropped" for sql in evolution.dropped]
+            raise PlanMismatchError(
+                "the checkpoint has no state for aggregates of this query:\n  " + "\n  ".join(listed) + "\nSet "
+                "spark.slash.plan.change=aggregates to continue like that, or give the query a new checkpointLocation. "
+                "If its columns only have other names, set spark.slash.plan.change=names."
+            )
+        return evolution
+
     def _durable_state(
-        self, execution: SparkBatch, current: Manifest | None, last: Manifest | None
+        self, execution: SparkBatch, newest: Manifest | None, operator: Aggregation | None
     ) -> DurableState | None:
-        """The durable state in the checkpoint, without files that no manifest names."""
+        """The durable state in the checkpoint, rewritten for this operator if there is one."""
         if not self._conf.keeps_files:
             return None
-        newest = current or last
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
         durable = DurableState(directory, newest.files if newest is not None else [])
-        if newest is not None and self._conf.plan_change == "aggregates" and newest.identity != self._plan.identity:
-            changes = "; ".join(differences(newest.identity, self._plan.identity))
-            logger.warning("the query has changed, and its checkpoint is rewritten for it: %s", changes)
-            durable.replan(newest.identity, self._plan.identity, newest.epoch, self._run_held)
+        if newest is not None and operator is not None:
+            durable.replan(newest.identity, operator.identity, newest.epoch, self._run_held)
         return durable
 
     def _bring_back(
@@ -173,8 +211,17 @@ class Recovery:
         coordinator: Coordinator,
         agents: list[AgentDescriptor],
         progress: EpochProgress,
+        is_rewritten: bool,
     ) -> None:
-        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint."""
+        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint, and
+        only from there if it was rewritten.
+        """
+        if is_rewritten and durable is None:
+            raise PlanMismatchError(
+                f"the aggregates of the query have changed, and spark.slash.durability={self._conf.durability} keeps "
+                "its state only in memory, as it was. Run the query as it was, or give it a new checkpointLocation. "
+                "With checkpoint or both, a query may change."
+            )
         if durable is not None and not newest.in_checkpoint:
             raise StateLostError(
                 f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
@@ -190,7 +237,7 @@ class Recovery:
             coordinator.reconnect(newest.agents)
             return
         obstacle = f"epoch {newest.epoch} has no standbys"
-        from_memory = self._conf.replicates and newest.standbys and newest.identity == self._plan.identity
+        from_memory = self._conf.replicates and newest.standbys and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
@@ -208,7 +255,7 @@ class Recovery:
                 f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. Give the query a "
                 "new checkpointLocation, and a spark.slash.durability that survives such a loss."
             )
-        if durable.files and self._conf.replicates:
+        if durable.files and self._conf.replicates and not is_rewritten:
             logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)
         coordinator.restore(newest.epoch, durable, agents)
         self._memory_failed = False
@@ -216,7 +263,12 @@ class Recovery:
         logger.info("query continues after epoch %d: %d files restored", newest.epoch, len(durable.files))
 
     def _current(
-        self, execution: SparkBatch, manifests: ManifestLog, last: Manifest | None, epoch: int
+        self,
+        execution: SparkBatch,
+        manifests: ManifestLog,
+        last: Manifest | None,
+        epoch: int,
+        operator: Aggregation,
     ) -> Manifest | None:
         """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
 
@@ -228,9 +280,8 @@ class Recovery:
         logged = execution.offsets(epoch)
         if written.offsets != logged.sources:
             raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
-        now = self._plan
-        same = written.input == now.fingerprint and written.timestamp_ms == logged.timestamp_ms
-        if same and written.identity == now.identity:
+        same = written.input == operator.fingerprint and written.timestamp_ms == logged.timestamp_ms
+        if same and written.identity == operator.identity:
             return written
         # Without files there is no state before the batch to begin it again with, and without runs no way to take back
         # what agents have committed.
@@ -262,7 +313,7 @@ class Recovery:
                     f"its checkpoint {execution.checkpoint} holds state of plain Spark, which continues with it"
                 )
             return None
-        last = manifests.read(done[-1], self._plan.identity)
+        last = manifests.look(done[-1])
         if last is None or last.epoch != epoch - 1:
             raise StateLostError(
                 f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: a query without pyslash "
@@ -271,6 +322,16 @@ class Recovery:
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
+
+
+def _tell(evolution: Evolution, epoch: int) -> None:
+    told = [f"{sql} is dropped" for sql in evolution.dropped]
+    told += [f"{sql} covers only the rows since batch {since}" for sql, since in evolution.gained]
+    logger.warning(
+        "the aggregates of the query have changed since batch %d, and its checkpoint is rewritten for them: %s",
+        epoch,
+        "; ".join(told) or "none is dropped, and the state has the whole history of each",
+    )
 
 
 def _rewound(what: str) -> RewoundCheckpointError:

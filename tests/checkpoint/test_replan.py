@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyslash import _native
 from pyslash.checkpoint.block_file import StoredBlock, decode, encode
-from pyslash.checkpoint.replan import check, replanned
-from pyslash.errors import PlanMismatchError
+from pyslash.checkpoint.replan import replanned
+from pyslash.checkpoint.spark_columns import columns_of
+from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import PlanIdentity
 from tests.native.arrow import read_all, to_batch, to_values
 from tests.native.blocks import LONG_AGO, PREFIXES, new_arena, sealed
@@ -22,18 +23,50 @@ from tests.native.strategies import VALUES
 
 _FUNCTIONS = ("count", "min", "max")
 _OF_NUMBERS = {"int": ("sum", "avg", "bit_and", "bit_xor"), "float": ("sum", "avg"), "decimal": ("sum", "avg")}
-Names = tuple[str, ...]
+# A group of all rows counts these, and one of which no row has been seen has these results.
+_NOTHING = {"count": 0}
 
 
-def stored(query: Query, rows: list[Row]) -> StoredBlock:
+@dataclass(frozen=True)
+class Phase:
+    """A query over the columns `k, c0, c1, ...` of its rows, of which it reads those of its aggregates."""
+
+    query: Query
+
+    @property
+    def read(self) -> list[int]:
+        """The columns that cross into native code, as Spark's plan would have them: keys, then as they are read."""
+        return list(dict.fromkeys([1, *(place for _, place in self.query.aggregates if place is not None)]))
+
+    @property
+    def identity(self) -> PlanIdentity:
+        places = {place: at for at, place in enumerate(self.read, 1)}
+        columns = tuple(self.query.columns[place - 1] for place in self.read)
+        aggregates = tuple((name, None if place is None else places[place]) for name, place in self.query.aggregates)
+        text = replace(self.query, columns=columns, aggregates=aggregates).text
+        return PlanIdentity(text, tuple("k" if place == 1 else f"c{place - 2}" for place in self.read), "ts")
+
+    def block(self, evolution: Evolution, rows: Sequence[Row]) -> StoredBlock:
+        """Rows as tasks would send them to the state that the query continues with."""
+        sources = [self.read[place - 1] for place in evolution.sources]
+        carried = [(row[0], *(row[place] for place in sources)) for row in rows]
+        columns = tuple((column.type, column.nullable) for column in evolution.plan.inputs)
+        return stored(evolution.plan.text, replace(self.query, columns=columns), carried)
+
+
+def stored(text: str, query: Query, rows: list[Row]) -> StoredBlock:
     with new_arena(8 << 20) as arena:
-        head = _native.Head(sealed(_native.Plan(query.text), arena, [to_batch(query, rows)]))
-        (block,) = decode(encode(query.text, [arena.view(head.arena_offset, head.length)]), "file")
+        head = _native.Head(sealed(_native.Plan(text), arena, [to_batch(query, rows)]))
+        (block,) = decode(encode(text, [arena.view(head.arena_offset, head.length)]), "file")
         return block
 
 
-def merged(query: Query, blocks: list[bytes], windows: list[int]) -> list[tuple[Any, ...]]:
-    plan = _native.Plan(query.text)
+def whole(block: StoredBlock) -> bytes:
+    return bytes(block.head) + b"".join(bytes(data) for _, data in block.segments)
+
+
+def merged(text: str, blocks: list[bytes], windows: list[int]) -> list[tuple[Any, ...]]:
+    plan = _native.Plan(text)
     merger = _native.Merger(plan, windows)
     for block in blocks:
         for at, length in _native.Head(block).ranges(LONG_AGO, -LONG_AGO, 0, PREFIXES):
@@ -44,96 +77,78 @@ def merged(query: Query, blocks: list[bytes], windows: list[int]) -> list[tuple[
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> tuple[Query, Names, Query, Names, list[Row], list[Row]]:
-    """A query, another one with the same key, and rows that each has read, as (time, key, value columns ...)."""
-    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
-    sides: list[list[tuple[str, tuple[str, bool], tuple[str, ...]]]] = [[], []]
-    for index, kind in enumerate(kinds):
+def changes(draw: st.DrawFn) -> list[tuple[Phase, list[Row]]]:
+    """Queries of one key, each with the rows that came while it ran, as (time, key, c0, c1, ...)."""
+    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    every: list[tuple[str, int | None]] = [("count", None)]
+    for place, kind in enumerate(kinds, 2):
         allowed = (*_FUNCTIONS, *(one for start, of in _OF_NUMBERS.items() if kind.startswith(start) for one in of))
-        functions = draw(st.lists(st.sampled_from(allowed), min_size=1, max_size=3, unique=True))
-        fate = draw(st.sampled_from(["kept", "dropped", "added"]))
-        for side, present in enumerate((fate != "added", fate != "dropped")):
-            if present:
-                kept = draw(st.lists(st.sampled_from(functions), min_size=1, unique=True)) if side else functions
-                sides[side].append((f"c{index}", (kind, True), tuple(kept)))
-    sides[1] = draw(st.permutations(sides[1]))
-    queries = []
-    for side in sides:
-        aggregates = [(function, place) for place, (_, _, used) in enumerate(side, 2) for function in used]
-        columns = (("int64", True), *(column for _, column, _ in side))
-        queries.append(Query(10, 5, 0, columns, (1,), (*aggregates, ("count", None))))
-    rows = [
-        draw(
-            st.lists(
-                st.tuples(
-                    st.integers(0, 40),
-                    st.none() | st.integers(0, 3),
-                    *(st.none() | VALUES[column[0]] for _, column, _ in side),
-                ),
-                min_size=1,
-                max_size=8,
-            )
-        )
-        for side in sides
-    ]
-    before, now = (("k", *(name for name, _, _ in side)) for side in sides)
-    return queries[0], before, queries[1], now, rows[0], rows[1]
+        every += [(function, place) for function in allowed]
+    every += [("sum", 1), ("max", 1)]
+    phases = []
+    key = True
+    for _ in range(3):
+        key = key and draw(st.booleans())  # a key that could be null may cease to
+        nullable = [draw(st.booleans()) for _ in kinds]
+        columns = (("int64", key), *zip(kinds, nullable, strict=True))
+        aggregates = tuple(draw(st.lists(st.sampled_from(every), min_size=1, max_size=5, unique=True)))
+        values = [
+            st.integers(0, 40),
+            st.none() | st.integers(0, 3) if key else st.integers(0, 3),
+            *(st.none() | VALUES[kind] if may else VALUES[kind] for kind, may in zip(kinds, nullable, strict=True)),
+        ]
+        rows = draw(st.lists(st.tuples(*values), min_size=1, max_size=6))
+        phases.append((Phase(Query(10, 5, 0, columns, (1,), aggregates)), rows))
+    return phases
 
 
 @given(changes())
-@settings(deadline=None, max_examples=300)
-def test_what_both_keep_is_kept_and_the_rest_begins_anew(
-    case: tuple[Query, Names, Query, Names, list[Row], list[Row]],
-) -> None:
-    old, old_names, new, new_names, old_rows, new_rows = case
-    before, now = PlanIdentity(old.text, old_names), PlanIdentity(new.text, new_names)
-    block = replanned(stored(old, old_rows), before, now)
-    later = stored(new, new_rows)
-    whole = later.head + b"".join(bytes(data) for _, data in later.segments)
-    # To the new query, the old rows have its columns where the old query had them too, and null elsewhere.
-    seen = [
-        (row[0], *(row[1 + old_names.index(name)] if name in old_names else None for name in new_names))
-        for row in old_rows
-    ]
-    expected = evaluate(new, [*seen, *new_rows], LONG_AGO)
-    windows = sorted({group[0] for group in expected})
-    found = {row[: 2 + len(new.keys)]: row[2 + len(new.keys) :] for row in merged(new, [block, whole], windows)}
-    assert {group: tuple(map(_near, row)) for group, row in found.items()} == {
-        group: tuple(map(_near, row)) for group, row in expected.items()
-    }
+@settings(deadline=None, max_examples=400)
+def test_an_aggregate_covers_all_rows_or_those_since_it_was_gained(phases: list[tuple[Phase, list[Row]]]) -> None:
+    began: dict[tuple[str, int | None], int] = {}  # the phase from which on an aggregate has rows
+    blocks: list[StoredBlock] = []
+    before: PlanIdentity | None = None
+    for number, (phase, rows) in enumerate(phases):
+        query = phase.identity
+        evolution = unchanged(query) if before is None else evolve(before, query, number)
+        if before is not None:
+            again = evolve(evolution.plan, query, number + 10)
+            assert again.plan == evolution.plan  # started once more, it finds what it has left
+            assert (again.gained, again.dropped, again.keeps_blocks) == ((), (), True)
+            blocks = [
+                stored_of(replanned(block, before, evolution.plan)) if not evolution.keeps_blocks else block
+                for block in blocks
+            ]
+        before = evolution.plan
+        by_name = dict(zip([one.sql for one in query.aggregates], phase.query.aggregates, strict=True))
+        gained = {by_name[name]: since for name, since in evolution.gained}
+        began = {one: gained.get(one, began.get(one, 0)) for one in phase.query.aggregates}
+        if number == 0:
+            assert not gained
+        assert ("count", None) not in gained
+        blocks.append(phase.block(evolution, rows))
+    last = phases[-1][0].query
+    seen = [[row for _, rows in phases[since:] for row in rows] for since in range(len(phases))]
+    expected = [evaluate(last, rows, LONG_AGO) for rows in seen]
+    assert before is not None
+    windows = sorted({group[0] for group in expected[0]})
+    found = {row[:3]: row[3:] for row in merged(before.text, [whole(block) for block in blocks], windows)}
+    assert found.keys() == expected[0].keys()
+    for group, results in found.items():
+        for at, one in enumerate(last.aggregates):
+            of_rows = expected[began[one]].get(group)
+            should = of_rows[at] if of_rows is not None else _NOTHING.get(one[0])
+            assert _near(results[at]) == _near(should), (group, one, began[one])
+
+
+def stored_of(block: bytes) -> StoredBlock:
+    text = _native.Head(block).plan_text
+    (found,) = decode(encode(text, [pa.py_buffer(block)]), "file")
+    return found
 
 
 def _near(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
-
-
-V = Query(10, 10, 0, (("int64", True), ("int32", True)), (1,), (("sum", 2),))
-
-
-@pytest.mark.parametrize(
-    ("now", "columns", "told"),
-    [
-        (replace(V, size=20, slide=20), "kv", "the window: "),
-        (replace(V, columns=(("string", True), ("int32", True))), "kv", r"key 1: k \(int64\) -> k \(string\)"),
-        (replace(V, keys=(1, 2)), "kv", "a key added: v"),
-        (replace(V, columns=(("int64", True), ("int64", True))), "kv", "v: int32 -> int64"),
-        (replace(V, columns=(("int64", True), ("int32", False))), "kv", "v could be null"),
-        (replace(V, columns=(("int64", True), ("int32", False))), "kw", r"sum\(w\) is new, and w is never null"),
-        (replace(V, aggregates=(("sum", 2), ("max", 2))), "kv", r"max\(v\) is new, but v has a history"),
-        (replace(V, columns=(*V.columns, ("int32", True)), aggregates=(("sum", 2), ("sum", 3))), "kvv", "both v"),
-    ],
-)
-def test_what_cannot_be_carried_over_is_refused(now: Query, columns: str, told: str) -> None:
-    with pytest.raises(PlanMismatchError, match=told):
-        check(PlanIdentity(V.text, ("k", "v")), PlanIdentity(now.text, tuple(columns)))
-
-
-def test_a_column_that_may_be_null_from_now_on_was_not_before() -> None:
-    old = replace(V, columns=(("int64", True), ("int32", False)))
-    now = replace(V, aggregates=(("sum", 2), ("count", 2)))
-    before, after = (PlanIdentity(query.text, ("k", "v")) for query in (old, now))
-    block = replanned(stored(old, [(1, 1, 5), (2, 1, 6)]), before, after)
-    assert merged(now, [block], [0]) == [(0, 10, 1, 11, 2)]
 
 
 TWO = Functions(10, 10, 0, (("int64", True), ("string", True), ("int32", True)), (1,))
@@ -146,36 +161,23 @@ def test_functions_of_several_columns_are_carried_over() -> None:
         TWO, columns=(*TWO.columns, ("float64", True)), lines=("first 2 0", "var_pop 4 0", "max_by 2,3 0", "last 4 0")
     )
     before, after = PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x"))
-    block = replanned(stored(old, ROWS), before, after)
-    assert sorted(merged(now, [block], [0])) == [
+    evolution = evolve(before, after, 7)
+    assert evolution.gained == (("var_pop(x)", 7), ("last(x)", 7))
+    assert evolution.dropped == ("count(*)",)
+    block = replanned(stored(old.text, old, ROWS), before, evolution.plan)
+    assert sorted(merged(evolution.plan.text, [block], [0])) == [
         (0, 10, 1, "a", None, "b", None),
         (0, 10, 2, None, None, None, None),
         (0, 10, 3, "c", None, None, None),
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("max_by 3,2 0", r"max_by\(v, s\) is new, but (v|s) has a history"),
-        ("first 2 0 ignore_nulls", r"first\(s\) ignore_nulls is new, but s has a history"),
-        ("max_by 2,4 0", r"max_by\(s, x\) is new, but s has a history"),
-    ],
-)
-def test_functions_that_have_not_seen_the_rows_are_refused(line: str, told: str) -> None:
-    old = replace(TWO, lines=("max_by 2,3 0", "first 2 0"))
-    now = replace(old, columns=(*TWO.columns, ("float64", True)), lines=(*old.lines, line))
-    with pytest.raises(PlanMismatchError, match=told):
-        check(PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x")))
-
-
-def test_beside_buffers_of_spark_rows_are_counted_otherwise() -> None:
-    count = "column int64 1\nkey 1\naggregate count - 0\n"
-    collect = "column int64 1\ncolumn binary 1\nkey 1\naggregate count - 0\naggregate collect 2 0\n"
-    head = "pyslash-plan 1\nwindow 10 10 0\n"
-    without = PlanIdentity(head + count, ("k",), "ts")
-    having = PlanIdentity(head + collect, ("k", "buffer of median(v)"), "ts")
-    for before, now in ((without, having), (having, without)):
-        with pytest.raises(PlanMismatchError, match="buffers of Spark were added or dropped"):
-            check(before, now)
-    check(having, having)
+def test_an_export_to_spark_has_what_a_gained_aggregate_has_seen() -> None:
+    old = Query(10, 10, 0, (("int64", True), ("int32", True)), (1,), (("sum", 2),))
+    before = PlanIdentity(old.text, ("k", "v"))
+    now = PlanIdentity(replace(old, aggregates=(("max", 2), ("sum", 2))).text, ("k", "v"))
+    evolution = evolve(before, now, 7)
+    block = stored_of(replanned(stored(old.text, old, [(1, 1, 5), (2, 1, 6)]), before, evolution.plan))
+    (entry, data) = block.segments[0]
+    columns = columns_of(evolution.plan, data, entry.groups)
+    assert [column.to_pylist() for column in columns] == [[1], [None], [11]]

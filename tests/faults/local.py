@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,15 +22,24 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", 
 Rows = dict[int, list[tuple[object, ...]]]
 
 
-def start(stream: Stream, rows: Rows, before_sink: Callable[[int], None] = lambda epoch: None) -> StreamingQuery:
-    """The query; `rows` gets what each epoch has emitted last."""
+def counted(rows: DataFrame, *aggregates: str) -> DataFrame:
+    """What the query computes: these aggregates, or its own."""
+    of = [F.expr(one) for one in aggregates or ("count(*)", "sum(v)")]
+    return rows.groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(*of)
+
+
+def start(
+    stream: Stream, rows: Rows, before_sink: Callable[[int], None] = lambda epoch: None, aggregates: Sequence[str] = ()
+) -> StreamingQuery:
+    """The query, with other aggregates if there are any; `rows` gets what each epoch has emitted last."""
 
     def sink(batch: DataFrame, epoch: int) -> None:
         before_sink(epoch)
         rows[epoch] = sorted((r[0].start, *r[1:]) for r in batch.collect())
 
-    counts = stream.read().groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(F.count("*"), F.sum("v"))
-    writer = counts.writeStream.option("checkpointLocation", str(stream.folder / "checkpoint"))
+    writer = counted(stream.read(), *aggregates).writeStream.option(
+        "checkpointLocation", str(stream.folder / "checkpoint")
+    )
     return writer.foreachBatch(sink).trigger(availableNow=True).start()
 
 

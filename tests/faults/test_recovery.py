@@ -16,7 +16,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
-from tests.faults.local import Rows, emitted, expected, failed_at, kill_agents, start
+from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
 from tests.streaming.stream import Stream
 
 POINTS = {
@@ -28,37 +28,65 @@ POINTS = {
 }
 
 
+def strike(monkeypatch: pytest.MonkeyPatch, point: str, strike_at: int) -> None:
+    """Kill all agents of the query when it gets to this point for the `strike_at`th time, once it has state."""
+    owner, name, after = POINTS[point]
+    coordinators: list[Coordinator] = []
+    calls = {"made": 0}
+
+    def remembered(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Coordinator, *arguments: Any) -> Any:
+            coordinators.append(self)
+            return real(self, *arguments)
+
+        return call
+
+    for known in ("restore", "commit"):
+        monkeypatch.setattr(Coordinator, known, remembered(getattr(Coordinator, known)))
+    real: Callable[..., Any] = getattr(owner, name)
+
+    def faulty(self: Any, *arguments: Any) -> Any:
+        calls["made"] += bool(coordinators)  # an earlier query may be ending still
+        is_struck = coordinators and calls["made"] == strike_at
+        if is_struck and not after:
+            kill_agents(coordinators[-1])
+        result = real(self, *arguments)
+        if is_struck and after:
+            kill_agents(coordinators[-1])
+        return result
+
+    monkeypatch.setattr(owner, name, faulty)
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_an_agent_killed_at_any_point_changes_no_row(
     stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    owner, name, after = POINTS[point]
-    real: Callable[..., Any] = getattr(owner, name)
-    seen: list[Coordinator] = []
-    calls = {"made": 0}
-    commit = Coordinator.commit
-
-    def remember(self: Coordinator, *arguments: Any) -> Any:
-        seen.append(self)
-        return commit(self, *arguments)
-
-    def faulty(self: Any, *arguments: Any) -> Any:
-        calls["made"] += 1
-        strike = calls["made"] == 4
-        if strike and not after:
-            kill_agents(seen[-1])
-        result = (remember if real is commit else real)(self, *arguments)
-        if strike and after:
-            kill_agents(seen[-1])
-        return result
-
-    monkeypatch.setattr(Coordinator, "commit", remember)
-    monkeypatch.setattr(owner, name, faulty)
+    strike(monkeypatch, point, 4)
     rows: Rows = {}
     query = start(stream, rows)
     assert query.awaitTermination(120)
     assert emitted(rows) == expected(stream)
     assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
+
+
+@pytest.mark.parametrize(
+    "point", ["after manifest", *(pytest.param(one, marks=pytest.mark.nightly) for one in POINTS if "man" not in one)]
+)
+def test_an_agent_killed_while_a_changed_query_begins_changes_no_row(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    failed_at(stream, {}, 3)  # the old query, in a batch that the new one has to compute again
+    strike(monkeypatch, point, 1)
+    changed = ["avg(v)", "count(v)", "sum(v)"]
+    rows: Rows = {}
+    query = start(stream, rows, aggregates=changed)
+    assert query.awaitTermination(120)
+    assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
+    batches = stream.expected_batches(lambda read: counted(read, *changed))
+    due = {epoch: sorted((row[0].start, *row[1:]) for row in batch) for epoch, batch in enumerate(batches)}
+    assert rows == {epoch: due[epoch] for epoch in range(3, len(batches))}
+    assert emitted(rows)
 
 
 @pytest.mark.parametrize("call", ["checkpoint", "commit", "release"])

@@ -151,7 +151,7 @@ class Cut:
         self.watermarks = [self.times]
         self.late_rows = 0  # native code counts them
 
-    def begin(self, epoch: int, evicted_us: int) -> None:
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
         """Its rows are the same in any epoch."""
 
     def reset_counts(self) -> None:

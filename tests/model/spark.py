@@ -16,6 +16,7 @@ from pyslash.checkpoint import directory
 from pyslash.conf import Conf
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
+from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
@@ -50,6 +51,14 @@ class Operator:
     version: int
     result_schema = _RESULT
     thinned = False
+    carried = ""
+    since = ()
+    is_adopted = False
+
+    def evolved(self, evolution: Evolution) -> Operator:
+        """Its aggregates never change."""
+        assert evolution.plan == self.identity
+        return self
 
     @property
     def emission(self) -> Emission:

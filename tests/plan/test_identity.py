@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyslash.checkpoint.replan import check
 from pyslash.errors import PlanMismatchError
+from pyslash.plan.evolution import evolve
 from pyslash.plan.identity import PlanIdentity, differences
 
 LINES = [
@@ -90,4 +90,4 @@ def test_joins_are_told_apart_by_what_they_join() -> None:
     ]
     for now in (plan(), joined("k = r_k", "(k int) AND (r_k int)")):
         with pytest.raises(PlanMismatchError, match="the join"):
-            check(before, now)
+            evolve(before, now, 1)

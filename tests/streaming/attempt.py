@@ -78,7 +78,14 @@ def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
         pyslash.disable()
 
 
-def attempt(df: DataFrame, checkpoint: Path, mode: str = "require", fail_in: int | None = None, **conf: str) -> Attempt:
+def attempt(
+    df: DataFrame,
+    checkpoint: Path,
+    mode: str = "require",
+    fail_in: int | None = None,
+    output: str = "append",
+    **conf: str,
+) -> Attempt:
     """Start the query and wait for its end.
 
     Args:
@@ -86,6 +93,7 @@ def attempt(df: DataFrame, checkpoint: Path, mode: str = "require", fail_in: int
         checkpoint: its checkpoint location.
         mode: `spark.slash.mode`.
         fail_in: the batch in which the sink's function raises, once it has the rows.
+        output: the output mode.
         conf: of `spark.slash.*`.
     """
     spark, made = df.sparkSession, Attempt()
@@ -97,7 +105,7 @@ def attempt(df: DataFrame, checkpoint: Path, mode: str = "require", fail_in: int
 
     values = {f"spark.slash.{name.replace('_', '.')}": value for name, value in {"mode": mode, **conf}.items()}
     with settings(spark, values):
-        writer = df.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+        writer = df.writeStream.option("checkpointLocation", str(checkpoint)).outputMode(output).foreachBatch(take)
         made.query = writer.trigger(availableNow=True).start()
         try:
             assert made.query.awaitTermination(180)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from pyslash.checkpoint.block_file import decode
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
-from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.durable import DurableState
 from tests.state.conftest import PLAN, Written, written
@@ -48,12 +43,3 @@ def test_files_are_those_of_the_new_query(written: Written) -> None:
     for file in state.files:
         data = state.directory.read(file)
         assert all(NOW.text.encode() in block.head for block in decode(data, file.name))
-
-
-def test_state_that_cannot_be_carried_over_is_left_as_it_was(written: Written, tmp_path: Path) -> None:
-    state = durable(written)
-    other = PlanIdentity(PLAN.replace("aggregate sum", "aggregate max"), ("k", "v"))
-    before = state.files
-    with pytest.raises(PlanMismatchError, match="has a history"):
-        state.replan(BEFORE, other, 1, 2)
-    assert state.files == before

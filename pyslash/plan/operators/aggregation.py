@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructField, Struc
 
 from pyslash.plan.catalyst import JavaObject, elements, items
 from pyslash.plan.emission import Emission
+from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.operators.columns import Column, InputColumns
@@ -40,6 +41,7 @@ class Aggregation:
     there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
     the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a row's windows, too
     many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state.
+    `since` and `is_adopted` as of `PlanIdentity`.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -58,11 +60,28 @@ class Aggregation:
     watermarks: int
     thinned: bool
     stands_on_others: bool = False
+    since: tuple[int, ...] = ()
+    is_adopted: bool = False
 
     @cached_property
     def identity(self) -> PlanIdentity:
         """What state of this query can be told by from state of another."""
-        return PlanIdentity(self.text, tuple(column.sql for column in self.columns), self.time.sql)
+        columns = tuple(column.sql for column in self.columns)
+        return PlanIdentity(self.text, columns, self.time.sql, self.since, self.is_adopted)
+
+    def evolved(self, evolution: Evolution) -> Self:
+        """The same, over the columns that the state of an earlier query has become."""
+        plan, without_slot = evolution.plan, len(self.columns) - len(self.slots)
+        columns = [Column(column.type, column.nullable, column.sql) for column in plan.inputs]
+        return replace(
+            self,
+            columns=columns,
+            keys=[columns[place - 1] for place in plan.key_places],
+            slots=[self.slots[source - 1 - without_slot] for source in evolution.sources[without_slot:]],
+            text=plan.text,
+            since=plan.since,
+            is_adopted=plan.is_adopted,
+        )
 
     @cached_property
     def emission(self) -> Emission:
@@ -89,7 +108,8 @@ class Aggregation:
         ]
 
     @cached_property
-    def _input_columns(self) -> str:
+    def carried(self) -> str:
+        """The columns of the input, as `OperatorCut.begin` takes them."""
         return _input_columns(self.slots, self.columns)
 
     @classmethod
@@ -147,7 +167,7 @@ class Aggregation:
         """
         found = self._found(bridge, plan, node, self.mode)
         _keep_buffers(found, self.aggregates, self.window)
-        return AggregationCut(found, self._input_columns)
+        return AggregationCut(found)
 
     # What of this other operators do in another way.
 
@@ -216,10 +236,10 @@ class Aggregation:
 class AggregationCut:
     """An aggregation cut out of the physical plan of a micro-batch."""
 
-    def __init__(self, java: JavaObject, columns: str) -> None:
-        """`java`: the `io.pyslash.StreamingAggregate`; `columns`: of the input, as it takes them."""
+    def __init__(self, java: JavaObject) -> None:
+        """`java`: the `io.pyslash.StreamingAggregate`."""
         self._java = java
-        self._columns = columns
+        self._columns = ""
 
     @property
     def late_us(self) -> int:
@@ -250,8 +270,9 @@ class AggregationCut:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
         self._java.resetCounts()
 
-    def begin(self, epoch: int, evicted_us: int) -> None:
-        """Its rows are the same in any epoch."""
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+        """Its rows are the same in any epoch; their columns are these."""
+        self._columns = columns
 
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""

@@ -39,8 +39,10 @@ class OperatorCut(Protocol):
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
 
-    def begin(self, epoch: int, evicted_us: int) -> None:
-        """What `input` gives is of this epoch, before which state had been evicted until this watermark."""
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+        """What `input` gives is of this epoch, before which state had been evicted until this watermark, and has these
+        columns of the operator (`Aggregation.carried`).
+        """
 
     def input(self) -> JavaObject:
         """The physical plan of the rows that the operator takes, ready to be executed."""

@@ -116,11 +116,11 @@ class JoinCut(AggregationCut):
 
     def __init__(self, java: JavaObject) -> None:
         """`java`: the `io.pyslash.StreamingJoin`."""
-        super().__init__(java, "")
+        super().__init__(java)
         self.java = java
         self._began = (0, 0)
 
-    def begin(self, epoch: int, evicted_us: int) -> None:
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
         """The rows of `input` are those of this epoch, before which rows had been evicted until then."""
         self._began = (epoch, evicted_us)
 

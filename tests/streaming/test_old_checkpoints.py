@@ -1,0 +1,32 @@
+"""A checkpoint that an earlier version of pyslash has left, continued by this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.streaming.attempt import attempt
+from tests.streaming.old_checkpoint import BATCHES, BEFORE, SCHEMA, add, query, unpacked
+from tests.streaming.stream import Stream
+
+
+@pytest.mark.parametrize("now", [BEFORE, ("avg(v)", "first(d)", "count(v)")], ids=["the same query", "a changed one"])
+def test_a_checkpoint_of_manifests_of_format_4_continues(
+    spark: SparkSession, tmp_path: Path, now: tuple[str, ...]
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=10)
+    add(stream, BATCHES)
+    checkpoint = unpacked("manifests-4.tar.gz", tmp_path, tmp_path / "in")
+    attempt(query(stream, *now), tmp_path / "spark", "off")
+    add(stream, 2)
+    found = attempt(query(stream, *now), checkpoint)
+    expected = attempt(query(stream, *now), tmp_path / "spark", "off")
+    assert found.error is None
+    assert found.ran_on_pyslash
+    assert found.batches == expected.batches
+    assert any(rows for _, rows in found.batches)
+    manifests = checkpoint / "slash" / "manifests"
+    formats = [(manifests / str(epoch)).read_text().split()[1] for epoch in (BATCHES, BATCHES + 1)]
+    assert formats == ["4", "5"]
