@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,8 +46,8 @@ def delta() -> str:
 
 
 @contextmanager
-def broker(partitions: int = 2) -> Iterator[str]:
-    """The address of a broker on the loopback interface. New topics have so many partitions.
+def broker(partitions: int = 2, cores: Collection[int] = ()) -> Iterator[str]:
+    """The address of a broker on the loopback interface; new topics have so many partitions. It runs on these `cores`.
 
     Raises:
         BrokerError: its jars are not there, or it does not start.
@@ -61,7 +61,8 @@ def broker(partitions: int = 2) -> Iterator[str]:
         cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         with (folder / "log").open("wb") as log:
             _run([*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)], log.name)
-            process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=log, stderr=subprocess.STDOUT)
+            command = [*on_cores(cores), *java, "kafka.Kafka", str(settings)]
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             _wait_for(port, process, folder / "log")
             yield f"127.0.0.1:{port}"
@@ -74,6 +75,11 @@ def broker(partitions: int = 2) -> Iterator[str]:
                 process.wait()
     finally:
         shutil.rmtree(folder)
+
+
+def on_cores(cores: Collection[int]) -> list[str]:
+    """What goes before a command that is to run on these cores alone; on any, if there are none."""
+    return ["taskset", "--cpu-list", ",".join(map(str, cores))] if cores else []
 
 
 def _jars(of: str) -> list[Path]:

@@ -6,7 +6,7 @@
 fields, a third of them views, joined with a static table of ads and counted by campaign. Every engine has a process of
 its own and reads the same topic with Spark's consumer, in micro-batches of the same offsets. The rows of all that
 aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too what a record costs; the
-broker has a JVM of its own, on the same cores.
+broker has a JVM of its own, on cores that no engine uses where there are any.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from eval import oracle
 from eval.bars import Bar
-from eval.broker import broker, connector
+from eval.broker import broker, connector, on_cores
 from eval.digest import digest
 from eval.engines import ENGINES
+from eval.engines.base import CORES
 from eval.engines.spark import SparkEngine, SparkRunner
 
 if TYPE_CHECKING:
@@ -218,10 +219,17 @@ def _cpu_seconds(process: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cores() -> tuple[list[int], list[int]]:
+    """Those of the engines, and those of the broker: others, where this machine has some."""
+    mine = sorted(os.sched_getaffinity(0))
+    return mine[:CORES], mine[CORES:] or mine
+
+
 def in_a_process(name: str, address: str, workload: str, rows: int) -> dict[str, Any]:
     """Runs one of `RUNS`, or `PRODUCE`, in a process of its own: its figures."""
     command = [sys.executable, "-m", "eval.kafka", workload]
     command += ["--one", name, "--address", address, "--rows", str(rows)]
+    command = [*on_cores(cores()[0]), *command]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     if done.returncode:
         raise SystemExit(f"{name} failed: run {' '.join(command)} to see why")
@@ -244,7 +252,7 @@ def main() -> None:
         else:
             print(json.dumps(run(given.one, address, workload, given.rows)))
         return
-    with broker(PARTITIONS) as address:
+    with broker(PARTITIONS, cores()[1]) as address:
         in_a_process(PRODUCE, address, given.workload, given.rows)
         runs = {}
         for name in RUNS:
