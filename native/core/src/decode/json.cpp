@@ -122,7 +122,7 @@ class JsonReader::Impl {
     size_t next = 0;  // writers keep to one order of fields
     while (true) {
       JsonString name;
-      if (!text.string(name) || name.escaped) return false;
+      if (!text.name(name) || name.escaped) return false;
       text.skip_space();
       if (!text.take(':')) return false;
       text.skip_space();
