@@ -118,7 +118,7 @@ def test_random_files(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     assert (rows["_corrupt_record"].null_count < len(rows)) == (mode == "PERMISSIVE")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 64, 1000])
+@pytest.mark.parametrize("size", [1, 3, 20, 1000])
 def test_splits_anywhere(spark: SparkSession, tmp_path: Path, size: int) -> None:
     """Every record is read once, wherever splits begin: between the two bytes of a line's end, or of an order mark."""
     ends = [b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\r"]

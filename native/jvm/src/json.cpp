@@ -22,7 +22,8 @@ struct GuardedJsonReader {
   std::mutex mutex;
   JsonReader reader;
   RowAnswer answer;
-  std::vector<int64_t> lines;  // as Java reads them: bytes consumed, the number of lines, and of each two RowAnswers: its row and its text
+  std::vector<int64_t> lines;  // as Java reads them: bytes consumed, the number of lines, and of each two RowAnswers,
+                               // its row and its text, and its columns
 };
 
 Handles<GuardedJsonReader>& readers() {
@@ -55,11 +56,11 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlo
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass, jlong handle, jlong page,
-                                                             jlong bytes, jlong last_start, jboolean skips_first,
-                                                             jboolean is_end) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
+                                                             jlong last_start, jboolean skips_first, jboolean is_end) {
   return guarded<jlong>(env, [&]() -> jlong {
-    if (page == 0 || bytes < 0 || last_start < 0) throw Error(Status::invalid_input, "a page needs an address and a size");
+    if (page == 0 || bytes < 0 || last_start < 0)
+      throw Error(Status::invalid_input, "a page needs an address and a size");
     const auto guarded = readers().get(handle);
     const std::lock_guard lock(guarded->mutex);
     const auto& found = guarded->reader.read_lines({reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes)},
@@ -73,6 +74,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass
         answer.push_back(static_cast<int64_t>(part.size()));
         answer.push_back(reinterpret_cast<int64_t>(part.data()));
       }
+      answer.push_back(static_cast<int64_t>(line.present));
     }
     return reinterpret_cast<jlong>(answer.data());
   });

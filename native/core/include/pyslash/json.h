@@ -35,10 +35,12 @@ class JsonReader {
   // The record as an UnsafeRow (docs/design/007), valid until the next call; nothing if Spark has to read it.
   std::optional<Bytes> read(Bytes record);
 
-  // A line of a page without what ends it, and its UnsafeRow; no row if Spark has to read it.
+  // A line of a page without what ends it, and its UnsafeRow; no row if Spark has to read it. Of the first 64 columns
+  // a bit tells whether the record has them.
   struct Line {
     Bytes text;
     Bytes row;
+    uint64_t present = 0;
   };
   struct Lines {
     std::vector<Line> lines;

@@ -102,11 +102,12 @@ class JsonReader::Impl {
     const size_t begin = row_.size();
     if (line.size() > most_bytes || !append(line)) row_.cut(begin);
     row_ends_.push_back(row_.size());
-    lines_.lines.push_back({line, {}});
+    lines_.lines.push_back({line, {}, present_});
   }
 
   bool append(Bytes record) {
     ++record_;
+    present_ = 0;
     JsonCursor text(record);
     text.skip_space();
     const size_t row = row_.begin(schema_.fields.size());
@@ -131,6 +132,7 @@ class JsonReader::Impl {
         if (!text.skip(0)) return false;
       } else {
         next = found + 1;
+        if (&fields == &schema_.fields && found < 64) present_ |= uint64_t{1} << found;
         if (!member(text, fields, found, row)) return false;
       }
       text.skip_space();
@@ -273,6 +275,7 @@ class JsonReader::Impl {
   JsonSchema schema_;
   std::vector<uint64_t> seen_;  // the last record that had the field
   uint64_t record_ = 0;
+  uint64_t present_ = 0;  // the columns that the record has
   RowBuilder row_;
   std::string unescaped_;
   Lines lines_;

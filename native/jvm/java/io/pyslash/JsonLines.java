@@ -47,7 +47,7 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
   private static final byte[] ORDER_MARK = {(byte) 0xef, (byte) 0xbb, (byte) 0xbf};
   private static final int HEAD = 2; // longs of an answer: bytes consumed, lines
-  private static final int LINE = 4; // longs of a line
+  private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
 
   /**
    * What records are read as.
@@ -176,7 +176,7 @@ final class JsonLines extends AbstractIterator<InternalRow> {
     Verdict verdict = Verdict.SPARKS;
     if (size > 0) {
       row.pointTo(null, Platform.getLong(null, place + Long.BYTES), size);
-      verdict = filtered.length == 0 ? Verdict.KEPT : judged();
+      verdict = filtered.length == 0 ? Verdict.KEPT : judged(Platform.getLong(null, place + 4 * Long.BYTES));
     }
     switch (verdict) {
       case KEPT -> next = row;
@@ -186,17 +186,15 @@ final class JsonLines extends AbstractIterator<InternalRow> {
     }
   }
 
-  /** Spark's parser asks a filter when all of its columns have come; a null may be one that has come, or not. */
-  private Verdict judged() {
+  /** Spark's parser asks a filter when all of its columns have come: never if the record lacks one. */
+  private Verdict judged(long present) {
     filters.reset();
     for (int column : filtered) {
-      if (!row.isNullAt(column) && filters.skipRow(row, column)) {
-        return Verdict.DROPPED;
-      }
-    }
-    for (int column : filtered) {
-      if (row.isNullAt(column) && filters.skipRow(row, column)) {
+      if (column >= Long.SIZE) {
         return Verdict.SPARKS;
+      }
+      if ((present >>> column & 1) != 0 && filters.skipRow(row, column)) {
+        return Verdict.DROPPED;
       }
     }
     return Verdict.KEPT;
