@@ -95,8 +95,8 @@ _KEYS = (
         "ingest.json",
         "auto",
         _choice("auto", "spark"),
-        "Who parses the `from_json` below an aggregation. `auto`: native code parses the records that it is certain to "
-        "read as Spark does, and Spark's parser all others; `spark`: Spark parses all of them.",
+        "Who parses the `from_json` and the JSON files below an aggregation. `auto`: native code parses the records "
+        "that it is certain to read as Spark does, and Spark's parser all others; `spark`: Spark parses all of them.",
     ),
     Key(
         "transport",

@@ -8,6 +8,7 @@ from eval.workloads.base import Workload
 from eval.workloads.deduplicated import Deduplicated
 from eval.workloads.grouped import Grouped
 from eval.workloads.joined import Joined
+from eval.workloads.json_files import JsonEvents
 from eval.workloads.monitoring import CategoryLoad, JobLoad, JobUse
 from eval.workloads.nexmark import BidderSessions, HighestBid, NewSellers, Nexmark
 from eval.workloads.readonly import ReadOnly
@@ -27,6 +28,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Deduplicated,
     Spread,
     Joined,
+    JsonEvents,
     Nexmark,
     NewSellers,
     JobUse,
@@ -45,6 +47,7 @@ __all__ = [
     "JobLoad",
     "JobUse",
     "Joined",
+    "JsonEvents",
     "NewSellers",
     "Nexmark",
     "ReadOnly",

@@ -4,6 +4,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "expect_error.h"
 
@@ -97,6 +98,10 @@ TEST(JsonReader, LeavesOtherRecordsToSpark) {
         R"({"\u0061":1})", R"({"b":01})", R"({"b":"\x"})", R"({"b":[1,]})", "{\"a\":\"1\"}"}) {
     EXPECT_FALSE(reader.read(bytes_of(odd))) << odd;
   }
+  for (const std::string& name : {std::string(20'000, 'b'), std::string(60'000, 'b')}) {
+    EXPECT_FALSE(reader.read(bytes_of("{\"" + name + "\":1}")));
+    EXPECT_FALSE(reader.read(bytes_of("{\"b\":{\"" + name + "\":1}}")));
+  }
   const std::string deep = "{\"b\":" + std::string(100, '[') + std::string(100, ']') + "}";
   EXPECT_FALSE(reader.read(bytes_of(deep)));
 }
@@ -113,6 +118,40 @@ TEST(JsonReader, ReadsStructs) {
   EXPECT_EQ(load<uint64_t>(inner + 8), uint64_t{24} << 32 | 4);
   EXPECT_EQ(load<uint64_t>(row->data() + 16), 8u);
   EXPECT_FALSE(reader.read(bytes_of(R"({"s":1})")));
+}
+
+// Of the text, cut anywhere into parts that are read in pages of any size, each line is read once, by the part that it
+// starts in or just behind of.
+TEST(JsonReader, ReadsEachLineOfAFileOnce) {
+  const std::string text = "{}\n{\"a\":1}\r\n\r[]\r\r\n{\"a\":22}\n\n{\"a\":3";
+  const std::vector<std::string> wanted = {"{}", "{\"a\":1}", "", "[]", "", "{\"a\":22}", "", "{\"a\":3"};
+  JsonReader reader(schema_of("int64"));
+  for (size_t part = 1; part <= text.size(); ++part) {
+    for (size_t step = 1; step <= text.size(); ++step) {
+      std::vector<std::string> found;
+      for (size_t begin = 0; begin < text.size(); begin += part) {
+        const size_t end = begin + part;
+        size_t start = begin;
+        size_t size = 0;
+        bool skips = begin != 0;
+        while (true) {
+          size = std::min(size + step, text.size() - start);
+          const bool is_end = start + size == text.size();
+          const std::vector<uint8_t> page(text.begin() + start, text.begin() + start + size);
+          const auto& lines = reader.read_lines(page, end - start, skips, is_end);
+          for (const auto& line : lines.lines) {
+            found.emplace_back(reinterpret_cast<const char*>(line.text.data()), line.text.size());
+            EXPECT_EQ(line.row.empty(), !found.back().ends_with('}')) << found.back();
+          }
+          skips = skips && lines.consumed == 0;
+          start += lines.consumed;
+          size -= lines.consumed;
+          if (is_end || start > end) break;
+        }
+      }
+      ASSERT_EQ(found, wanted) << part << " " << step;
+    }
+  }
 }
 
 TEST(JsonReader, RefusesOtherSchemas) {

@@ -28,7 +28,8 @@ class EpochProgress:
     rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
     owners through it, where rows are repartitioned.
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
-    `json_by_spark`: records of JSON that native code has left to Spark's parser, counted at each `from_json`.
+    `json_by_spark`: records of JSON that native code has left to Spark's parser, counted at each `from_json` and
+    scan of files.
     `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;

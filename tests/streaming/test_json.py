@@ -1,4 +1,4 @@
-"""JSON from text files into windows: the rows, the watermarks and the figures of each micro-batch are plain Spark's."""
+"""JSON from files into windows: the rows, the watermarks and the figures of each micro-batch are plain Spark's."""
 
 from __future__ import annotations
 
@@ -10,24 +10,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from tests.streaming.json_stream import START, Run, by_a_time_of_its_own, by_fields, events
+from tests.streaming.json_stream import SCHEMA, START, Run, by_a_time_of_its_own, by_fields, events
 from tests.streaming.stream import in_order
 
 
 @pytest.mark.parametrize("query", [by_fields, by_a_time_of_its_own])
 def test_json_from_text_files(spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame]) -> None:
     """A file a micro-batch."""
-    folder = tmp_path / "in"
+    write(tmp_path / "in")
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(tmp_path / "in"))
+    compare(query(lines.withColumn("partition", F.lit(0))), tmp_path)
+
+
+def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
+    """The JSON source; its parser passes over records by the filters that Spark has pushed down to it."""
+    write(tmp_path / "in")
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    chosen = rows.where("kind in ('view', 'click') and value is not null").withWatermark("at", "5 seconds")
+    grouped = chosen.groupBy(F.window("at", "4 seconds"), "key")
+    compare(grouped.agg(F.count("*"), F.sum("value"), F.max("text"), F.sum("deep.number")), tmp_path)
+
+
+def write(folder: Path) -> None:
+    """Three files of events."""
     folder.mkdir()
     for batch in range(3):
         path = folder / f"{batch}.txt"
         records = events(batch, 1000, START + 20 * batch)
         path.write_bytes(b"\n".join(record.translate(None, b"\r\n") for record in records))
         in_order(path, batch)
+
+
+def compare(rows: DataFrame, folder: Path) -> None:
+    """Micro-batch by micro-batch."""
+    spark = rows.sparkSession
     pyslash.enable(spark)
-    lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(folder))
-    rows = query(lines.withColumn("partition", F.lit(0)))
-    plain, native = Run(rows, tmp_path / "plain", "off"), Run(rows, tmp_path / "native", "require")
+    plain, native = Run(rows, folder / "plain", "off"), Run(rows, folder / "native", "require")
     try:
         plain.go_on()
         native.go_on()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -18,6 +17,7 @@ from pyspark.sql import functions as F
 
 from pyslash.tasks.row_bridge import RowBridge
 from tests.tasks.json_records import SCHEMA, Records
+from tests.tasks.same_rows import assert_same
 
 SEED = 20260
 RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "18000"))  # more for a longer search
@@ -61,34 +61,8 @@ def check(spark: SparkSession, folder: Path, records: Sequence[bytes | None], sc
     reading = Reading(spark, folder, records, schema, options)
     expected, found = reading.expected(), reading.found()
     assert reading.obstacles == []
-    assert found.schema == expected.schema
-    for (name, ours), (_, sparks) in zip(leaves(found), leaves(expected), strict=True):
-        if not ours.equals(sparks):
-            different = pc.or_kleene(pc.not_equal(ours, sparks), pc.xor(ours.is_null(), sparks.is_null()))
-            row = pc.index(different.fill_null(True), True).as_py()
-            pytest.fail(f"{name} of {records[row]!r}: {ours[row]}, and Spark reads {sparks[row]}")
+    assert_same(found, expected, lambda row: records[row])
     return reading
-
-
-def leaves(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """All columns, those of structs included, as numbers and strings that are equal if they are the same bit by bit.
-
-    A struct or a list is whether it is null, and what is in it.
-    """
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        kind = column.type
-        if pa.types.is_struct(kind):
-            yield name, column.is_null()
-            children = pa.table(column.flatten(), [f"{name}.{field.name}" for field in kind])
-            yield from leaves(children)
-        elif pa.types.is_temporal(kind) or pa.types.is_floating(kind):
-            yield name, column.view(f"int{kind.bit_width}")
-        elif pa.types.is_list(kind):
-            yield name, pc.list_value_length(column)
-            yield f"{name}[]", column.flatten()
-        else:
-            yield name, column
 
 
 @pytest.mark.parametrize("zone", ["UTC", "+05:30", "Europe/Berlin"])

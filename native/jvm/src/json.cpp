@@ -3,6 +3,8 @@
 
 #include <jni.h>
 
+#include <vector>
+
 #include "boundary.h"
 #include "handles.h"
 
@@ -20,6 +22,8 @@ struct GuardedJsonReader {
   std::mutex mutex;
   JsonReader reader;
   RowAnswer answer;
+  std::vector<int64_t> lines;  // as Java reads them: bytes consumed, the number of lines, and of each two RowAnswers,
+                               // its row and its text, and its columns
 };
 
 Handles<GuardedJsonReader>& readers() {
@@ -49,6 +53,30 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlo
     if (!row) return 0;
     guarded->answer = {static_cast<int64_t>(row->size()), reinterpret_cast<int64_t>(row->data())};
     return reinterpret_cast<jlong>(&guarded->answer);
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
+                                                             jlong last_start, jboolean skips_first, jboolean is_end) {
+  return guarded<jlong>(env, [&]() -> jlong {
+    if (page == 0 || bytes < 0 || last_start < 0)
+      throw Error(Status::invalid_input, "a page needs an address and a size");
+    const auto guarded = readers().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    const auto& found = guarded->reader.read_lines({reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes)},
+                                                   static_cast<size_t>(last_start), skips_first != 0, is_end != 0);
+    auto& answer = guarded->lines;
+    answer.clear();
+    answer.push_back(static_cast<int64_t>(found.consumed));
+    answer.push_back(static_cast<int64_t>(found.lines.size()));
+    for (const auto& line : found.lines) {
+      for (const Bytes part : {line.row, line.text}) {
+        answer.push_back(static_cast<int64_t>(part.size()));
+        answer.push_back(reinterpret_cast<int64_t>(part.data()));
+      }
+      answer.push_back(static_cast<int64_t>(line.present));
+    }
+    return reinterpret_cast<jlong>(answer.data());
   });
 }
 

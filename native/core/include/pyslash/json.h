@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "pyslash/bytes.h"
 
@@ -33,6 +34,23 @@ class JsonReader {
 
   // The record as an UnsafeRow (docs/design/007), valid until the next call; nothing if Spark has to read it.
   std::optional<Bytes> read(Bytes record);
+
+  // A line of a page without what ends it, and its UnsafeRow; no row if Spark has to read it. Of the first 64 columns
+  // a bit tells whether the record has them.
+  struct Line {
+    Bytes text;
+    Bytes row;
+    uint64_t present = 0;
+  };
+  struct Lines {
+    std::vector<Line> lines;
+    size_t consumed = 0;  // bytes of the page, up to where the next line starts
+  };
+
+  // The records of a part of a text file, one a line; valid until the next call. A line ends with \n, \r or \r\n, as
+  // Hadoop has it. `last_start`: the last offset in the page at which a line of this part may start. `skips_first`: the
+  // page begins within a line that is another part's. `is_end`: nothing follows the page, so its last line ends there.
+  const Lines& read_lines(Bytes page, size_t last_start, bool skips_first, bool is_end);
 
  private:
   class Impl;

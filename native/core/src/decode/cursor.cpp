@@ -118,6 +118,11 @@ bool JsonCursor::string(JsonString& found) {
   }
 }
 
+bool JsonCursor::name(JsonString& found) {
+  constexpr size_t longest = 10'000;  // Jackson's own bound is 50,000
+  return string(found) && found.raw.size() <= longest;
+}
+
 std::string_view JsonCursor::digits() {
   const uint8_t* const begin = at_;
   while (at_ != end_ && is_digit(*at_)) ++at_;
@@ -184,7 +189,7 @@ bool JsonCursor::skip_members(size_t depth, char close, bool named) {
   JsonString name;
   while (true) {
     if (named) {
-      if (!string(name)) return false;
+      if (!this->name(name)) return false;
       skip_space();
       if (!take(':')) return false;
       skip_space();

@@ -47,6 +47,8 @@ class JsonCursor {
   bool literal(std::string_view word);
   // At its opening quote; its bytes are UTF-8 and its escapes JSON's.
   bool string(JsonString& found);
+  // The same for the name of a member.
+  bool name(JsonString& found);
   bool number(JsonNumber& found);
   // Any value.
   bool skip(size_t depth);

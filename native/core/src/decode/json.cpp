@@ -1,10 +1,14 @@
 #include "pyslash/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "decode/cursor.h"
 #include "decode/json_schema.h"
@@ -14,12 +18,36 @@
 namespace pyslash {
 namespace {
 
+constexpr size_t most_bytes = 1 << 20;  // of a record: Jackson has bounds of its own for what is longer
 constexpr size_t safe_digits = 18;  // of an integer: they fit an int64, and a double or float is rounded from it once
 
 template <typename T>
 bool fits(int64_t value) {
   return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
 }
+
+// Where the lines of a page end: at \n, \r or its end. Each of both is looked for once, however rare the other one is.
+class LineEnds {
+ public:
+  explicit LineEnds(Bytes page) : page_(page), feed_(find('\n', 0)), carriage_(find('\r', 0)) {}
+
+  size_t from(size_t start) {
+    if (feed_ < start) feed_ = find('\n', start);
+    if (carriage_ < start) carriage_ = find('\r', start);
+    return std::min(feed_, carriage_);
+  }
+
+ private:
+  size_t find(char wanted, size_t start) const {
+    const auto* const begin = page_.data() + start;
+    const auto* const found = static_cast<const uint8_t*>(std::memchr(begin, wanted, page_.size() - start));
+    return found == nullptr ? page_.size() : static_cast<size_t>(found - page_.data());
+  }
+
+  Bytes page_;
+  size_t feed_;
+  size_t carriage_;
+};
 
 // Jackson rounds the text to a double, and some of its releases that to a float: the same float unless the double lies
 // just between two.
@@ -39,18 +67,53 @@ class JsonReader::Impl {
 
   std::optional<Bytes> read(Bytes record) {
     row_.clear();
-    ++record_;
-    JsonCursor text(record);
-    text.skip_space();
-    const size_t row = row_.begin(schema_.fields.size());
-    if (text.peek() != '{' || !object(text, schema_.fields, row)) return std::nullopt;
-    text.skip_space();
-    if (!text.at_end()) return std::nullopt;
+    if (!append(record)) return std::nullopt;
     return row_.bytes();
+  }
+
+  const Lines& read_lines(Bytes page, size_t last_start, bool skips_first, bool is_end) {
+    row_.clear();
+    lines_.lines.clear();
+    row_ends_.clear();
+    LineEnds ends(page);
+    size_t start = 0;
+    while (start <= last_start && start < page.size()) {
+      const size_t end = ends.from(start);
+      const bool has_two = end + 1 < page.size() && page[end] == '\r' && page[end + 1] == '\n';
+      // Only what follows tells whether a line ends here, or with which bytes.
+      if (!is_end && (end == page.size() || (page[end] == '\r' && end + 1 == page.size()))) break;
+      if (!std::exchange(skips_first, false)) read_line(page.subspan(start, end - start));
+      start = std::min(end + (has_two ? 2 : 1), page.size());
+    }
+    lines_.consumed = start;
+    size_t begin = 0;  // rows move while others are appended
+    for (size_t i = 0; i < lines_.lines.size(); ++i) {
+      lines_.lines[i].row = row_.bytes().subspan(begin, row_ends_[i] - begin);
+      begin = row_ends_[i];
+    }
+    return lines_;
   }
 
  private:
   using Fields = std::vector<JsonField>;
+
+  void read_line(Bytes line) {
+    const size_t begin = row_.size();
+    if (line.size() > most_bytes || !append(line)) row_.cut(begin);
+    row_ends_.push_back(row_.size());
+    lines_.lines.push_back({line, {}, present_});
+  }
+
+  bool append(Bytes record) {
+    ++record_;
+    present_ = 0;
+    JsonCursor text(record);
+    text.skip_space();
+    const size_t row = row_.begin(schema_.fields.size());
+    if (text.peek() != '{' || !object(text, schema_.fields, row)) return false;
+    text.skip_space();
+    return text.at_end();
+  }
 
   bool object(JsonCursor& text, const Fields& fields, size_t row) {
     text.take('{');
@@ -59,7 +122,7 @@ class JsonReader::Impl {
     size_t next = 0;  // writers keep to one order of fields
     while (true) {
       JsonString name;
-      if (!text.string(name) || name.escaped) return false;
+      if (!text.name(name) || name.escaped) return false;
       text.skip_space();
       if (!text.take(':')) return false;
       text.skip_space();
@@ -68,6 +131,7 @@ class JsonReader::Impl {
         if (!text.skip(0)) return false;
       } else {
         next = found + 1;
+        if (&fields == &schema_.fields && found < 64) present_ |= uint64_t{1} << found;
         if (!member(text, fields, found, row)) return false;
       }
       text.skip_space();
@@ -210,8 +274,11 @@ class JsonReader::Impl {
   JsonSchema schema_;
   std::vector<uint64_t> seen_;  // the last record that had the field
   uint64_t record_ = 0;
+  uint64_t present_ = 0;  // the columns that the record has
   RowBuilder row_;
   std::string unescaped_;
+  Lines lines_;
+  std::vector<size_t> row_ends_;  // of the lines, in row_
 };
 
 JsonReader::JsonReader(std::string_view schema) : impl_(std::make_unique<Impl>(schema)) {}
@@ -220,5 +287,9 @@ JsonReader::JsonReader(JsonReader&&) noexcept = default;
 JsonReader& JsonReader::operator=(JsonReader&&) noexcept = default;
 
 std::optional<Bytes> JsonReader::read(Bytes record) { return impl_->read(record); }
+
+const JsonReader::Lines& JsonReader::read_lines(Bytes page, size_t last_start, bool skips_first, bool is_end) {
+  return impl_->read_lines(page, last_start, skips_first, is_end);
+}
 
 }  // namespace pyslash

@@ -44,6 +44,8 @@ class RowBuilder {
   }
 
   size_t size() const { return bytes_.size(); }
+  // Forgets what has been appended since.
+  void cut(size_t size) { bytes_.resize(size); }
 
  private:
   static size_t null_bytes(size_t fields) { return (fields + 63) / 64 * 8; }

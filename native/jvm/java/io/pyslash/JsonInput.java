@@ -10,9 +10,12 @@ import java.util.function.Function;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.execution.CollapseCodegenStages;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
@@ -22,12 +25,14 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.util.LongAccumulator;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, in a plan whose stages are made again:
- * Spark has no generated code for `from_json`, and so interrupts a stage for it.
+ * The rows of an update job with {@link JsonDecoder} in the place of `from_json` and {@link JsonScanExec} in that of a scan
+ * of JSON files, in a plan whose stages are made again: Spark has no generated code for `from_json`, and so interrupts a
+ * stage for it.
  */
 public final class JsonInput {
   private final SQLConf conf;
@@ -36,6 +41,7 @@ public final class JsonInput {
   private final Map<SparkPlan, SparkPlan> watermarks = new HashMap<>(); // Spark's, and those that are executed
   private final List<String> obstacles = new ArrayList<>();
   private final SparkPlan plan;
+  private boolean decodesFiles;
 
   JsonInput(SparkPlan spark) {
     this(spark, true);
@@ -45,7 +51,7 @@ public final class JsonInput {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
     SparkPlan decoded = natively ? decoded(spark) : spark;
-    if (decoders.isEmpty()) {
+    if (decoders.isEmpty() && !decodesFiles) {
       plan = spark;
       watermarks.clear();
     } else {
@@ -64,7 +70,7 @@ public final class JsonInput {
     return plan;
   }
 
-  /** Why Spark reads all records of a `from_json`. */
+  /** Why Spark reads all records of a `from_json`, or of files. */
   public List<String> obstacles() {
     return obstacles;
   }
@@ -91,6 +97,9 @@ public final class JsonInput {
     if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
       return decoded(node.children().head());
     }
+    if (node instanceof FileSourceScanExec scan && JsonScanExec.isJson(scan)) {
+      return scanned(scan);
+    }
     if (node.children().isEmpty()) { // Spark looks for its figures in the very scans that it has planned
       return node;
     }
@@ -104,6 +113,20 @@ public final class JsonInput {
       watermarks.put(node, rewritten);
     }
     return rewritten;
+  }
+
+  private SparkPlan scanned(FileSourceScanExec scan) {
+    try {
+      SparkPlan natively = new JsonScanExec(scan, leftToSpark);
+      decodesFiles = true;
+      // An operator that has generated code, so that what stands above has the rows in one stage with it.
+      Seq<NamedExpression> columns =
+          CollectionConverters.asScala(CollectionConverters.asJava(natively.output()).stream().map(NamedExpression.class::cast).toList()).toSeq();
+      return new ProjectExec(columns, natively);
+    } catch (OnlySpark reason) {
+      obstacles.add(reason.getMessage());
+      return scan;
+    }
   }
 
   private final class Replacing extends AbstractPartialFunction<Expression, Expression> {
@@ -130,7 +153,7 @@ public final class JsonInput {
   }
 
   private Expression decoder(JsonToStructs json) {
-    JsonSchema schema = new JsonSchema(json, conf);
+    JsonSchema schema = JsonSchema.of(json, conf);
     return new Literal(
         new JsonDecoder(schema.text(), schema.fields(), json, leftToSpark), ObjectType.apply(Function.class));
   }

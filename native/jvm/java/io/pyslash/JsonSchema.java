@@ -19,35 +19,56 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The columns of a `from_json`, told to the native core's JsonReader; or why Spark has to read all of its records. */
+/** The columns of records, told to the native core's JsonReader; or why Spark has to read all of them. */
 final class JsonSchema {
   private static final String DEFAULT_VALUE = "EXISTS_DEFAULT";
-  private static final String CORRUPT_RECORD = "columnNameOfCorruptRecord";
+  private static final String CORRUPT_RECORD = "columnnameofcorruptrecord";
+  private static final Set<String> MODES = Set.of("PERMISSIVE", "DROPMALFORMED", "FAILFAST");
   private static final int MOST_DIGITS = 18; // of a decimal: they fit a long
 
   private final StringBuilder text = new StringBuilder("pyslash-json 1\n");
+  private final String reader; // `from_json` or the source, for the reason
   private final int fields;
 
-  /** @throws OnlySpark it depends on what is not known to be read alike */
-  JsonSchema(JsonToStructs json, SQLConf conf) {
+  /**
+   * Of a `from_json`.
+   *
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  static JsonSchema of(JsonToStructs json, SQLConf conf) {
     if (!(json.dataType() instanceof StructType columns)) {
       throw new OnlySpark("from_json gives " + json.dataType().simpleString() + ", not a struct");
     }
+    Map<String, String> options = CollectionConverters.asJava(json.options());
+    return new JsonSchema("from_json", columns, options, Set.of(), json.timeZoneId().get(), conf);
+  }
+
+  /**
+   * `harmless`: options, in lower case, that do not change what a record is read as.
+   *
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  JsonSchema(
+      String reader, StructType columns, Map<String, String> options, Set<String> harmless, String zone, SQLConf conf) {
+    this.reader = reader;
     if (conf.legacyTimeParserPolicy().toString().equalsIgnoreCase("LEGACY")) {
       throw new OnlySpark("times are read as Spark 2 did (" + SQLConf.LEGACY_TIME_PARSER_POLICY().key() + ")");
     }
     String corrupt = conf.columnNameOfCorruptRecord();
-    for (Map.Entry<String, String> option : CollectionConverters.asJava(json.options()).entrySet()) {
-      if (option.getKey().equalsIgnoreCase(CORRUPT_RECORD)) {
+    for (Map.Entry<String, String> option : options.entrySet()) {
+      String name = option.getKey().toLowerCase(Locale.ROOT);
+      if (name.equals(CORRUPT_RECORD)) {
         corrupt = option.getValue();
-      } else if (!option.getKey().equalsIgnoreCase("mode")) {
-        throw new OnlySpark("from_json has the option " + option.getKey());
-      } else if (!Set.of("PERMISSIVE", "FAILFAST").contains(option.getValue().toUpperCase(Locale.ROOT))) {
-        throw new OnlySpark("from_json has the mode " + option.getValue());
+      } else if (name.equals("mode")) {
+        if (!MODES.contains(option.getValue().toUpperCase(Locale.ROOT))) {
+          throw new OnlySpark(reader + " has the mode " + option.getValue());
+        }
+      } else if (!harmless.contains(name)) {
+        throw new OnlySpark(reader + " has the option " + option.getKey());
       }
     }
     fields = columns.length();
-    text.append("zone ").append(zone(json)).append('\n');
+    text.append("zone ").append(offset(zone)).append('\n');
     describe(columns, corrupt);
   }
 
@@ -59,9 +80,8 @@ final class JsonSchema {
     return fields;
   }
 
-  private static String zone(JsonToStructs json) {
-    ZoneId zone = DateTimeUtils.getZoneId(json.timeZoneId().get());
-    ZoneId offset = zone.normalized();
+  private static String offset(String zone) {
+    ZoneId offset = DateTimeUtils.getZoneId(zone).normalized();
     return offset instanceof ZoneOffset fixed ? Integer.toString(fixed.getTotalSeconds()) : "-";
   }
 
@@ -70,10 +90,13 @@ final class JsonSchema {
     Set<String> names = new HashSet<>();
     for (StructField column : columns.fields()) {
       if (!names.add(column.name())) {
-        throw new OnlySpark("from_json has the column " + column.name() + " twice");
+        throw new OnlySpark(reader + " has the column " + column.name() + " twice");
       }
       if (column.metadata().contains(DEFAULT_VALUE)) {
-        throw new OnlySpark("from_json has a default value for " + column.name());
+        throw new OnlySpark(reader + " has a default value for " + column.name());
+      }
+      if (!column.nullable()) {
+        throw new OnlySpark(reader + " has the column " + column.name() + ", which is not nullable");
       }
       String name = HexFormat.of().formatHex(column.name().getBytes(StandardCharsets.UTF_8));
       if (column.name().equals(corrupt)) {

@@ -147,6 +147,18 @@ final class Native {
    */
   static native long readJson(long reader, long address, long bytes);
 
+  /**
+   * Reads the records of a part of a text file, a line each, in {@code bytes} bytes of off-heap memory. The address of
+   * longs, valid until the next call: bytes consumed, number of lines, and for each line size and address of its
+   * UnsafeRow, and of its text, and bits of the first 64 columns that the record has; the row has size 0 if it is not
+   * certain that Spark reads it so.
+   *
+   * <p>Lines start at {@code lastStart} at most; {@code skipsFirst}: the page begins within a line that is not of this
+   * part; {@code isEnd}: nothing follows the page.
+   */
+  static native long readJsonLines(
+      long reader, long address, long bytes, long lastStart, boolean skipsFirst, boolean isEnd);
+
   /** Nothing if the handle is closed already. */
   static native void closeJsonReader(long reader);
 }

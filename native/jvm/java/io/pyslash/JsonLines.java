@@ -1,0 +1,321 @@
+package io.pyslash;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.Set;
+import java.util.stream.IntStream;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.io.Text;
+import org.apache.hadoop.io.compress.CodecPool;
+import org.apache.hadoop.io.compress.Decompressor;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.json.CreateJacksonParser;
+import org.apache.spark.sql.catalyst.json.JSONOptionsInRead;
+import org.apache.spark.sql.catalyst.json.JacksonParser;
+import org.apache.spark.sql.catalyst.json.JsonFilters;
+import org.apache.spark.sql.catalyst.util.FailureSafeParser;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.LongAccumulator;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+
+/**
+ * The rows of a split of a text file, a record of JSON a line: pages of bytes go to native code, which divides them into
+ * lines and reads those that it is certain to read as Spark does; Spark's own parser reads the others.
+ *
+ * <p>A row is valid until the next one is asked for.
+ */
+final class JsonLines extends AbstractIterator<InternalRow> {
+  private static final int FIRST_BYTES = 1 << 18; // of a page; a longer line makes it grow
+  private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
+  private static final byte[] ORDER_MARK = {(byte) 0xef, (byte) 0xbb, (byte) 0xbf};
+  private static final int HEAD = 2; // longs of an answer: bytes consumed, lines
+  private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
+
+  /**
+   * What records are read as.
+   *
+   * <p>`schema`: the columns as the native core's JsonReader has them; `filters`: those that Spark has its parser pass over
+   * records by.
+   */
+  record Records(
+      byte[] schema, StructType columns, JSONOptionsInRead options, List<Filter> filters, LongAccumulator leftToSpark)
+      implements Serializable {
+
+    /** The columns but that of corrupt records. */
+    StructType parsed() {
+      return new StructType(
+          Arrays.stream(columns.fields())
+              .filter(column -> !column.name().equals(options.columnNameOfCorruptRecord()))
+              .toArray(StructField[]::new));
+    }
+  }
+
+  private enum Verdict {
+    KEPT,
+    DROPPED,
+    SPARKS
+  }
+
+  private final Records records;
+  private final InputStream input;
+  private final Decompressor decompressor;
+  private final UnsafeRow row;
+  private final JsonFilters filters;
+  private final int[] filtered; // columns that filters look at
+  private final TaskContext task = TaskContext.get();
+
+  private long ahead; // bytes of the split behind the page; no more than none: the page ends behind the split
+  private boolean isFirst; // nothing has been read
+  private boolean skipsFirst; // the first line is another split's
+  private boolean isEnd; // of the file
+  private boolean isOver; // no line is behind those of the answer
+  private byte[] heap = new byte[FIRST_BYTES];
+  private long reader;
+  private long page;
+  private int capacity;
+  private int start; // of the first line in the page that is not read
+  private int end; // of the page's bytes
+  private long answer;
+  private long lines;
+  private long line;
+  private FailureSafeParser<Text> parser;
+  private UnsafeProjection unsafe;
+  private Iterator<InternalRow> bySpark; // rows of one line
+  private InternalRow next;
+
+  /** A split of a file that is not compressed. */
+  JsonLines(Records records, FSDataInputStream input, long start, long length) throws IOException {
+    this(records, input, length, start != 0, null);
+    if (start != 0) {
+      input.seek(start);
+    }
+  }
+
+  /** A file that is. `decompressor`: the stream's, null if it needs none. */
+  JsonLines(Records records, InputStream input, Decompressor decompressor) {
+    this(records, input, Long.MAX_VALUE, false, decompressor);
+  }
+
+  private JsonLines(Records records, InputStream input, long length, boolean skipsFirst, Decompressor decompressor) {
+    this.records = records;
+    this.input = input;
+    this.decompressor = decompressor;
+    ahead = length;
+    this.skipsFirst = skipsFirst;
+    isFirst = !skipsFirst;
+    row = new UnsafeRow(records.columns.length());
+    filters = new JsonFilters(CollectionConverters.asScala(records.filters).toSeq(), records.columns);
+    filtered = filtered(records);
+    reader = Native.createJsonReader(records.schema);
+    page = Platform.allocateMemory(FIRST_BYTES);
+    capacity = FIRST_BYTES;
+    if (task != null) {
+      task.<Void>addTaskCompletionListener(
+          ended -> {
+            close();
+            return null;
+          });
+    }
+  }
+
+  private static int[] filtered(Records records) {
+    Set<String> names = new HashSet<>();
+    records.filters.forEach(filter -> names.addAll(List.of(filter.references())));
+    String[] columns = records.columns.fieldNames();
+    return IntStream.range(0, columns.length).filter(i -> names.contains(columns[i])).toArray();
+  }
+
+  @Override
+  public boolean hasNext() {
+    while (next == null) {
+      if (bySpark != null && bySpark.hasNext()) {
+        next = unsafe.apply(bySpark.next());
+      } else if (line < lines) {
+        readLine();
+      } else if (isOver) {
+        close();
+        return false;
+      } else {
+        readPage();
+      }
+    }
+    return true;
+  }
+
+  @Override
+  public InternalRow next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException();
+    }
+    InternalRow found = next;
+    next = null;
+    return found;
+  }
+
+  private void readLine() {
+    long place = answer + (HEAD + LINE * line++) * Long.BYTES;
+    int size = (int) Platform.getLong(null, place);
+    Verdict verdict = Verdict.SPARKS;
+    if (size > 0) {
+      row.pointTo(null, Platform.getLong(null, place + Long.BYTES), size);
+      verdict = filtered.length == 0 ? Verdict.KEPT : judged(Platform.getLong(null, place + 4 * Long.BYTES));
+    }
+    switch (verdict) {
+      case KEPT -> next = row;
+      case SPARKS -> parse(
+          Platform.getLong(null, place + 3 * Long.BYTES), (int) Platform.getLong(null, place + 2 * Long.BYTES));
+      case DROPPED -> {}
+    }
+  }
+
+  /** Spark's parser asks a filter when all of its columns have come: never if the record lacks one. */
+  private Verdict judged(long present) {
+    filters.reset();
+    for (int column : filtered) {
+      if (column >= Long.SIZE) {
+        return Verdict.SPARKS;
+      }
+      if ((present >>> column & 1) != 0 && filters.skipRow(row, column)) {
+        return Verdict.DROPPED;
+      }
+    }
+    return Verdict.KEPT;
+  }
+
+  private void parse(long address, int size) {
+    if (size == 0) {
+      return; // Spark has no row for an empty line
+    }
+    if (parser == null) {
+      openParser();
+    }
+    records.leftToSpark.add(1L);
+    byte[] text = new byte[size];
+    Platform.copyMemory(null, address, text, Platform.BYTE_ARRAY_OFFSET, size);
+    bySpark = parser.parse(new Text(text));
+  }
+
+  private void openParser() {
+    JacksonParser jackson =
+        new JacksonParser(
+            records.parsed(), records.options, true, CollectionConverters.asScala(records.filters).toSeq());
+    AbstractFunction2<JsonFactory, Text, JsonParser> opened =
+        new AbstractFunction2<>() {
+          @Override
+          public JsonParser apply(JsonFactory factory, Text text) {
+            return CreateJacksonParser.text(factory, text);
+          }
+        };
+    AbstractFunction1<Text, UTF8String> literal =
+        new AbstractFunction1<>() {
+          @Override
+          public UTF8String apply(Text text) {
+            return UTF8String.fromBytes(text.getBytes(), 0, text.getLength());
+          }
+        };
+    parser =
+        new FailureSafeParser<>(
+            new AbstractFunction1<>() {
+              @Override
+              public scala.collection.Iterable<InternalRow> apply(Text text) {
+                return jackson.parse(text, opened, literal);
+              }
+            },
+            records.options.parseMode(),
+            records.columns,
+            records.options.columnNameOfCorruptRecord());
+    unsafe = UnsafeProjection.create(records.columns);
+  }
+
+  private void readPage() {
+    try {
+      fill();
+    } catch (IOException failure) {
+      throw JsonFiles.sneaked(failure);
+    }
+    // A line belongs to the split in which, or just behind which, it starts.
+    long lastStart = Math.max(0, end - start + Math.min(ahead, 0));
+    if (start == end) {
+      isOver = isEnd;
+      return;
+    }
+    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd);
+    long consumed = Platform.getLong(null, answer);
+    lines = Platform.getLong(null, answer + Long.BYTES);
+    line = 0;
+    skipsFirst &= consumed == 0;
+    isOver = isEnd || consumed > lastStart;
+    start += (int) consumed;
+  }
+
+  /** More bytes behind those that are not read. */
+  private void fill() throws IOException {
+    int kept = end - start;
+    if (kept == capacity) {
+      grow();
+    } else {
+      Platform.copyMemory(null, page + start, null, page, kept);
+    }
+    start = 0;
+    end = kept;
+    // Behind the split only its last line is of interest.
+    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? Math.min(ahead, heap.length) : 1 << 12);
+    wanted = isFirst ? Math.max(wanted, ORDER_MARK.length) : wanted;
+    int found = input.readNBytes(heap, 0, wanted);
+    Platform.copyMemory(heap, Platform.BYTE_ARRAY_OFFSET, null, page + end, found);
+    end += found;
+    ahead -= found;
+    isEnd = found < wanted;
+    if (isFirst) {
+      isFirst = false;
+      if (found >= ORDER_MARK.length && Arrays.equals(heap, 0, ORDER_MARK.length, ORDER_MARK, 0, ORDER_MARK.length)) {
+        start = ORDER_MARK.length;
+      }
+    }
+  }
+
+  private void grow() throws IOException {
+    if (capacity == MOST_BYTES) {
+      throw new IOException("a line of JSON has more than " + MOST_BYTES + " bytes");
+    }
+    int larger = (int) Math.min(2L * capacity, MOST_BYTES);
+    page = Platform.reallocateMemory(page, capacity, larger);
+    capacity = larger;
+  }
+
+  private void close() {
+    if (page == 0) {
+      return;
+    }
+    Native.closeJsonReader(reader);
+    Platform.freeMemory(page);
+    page = 0;
+    lines = 0;
+    isOver = true;
+    try {
+      input.close();
+    } catch (IOException failure) {
+      throw JsonFiles.sneaked(failure);
+    } finally {
+      CodecPool.returnDecompressor(decompressor);
+    }
+  }
+}

@@ -1,0 +1,41 @@
+"""Comparing what native code has read with what Spark has, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+
+def assert_same(found: pa.Table, expected: pa.Table, place: Callable[[int], object]) -> None:
+    """The same rows in the same order; `place` says of a row's number where it is from."""
+    assert (found.column_names, found.schema.types) == (expected.column_names, expected.schema.types)
+    assert found.num_rows == expected.num_rows
+    for (name, ours), (_, sparks) in zip(leaves(found), leaves(expected), strict=True):
+        if not ours.equals(sparks):
+            different = pc.or_kleene(pc.not_equal(ours, sparks), pc.xor(ours.is_null(), sparks.is_null()))
+            row = pc.index(different.fill_null(True), True).as_py()
+            pytest.fail(f"{name} of {place(row)!r}: {ours[row]}, and Spark reads {sparks[row]}")
+
+
+def leaves(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    """All columns, those of structs included, as numbers and strings that are equal if they are the same bit by bit.
+
+    A struct or a list is whether it is null, and what is in it.
+    """
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        kind = column.type
+        if pa.types.is_struct(kind):
+            yield name, column.is_null()
+            children = pa.table(column.flatten(), [f"{name}.{field.name}" for field in kind])
+            yield from leaves(children)
+        elif pa.types.is_temporal(kind) or pa.types.is_floating(kind):
+            yield name, column.view(f"int{kind.bit_width}")
+        elif pa.types.is_list(kind):
+            yield name, pc.list_value_length(column)
+            yield f"{name}[]", column.flatten()
+        else:
+            yield name, column

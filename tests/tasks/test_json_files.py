@@ -1,0 +1,241 @@
+"""Files of JSON that native code reads: the same rows as Spark's JSON source gives, whatever they hold."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash.tasks.row_bridge import RowBridge
+from tests.tasks.json_records import SCHEMA, Records
+from tests.tasks.same_rows import assert_same
+
+SEED = 20261
+RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "9000"))  # more for a longer search
+CORRUPT = f"{SCHEMA}, _corrupt_record string"
+PLAIN = [b'{"number": 1, "text": "x"}', b'{"number": 2, "text": "y"}', b'{"number": null}', b"{}"]
+
+
+class Reading:
+    """A batch of rows, by Spark and with native code."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        spark = rows.sparkSession
+        self.by_spark = rows
+        bridge = RowBridge(spark).java
+        self._json = bridge.json(rows._jdf.queryExecution().executedPlan())
+        self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._json.plan()), spark)
+
+    def check(self) -> pa.Table:
+        """Both are the same, and so is how many rows the scan says that it gave."""
+        expected = self.by_spark.toArrow()
+        before = self._scanned()
+        found = self.natively.toArrow()
+        assert self.obstacles == []
+        assert_same(found, expected, lambda row: expected.slice(row, 1).to_pylist())
+        assert self._scanned() == 2 * before
+        return found
+
+    def _scanned(self) -> int:
+        """Rows; Spark's scan counts what either reading takes."""
+        node = self._json.plan()
+        while node.children().nonEmpty():
+            node = node.children().head()
+        return int(node.metrics().apply("numOutputRows").value())
+
+    @property
+    def left_to_spark(self) -> int:
+        """Records."""
+        return int(self._json.leftToSpark())
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Why Spark reads all of them."""
+        return [str(reason) for reason in self._json.obstacles()]
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: object) -> Iterator[None]:
+    """Confs of Spark SQL for a while."""
+    names = {f"spark.sql.{name.replace('__', '.')}": str(value) for name, value in values.items()}
+    before = {name: spark.conf.get(name, None) for name in names}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def splits(spark: SparkSession, size: int) -> object:
+    """Splits of so many bytes."""
+    return settings(spark, files__maxPartitionBytes=size, files__openCostInBytes=0, files__minPartitionNum=1)
+
+
+def lines(records: Sequence[bytes], seed: int) -> list[bytes]:
+    """The lines of a file of records, with all kinds of ends, and none at the last of every other file.
+
+    Some of the records hold what ends a line.
+    """
+    draw = random.Random(seed)
+    ends = [b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\n\n", b"\n \n"]
+    found = [(one if draw.random() < 0.02 else one.translate(None, b"\r\n")) + draw.choice(ends) for one in records]
+    found[-1] = found[-1].rstrip(b"\r\n") if seed % 2 else found[-1]
+    return b"".join(found).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_random_files(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """Plain records, odd ones, damaged ones, in splits that begin and end within records."""
+    count = 0
+    for number in range(3):
+        mark = b"\xef\xbb\xbf" if number == 1 else b""
+        records = Records(f"{SEED} {mode} {number}").some(RECORDS // 6)
+        written = lines(records, number)
+        (tmp_path / f"{number}.json").write_bytes(mark + b"".join(written))
+        count += len(written)
+    with splits(spark, 200_000):
+        reading = Reading(spark.read.schema(CORRUPT).option("mode", mode).json(str(tmp_path)))
+        rows = reading.check()
+        chosen = spark.read.schema(CORRUPT).option("mode", mode).json(str(tmp_path))
+        Reading(chosen.selectExpr("text", "number", "deep.number inner", "_corrupt_record")).check()
+    assert 0.2 < reading.left_to_spark / 2 / count < 0.9  # both ways are taken, in each of two readings
+    assert (rows["_corrupt_record"].null_count < len(rows)) == (mode == "PERMISSIVE")
+
+
+@pytest.mark.parametrize("size", [1, 3, 20, 1000])
+def test_splits_anywhere(spark: SparkSession, tmp_path: Path, size: int) -> None:
+    """Every record is read once, wherever splits begin: between the two bytes of a line's end, or of an order mark."""
+    ends = [b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\r"]
+    for mark in (b"", b"\xef\xbb\xbf"):
+        text = mark + b"".join(b'{"a":%d}%s' % (i, ends[i % len(ends)]) for i in range(14))
+        (tmp_path / f"{len(mark)}.json").write_bytes(text + (b'{"a":99}' if mark else b""))
+    with splits(spark, size):
+        found = Reading(spark.read.schema("a int").json(str(tmp_path))).check()
+    assert sorted(found["a"].to_pylist()) == sorted([*range(14), *range(14), 99])
+
+
+def test_long_lines(spark: SparkSession, tmp_path: Path) -> None:
+    """Longer than a page, and longer than native code reads; and a name that Jackson does not read."""
+    long = [b'{"text": "%s", "number": %d}' % (b"x" * size, size) for size in (10, 300_000, 600_000, 1_100_000, 20)]
+    named = [b'{"%s": 1, "number": 5}' % (b"n" * size) for size in (49_000, 50_001, 60_000)]
+    (tmp_path / "long.json").write_bytes(b"\n".join([*long, *named]))
+    Reading(spark.read.schema("text string, number int, _corrupt_record string").json(str(tmp_path))).check()
+
+
+def test_plain_files_are_read_natively(spark: SparkSession, tmp_path: Path) -> None:
+    """No record of what programs write is left to Spark."""
+    schema = SCHEMA.replace(", list array<int>", "")
+    records = [record.translate(None, b"\r\n") for record in Records(SEED).plain(1000)]
+    (tmp_path / "plain.json").write_bytes(b"\n".join(records))
+    reading = Reading(spark.read.schema(schema).json(str(tmp_path)))
+    assert len(reading.check()) == 1000
+    assert reading.left_to_spark == 0
+
+
+def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: Path) -> None:
+    """In FAILFAST mode, by Spark's own error."""
+    path = tmp_path / "records.json"
+    path.write_bytes(b"\n".join(PLAIN))
+    rows = spark.read.schema("number int, text string").option("mode", "failfast").json(str(path))
+    reading = Reading(rows)
+    reading.check()
+    assert reading.left_to_spark == 0
+    path.write_bytes(b"\n".join([*PLAIN, b'{"number": 7']))
+    reading, causes = Reading(spark.read.schema(rows.schema).option("mode", "failfast").json(str(path))), []
+    for one in (reading.by_spark, reading.natively):
+        with pytest.raises((PySparkException, Py4JJavaError), match="MALFORMED_RECORD_IN_PARSING") as failure:
+            one.collect()
+        causes.append(set(re.findall(r"\[((?:MALFORMED|FAILED_READ)[A-Z_.]*)\]", str(failure.value))))
+    assert causes[0] == causes[1]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "number > 1",
+        "text is not null",
+        "number is null",
+        "number is null or text = 'y'",
+        "text like 'x%' and number < 9",
+    ],
+)
+def test_filters(spark: SparkSession, tmp_path: Path, condition: str) -> None:
+    """A record is passed over, and not counted, exactly where Spark's parser passes over it."""
+    absent = [b'{"text": "y"}', b'{"number": 5}', b'{"text": null}', b'{"text": "x", "number": "?"}', b'{"number": 0']
+    (tmp_path / "records.json").write_bytes(b"\n".join([*PLAIN, *absent, *PLAIN]))
+    rows = spark.read.schema("number int, _corrupt_record string, text string").json(str(tmp_path))
+    Reading(rows.where(condition)).check()
+
+
+def test_compressed_files(spark: SparkSession, tmp_path: Path) -> None:
+    """By Hadoop's codecs; Spark divides what can be divided."""
+    text = b"\xef\xbb\xbf" + b"".join(lines(Records(SEED).some(500), 1))
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "b.json.bz2").write_bytes(bz2.compress(text))
+    with splits(spark, 20_000):
+        Reading(spark.read.schema(CORRUPT).json(str(tmp_path))).check()
+
+
+def test_partition_and_metadata_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """They are Spark's own."""
+    for day in ("2020-01-01", "2020-01-02"):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "records.json").write_bytes(b"\n".join([*PLAIN, b"{"]))
+        (tmp_path / f"day={day}" / "records.txt").write_bytes(b'{"number": 77}')
+    reader = spark.read.schema("number int, text string, day date").option("pathGlobFilter", "*.json")
+    rows = reader.json(str(tmp_path))
+    assert len(Reading(rows).check()) == 10
+    named = rows.selectExpr("number", "day", "_metadata.file_name", "_metadata.file_size", "input_file_name() at")
+    Reading(named).check()
+    Reading(rows.where("day = '2020-01-02'").select("text", "day")).check()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("multiLine", "true", "the JSON source has the option multiline"),
+        ("lineSep", "\n", "the JSON source has the option linesep"),
+        ("encoding", "UTF-16LE", "the JSON source has the option encoding"),
+        ("timestampFormat", "yyyy", "the JSON source has the option timestampformat"),
+        ("allowComments", "true", "the JSON source has the option allowcomments"),
+        ("ignoreCorruptFiles", "true", "corrupt files are ignored"),
+    ],
+)
+def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str, value: str, reason: str) -> None:
+    """Options that change what is read: the plan is Spark's own, and the reason is told."""
+    (tmp_path / "records.json").write_bytes(b"\n".join(PLAIN))
+    reader = spark.read.schema("number int").option("lineSep", "\n") if option == "encoding" else spark.read
+    rows = reader.schema("number int").option(option, value).json(str(tmp_path))
+    plan = rows._jdf.queryExecution().executedPlan()
+    json = RowBridge(spark).java.json(plan)
+    assert json.plan().equals(plan)
+    assert len(json.obstacles()) == 1
+    found = str(json.obstacles()[0]).lower()
+    assert found.startswith((reason.lower(), "the json source has the option linesep"))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_a_million_random_records(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """In files of other seeds, read in splits of other sizes."""
+    (tmp_path / "records.json").write_bytes(b"".join(lines(Records(seed).some(100_000), seed)))
+    with splits(spark, 1_000_003 + 12_345 * seed):
+        reading = Reading(spark.read.schema(CORRUPT).json(str(tmp_path)))
+        reading.check()
+    assert 20_000 < reading.left_to_spark < 95_000
