@@ -2,16 +2,23 @@
 
 A point is reached in the driver (`points`) or in a task; the marker, a file that is created exclusively, makes the
 first one there strike and nobody else, also after the driver itself has been killed and started again.
+
+    python -m tests.faults.strike FILE
+
+is how a point inside an executor's JVM strikes (`inside`): the exit status is 1 where the task is to fail.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyslash.agent.process.runtime import default_roots
@@ -23,12 +30,15 @@ FAULTS = {
     "exception": "a task fails and is tried again, or the batch fails and the query is started again",
     "kill worker": "kill -9 of an executor's Python workers",
     "kill agent": "kill -9 of the process that owns an executor's state",
+    "kill peer": "kill -9 of the agent of another executor, which this one reads from",
     "kill executor": "kill -9 of an executor's JVM",
     "kill driver": "kill -9 of the driver, Python and JVM; the application is started again",
     "stop agent": "SIGSTOP of an agent for longer than a call may take; SIGCONT later",
     "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
+    "straggle": "an attempt of a task stands still until Spark has run another one and kills it",
     "zombie": "every task of the update publishes once more when its epoch has moved on",
 }
+STRAGGLE_SECONDS = 60
 DRIVER_POINTS = (
     "before update",
     "after publish",
@@ -45,11 +55,32 @@ TASK_POINTS = ("mid-update", "mid-merge")
 OWNER_POINT = "mid-own"
 # With spark.slash.ingest=arrow: a task of the update has published its block, and nobody knows yet.
 PUBLISH_POINT = "after publish, in the task"
+# Inside executors' JVMs and agents, where `inside` puts them.
+PUBLISHED_POINT = "block published"
+READING_POINTS = {
+    PUBLISHED_POINT: "an update task has published its block, and nobody knows yet",
+    "blocks taken": "a task has the blocks that it is to fold or merge, and has folded nothing",
+    "blocks folded": "a task is about to give the rows of what it has folded",
+}
+# The same, where nothing is read in place.
+GATHER_POINTS = {
+    "landing made": "an agent has room for what a task wants to read, and has brought nothing",
+    "mid-landing": "an agent has brought a range of another agent's block, and others not yet",
+    "peer landed": "all that one agent has is in the landing, and nothing of it is merged",
+}
+# The sink has all rows of the epoch, and nobody else sees them yet: of Spark's sink of files, in the driver's JVM.
+SINK_POINT = "before the sink's commit"
+# Of a chain: the operator below is committed and merged, the one above it has not begun.
+BETWEEN_POINT = "between operators"
 
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault. `driver` are the pids of the driver's processes; `stop_seconds` is how long a SIGSTOP holds."""
+    """One fault.
+
+    `operator` is its place in a chain; `victim` is the executor that is struck, if it is not the one that reaches the
+    point; `driver` are the pids of the driver's processes; `stop_seconds` is how long a SIGSTOP holds.
+    """
 
     fault: str
     point: str
@@ -57,6 +88,19 @@ class Strike:
     marker: str
     stop_seconds: float = 4
     driver: tuple[int, ...] = ()
+    operator: int = 0
+    victim: int | None = None
+
+    @classmethod
+    def read(cls, order: Path) -> Strike:
+        """What `write` has written."""
+        return cls(**json.loads(order.read_text()))
+
+    def write(self, order: Path) -> None:
+        """Have processes that look for this file strike; all or nothing."""
+        unfinished = order.with_suffix(".new")
+        unfinished.write_text(json.dumps(asdict(self)))
+        unfinished.rename(order)
 
     def claim(self) -> bool:
         """Whether the caller is the one that strikes."""
@@ -76,10 +120,13 @@ class Strike:
             raise RuntimeError(f"the fault of this test, {self.point}")
         if self.fault == "stop agent":
             stop(agent, self.stop_seconds)
+        elif self.fault == "straggle":
+            time.sleep(STRAGGLE_SECONDS)  # until Spark kills the attempt
         else:
             victims = {
                 "kill worker": workers_of(executor),
                 "kill agent": [agent],
+                "kill peer": peers_of(executor),
                 "kill executor": [executor],
                 "kill driver": list(self.driver),
             }
@@ -90,9 +137,15 @@ class Strike:
     def in_task(self) -> None:
         """The point is reached in a Python worker of the victim's."""
         if self.claim():
-            executor = process.nearest_jvm()
+            executor = self.victim or process.nearest_jvm()
             assert executor is not None
             self.befall(executor, agent_of(executor).pid)
+
+    def in_agent(self, peer: AgentDescriptor) -> None:
+        """The point is reached in an agent, which reads from `peer`; that is to be another one."""
+        if peer.pid != os.getpid() and self.claim():
+            log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
+            self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
 
 
 def kill(pids: list[int]) -> None:
@@ -118,6 +171,16 @@ def agent_of(executor: int) -> AgentDescriptor:
     name = f"{executor}-{process.start_time(executor)}"
     (found,) = (path for root in default_roots() for path in (root / name).glob("*.json"))
     return AgentDescriptor.from_json(found.read_bytes())
+
+
+def peers_of(executor: int) -> list[int]:
+    """The agents of the other executors of an application."""
+    own = agent_of(executor)
+    name = Path(own.socket).with_suffix(".json").name
+    found = [
+        AgentDescriptor.from_json(path.read_bytes()) for root in default_roots() for path in root.glob(f"*/{name}")
+    ]
+    return [agent.pid for agent in found if agent != own and process.is_alive(agent.pid, agent.start_time)]
 
 
 def executor_of(agent: AgentDescriptor) -> int:
@@ -147,3 +210,10 @@ def command_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
+
+
+if __name__ == "__main__":
+    try:
+        Strike.read(Path(sys.argv[1])).in_task()
+    except RuntimeError:
+        sys.exit(1)

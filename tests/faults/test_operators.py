@@ -1,0 +1,101 @@
+"""Every stateful operator, struck by every kind of loss at every point of an epoch. Micro-batches stay Spark's."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import Applications
+from tests.faults.operators import OPERATORS
+from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, GATHER_POINTS, READING_POINTS, SINK_POINT
+
+Strikes = list[dict[str, Any]]
+# Everything is folded and merged by tasks; a call to a stopped agent is given up.
+CONF = {"merge.driverBytes": "0", "ingest": "rows", "agent.callTimeout": "3"}
+GATHERED = {"transport": "tcp"}
+# Tasks that stand still are run a second time.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.minTaskRuntime": "3s",
+}
+OF_TASKS = ("kill peer", "straggle")  # strike where a task or its agent is
+FAULTS = ("exception", "kill agent", "kill executor", *OF_TASKS)
+OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
+
+
+def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
+    """Where a fault can strike: the point, the operator's place in a chain, and whether it needs `GATHERED`."""
+    last = int(OPERATORS[operator].chained)
+    for place in range(last + 1):
+        if fault not in OF_TASKS:
+            yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
+        yield from ((point, place, False) for point in READING_POINTS)
+        yield from ((point, place, True) for point in GATHER_POINTS)
+    if fault not in OF_TASKS:
+        yield from ((point, last, False) for point in OF_THE_QUERY)
+        yield "mid-update", 0, False
+        if last:
+            yield BETWEEN_POINT, 0, False
+
+
+def rounds(applications: Applications, operator: str, struck: Iterable[tuple[str, str, int, bool]]) -> None:
+    """Make rounds of one operator, each of as many strikes (fault, point, place, gathered) as it has epochs."""
+    strikes = list(struck)
+    given = OPERATORS[operator]
+    most = applications.most_strikes
+    for gathered in (False, True):
+        these = [strike for strike in strikes if strike[3] is gathered]
+        for number, begin in enumerate(range(0, len(these), most)):
+            some = these[begin : begin + most]
+            label = f"{operator}: {', '.join(dict.fromkeys(fault for fault, *_ in some))}"
+            applications.rounds.append(
+                {
+                    "name": f"{label}{', gathered' if gathered else ''}, {number}",
+                    "label": label,
+                    "operator": operator,
+                    "sinks": [given.sink],
+                    "conf": {**CONF, **given.conf, **(GATHERED if gathered else {})},
+                    "strikes": [{"fault": fault, "point": point, "operator": at} for fault, point, at, _ in some],
+                }
+            )
+
+
+def check(applications: Applications) -> None:
+    """Every fault has struck, and no row was lost, doubled or is wrong."""
+    results = {line["round"]: line for line in applications.results() if "round" in line}
+    missed = {given["name"]: results[given["name"]]["missed"] for given in applications.rounds}
+    tallies = [
+        applications.tally(given, sink, results[given["name"]]["struck"])
+        for given in applications.rounds
+        for sink in given["sinks"]
+    ]
+    assert not any(missed.values()), missed
+    assert all(tally.exact for tally in tallies), tallies
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.replace(" ", "-"))
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, operator: str, fault: str) -> None:
+    rounds(struck_inside, operator, ((fault, *where) for where in points(operator, fault)))
+    conf = SPECULATION if fault == "straggle" else {}
+    assert struck_inside.run(2, 1500, **conf) == 0, struck_inside.log()
+    check(struck_inside)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def test_a_driver_killed_at_every_point_of_an_operator(struck_inside: Applications, operator: str) -> None:
+    rounds(struck_inside, operator, (("kill driver", *where) for where in points(operator, "kill driver")))
+    for _ in range(sum(len(given["strikes"]) for given in struck_inside.rounds)):
+        assert struck_inside.run(2) == -signal.SIGKILL, struck_inside.log()
+    assert struck_inside.run(2) == 0, struck_inside.log()
+    check(struck_inside)
