@@ -2,10 +2,10 @@
 
     python -m tests.faults.application SPEC.json
 
-The spec holds `master`, `executors`, `folder` (its `in` has the rows), `conf`, `inside` (the folder of `inside`, if there
-is one), and `rounds`: each with a `name`, its `operator` (of `operators`), its `sinks` (`batch`, `files`, or both), `conf`
-of spark.slash.* and `strikes` (`fault`, `point`), each an epoch after the other. A round's checkpoints and rows lie in a
-folder of its own. `results.jsonl` gets a line at the start and one a round.
+The spec holds `master`, `executors`, `folder` (its `in` has the rows), `conf`, `inside` (the folder of `inside`, if
+there is one), and `rounds`: each with a `name`, its `operator` (of `operators`), its `sinks` (`batch`, `files`, or
+both), `conf` of spark.slash.* and `strikes` (`fault`, `point`), each an epoch after the other. A round's checkpoints
+and rows lie in a folder of its own. `results.jsonl` gets a line at the start and one a round.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
@@ -121,13 +122,18 @@ def kept(folder: Path) -> list[Row]:
 def written(spark: SparkSession, folder: Path) -> list[Row]:
     """The same of Spark's sink of files."""
     epochs = {
-        json.loads(line)["path"].rpartition("/")[2]: int(log.name)
+        local_path(json.loads(line)["path"]): int(log.name)
         for log in (folder / "_spark_metadata").glob("[0-9]*")
         for line in log.read_text().splitlines()[1:]
     }
-    rows = spark.read.parquet(str(folder))
-    named = rows.select(F.col("_metadata.file_name"), *(F.col(f"`{name}`") for name in rows.columns))
-    return [(epochs[row[0]], *plain(row[1:])) for row in named.collect()]
+    rows = spark.read.parquet(*epochs)  # not the folder: this session would look for compact logs
+    named = rows.select(F.col("_metadata.file_path"), *(F.col(f"`{name}`") for name in rows.columns))
+    return [(epochs[local_path(path)], *plain(row)) for path, *row in named.collect()]
+
+
+def local_path(uri: str) -> str:
+    """The path of a local file's URI, however many slashes that has."""
+    return "/" + unquote(uri).removeprefix("file:").lstrip("/")
 
 
 def start(stream: Stream, folder: Path, given: dict[str, Any], sink: str, arm: Arm) -> StreamingQuery:

@@ -36,6 +36,7 @@ FAULTS = {
     "stop agent": "SIGSTOP of an agent for longer than a call may take; SIGCONT later",
     "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
     "straggle": "an attempt of a task stands still until Spark has run another one and kills it",
+    "damage": "a range of a block is not what its agent holds, so that folding fails in its middle",
     "zombie": "every task of the update publishes once more when its epoch has moved on",
 }
 STRAGGLE_SECONDS = 60
@@ -141,11 +142,17 @@ class Strike:
             assert executor is not None
             self.befall(executor, agent_of(executor).pid)
 
-    def in_agent(self, peer: AgentDescriptor) -> None:
-        """The point is reached in an agent, which reads from `peer`; that is to be another one."""
-        if peer.pid != os.getpid() and self.claim():
+    def in_agent(self, peer: AgentDescriptor) -> bool:
+        """The point is reached in an agent, which reads from `peer`; whether it is to damage what it has read.
+
+        It strikes where the peer is another agent.
+        """
+        if peer.pid == os.getpid() or not self.claim():
+            return False
+        if self.fault != "damage":
             log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
             self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
+        return self.fault == "damage"
 
 
 def kill(pids: list[int]) -> None:

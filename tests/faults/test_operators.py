@@ -25,13 +25,17 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "3s",
 }
 OF_TASKS = ("kill peer", "straggle")  # strike where a task or its agent is
-FAULTS = ("exception", "kill agent", "kill executor", *OF_TASKS)
+DAMAGED_POINT = "mid-landing"
+FAULTS = ("exception", "kill agent", "kill executor", "damage", *OF_TASKS)
 OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
 
 
 def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
     """Where a fault can strike: the point, the operator's place in a chain, and whether it needs `GATHERED`."""
     last = int(OPERATORS[operator].chained)
+    if fault == "damage":
+        yield from ((DAMAGED_POINT, place, True) for place in range(last + 1))
+        return
     for place in range(last + 1):
         if fault not in OF_TASKS:
             yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
@@ -56,7 +60,7 @@ def rounds(applications: Applications, operator: str, struck: Iterable[tuple[str
             label = f"{operator}: {', '.join(dict.fromkeys(fault for fault, *_ in some))}"
             applications.rounds.append(
                 {
-                    "name": f"{label}{', gathered' if gathered else ''}, {number}",
+                    "name": f"{label.replace(':', ',')}{', gathered' if gathered else ''}, {number}",
                     "label": label,
                     "operator": operator,
                     "sinks": [given.sink],

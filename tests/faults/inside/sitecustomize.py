@@ -26,7 +26,8 @@ if "pyslash.agent" in sys.orig_argv and "serve" in sys.orig_argv and "PYSLASH_TE
             if order.exists():
                 from tests.faults.strike import Strike
 
-                Strike.read(order).in_agent(AgentDescriptor.from_json(self._peer))
+                if Strike.read(order).in_agent(AgentDescriptor.from_json(self._peer)):
+                    super()._write(bytes([0xFF]) * size, at)
             return size
 
     import pyslash.agent.gather
