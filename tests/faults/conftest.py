@@ -78,8 +78,8 @@ class Applications:
 
     @property
     def most_strikes(self) -> int:
-        """Epochs of a round that can be struck."""
-        return len(self.stream.batches) - 1 - application.FIRST_STRUCK
+        """So many epochs of a round are struck; two are left for strikes that had to wait for somebody to strike."""
+        return len(self.stream.batches) - 1 - application.FIRST_STRUCK - 2
 
     def run(self, executors: int, timeout: float = 240, **conf: str) -> int:
         """Run the rounds that are not done yet in an application of so many executors; its exit status."""
@@ -138,8 +138,13 @@ def fault_points(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def struck_inside(
-    spark: SparkSession, cluster: str, record: Record, fault_points: Path, tmp_path: Path
+    spark: SparkSession,
+    cluster: str,
+    record: Record,
+    fault_points: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Applications:
-    """With fault points inside executors, over enough rows that a query can be struck ten times."""
-    stream = application.write_input(spark, tmp_path, 12)
+    """With fault points inside executors, over 14 batches, or as many as the parameter says."""
+    stream = application.write_input(spark, tmp_path, getattr(request, "param", 14))
     return Applications(spark, cluster, tmp_path, stream, record, inside=fault_points)

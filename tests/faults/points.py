@@ -119,8 +119,7 @@ class Arm:
 
     def _due(self, point: str, epoch: int) -> Strike | None:
         for strike in self.strikes:
-            due = (strike.point, strike.epoch, strike.operator) == (point, epoch, self._operator)
-            if due and strike.claim():
+            if strike.is_due(point, epoch, self._operator) and strike.claim():
                 return strike
         return None
 
@@ -162,7 +161,7 @@ class Arm:
     def _arm_inside(self, points: Collection[str], epoch: int) -> None:
         """The operator's rows are read later: by the update of the one above it, or by the sink."""
         for strike in self.strikes:
-            if (strike.epoch, strike.operator) == (epoch, self._operator) and strike.point in points:
+            if strike.point in points and strike.is_due(strike.point, epoch, self._operator):
                 assert self._inside is not None
                 assert self._coordinator is not None
                 victim = executor_of(self._coordinator.agents[0]) if strike.point == SINK_POINT else None

@@ -30,14 +30,17 @@ FAULTS = {
     "exception": "a task fails and is tried again, or the batch fails and the query is started again",
     "kill worker": "kill -9 of an executor's Python workers",
     "kill agent": "kill -9 of the process that owns an executor's state",
-    "kill peer": "kill -9 of the agent of another executor, which this one reads from",
     "kill executor": "kill -9 of an executor's JVM",
     "kill driver": "kill -9 of the driver, Python and JVM; the application is started again",
     "stop agent": "SIGSTOP of an agent for longer than a call may take; SIGCONT later",
     "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
+    "zombie": "every task of the update publishes once more when its epoch has moved on",
+}
+# The same for what strikes inside a task or an agent alone.
+FAULTS_INSIDE = {
+    "kill peer": "kill -9 of the agent of another executor, which this one reads from",
     "straggle": "an attempt of a task stands still until Spark has run another one and kills it",
     "damage": "a range of a block is not what its agent holds, so that folding fails in its middle",
-    "zombie": "every task of the update publishes once more when its epoch has moved on",
 }
 STRAGGLE_SECONDS = 60
 DRIVER_POINTS = (
@@ -102,6 +105,11 @@ class Strike:
         unfinished = order.with_suffix(".new")
         unfinished.write_text(json.dumps(asdict(self)))
         unfinished.rename(order)
+
+    def is_due(self, point: str, epoch: int, operator: int) -> bool:
+        """Whether it strikes there. Where nobody reaches its point in its epoch, it strikes in a later one."""
+        is_there = (self.point, self.operator) == (point, operator)
+        return is_there and self.epoch <= epoch and not os.path.exists(self.marker)
 
     def claim(self) -> bool:
         """Whether the caller is the one that strikes."""

@@ -87,7 +87,6 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
                 ("zombie", "before release"),
             ],
         ),
-        "a loss under the job's function": ("batch", [("kill agent", "mid-merge")]),
         "owners die": (
             "files",
             [("kill agent", "after publish"), ("kill executor", OWNER_POINT), ("kill agent", OWNER_POINT)],

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.conftest import Applications
 from tests.faults.operators import OPERATORS
-from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, GATHER_POINTS, READING_POINTS, SINK_POINT
+from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, FAULTS_INSIDE, GATHER_POINTS, READING_POINTS, SINK_POINT
 
 Strikes = list[dict[str, Any]]
 # Everything is folded and merged by tasks; a call to a stopped agent is given up.
@@ -24,9 +24,8 @@ SPECULATION = {
     "spark.speculation.multiplier": "2",
     "spark.speculation.minTaskRuntime": "3s",
 }
-OF_TASKS = ("kill peer", "straggle")  # strike where a task or its agent is
+FAULTS = ("exception", "kill agent", "kill executor", *FAULTS_INSIDE)
 DAMAGED_POINT = "mid-landing"
-FAULTS = ("exception", "kill agent", "kill executor", "damage", *OF_TASKS)
 OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
 
 
@@ -37,11 +36,11 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
         yield from ((DAMAGED_POINT, place, True) for place in range(last + 1))
         return
     for place in range(last + 1):
-        if fault not in OF_TASKS:
+        if fault not in FAULTS_INSIDE:
             yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
         yield from ((point, place, False) for point in READING_POINTS)
         yield from ((point, place, True) for point in GATHER_POINTS)
-    if fault not in OF_TASKS:
+    if fault not in FAULTS_INSIDE:
         yield from ((point, last, False) for point in OF_THE_QUERY)
         yield "mid-update", 0, False
         if last:
@@ -70,6 +69,28 @@ def rounds(applications: Applications, operator: str, struck: Iterable[tuple[str
             )
 
 
+QUICK: dict[str, list[tuple[str, str, int, bool]]] = {
+    "groups, update": [
+        ("exception", "block published", 0, False),
+        ("kill agent", "blocks taken", 0, False),
+        ("exception", "blocks folded", 0, False),
+        ("kill executor", "blocks taken", 0, False),
+    ],
+    "outer join": [
+        ("exception", "landing made", 0, True),
+        ("damage", "mid-landing", 0, True),
+        ("kill peer", "mid-landing", 0, True),
+        ("kill agent", "peer landed", 0, True),
+    ],
+    "unique rows in windows": [
+        ("kill agent", BETWEEN_POINT, 0, False),
+        ("kill executor", "blocks folded", 1, False),
+        ("exception", "after manifest", 1, False),
+        ("kill agent", SINK_POINT, 1, False),
+    ],
+}
+
+
 def check(applications: Applications) -> None:
     """Every fault has struck, and no row was lost, doubled or is wrong."""
     results = {line["round"]: line for line in applications.results() if "round" in line}
@@ -81,6 +102,15 @@ def check(applications: Applications) -> None:
     ]
     assert not any(missed.values()), missed
     assert all(tally.exact for tally in tallies), tallies
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("struck_inside", [8], indirect=True)
+def test_faults_inside_tasks_and_agents_change_no_row(struck_inside: Applications) -> None:
+    for operator, strikes in QUICK.items():
+        rounds(struck_inside, operator, strikes)
+    assert struck_inside.run(2, 300) == 0, struck_inside.log()
+    check(struck_inside)
 
 
 @pytest.mark.chaos
