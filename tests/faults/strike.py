@@ -171,14 +171,14 @@ def kill(pids: list[int]) -> None:
 
 
 def stop(pid: int, seconds: float) -> None:
-    """SIGSTOP now, SIGCONT later: by a process that outlives the caller."""
-    os.kill(pid, signal.SIGSTOP)
+    """SIGSTOP now, SIGCONT later: by a process that outlives the caller, who may be the one that is stopped."""
     subprocess.Popen(
         ["/bin/sh", "-c", f"sleep {seconds}; kill -CONT {pid}"],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    os.kill(pid, signal.SIGSTOP)
 
 
 def agent_of(executor: int) -> AgentDescriptor:

@@ -15,6 +15,7 @@ from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, FAULTS_INSIDE, GAT
 Strikes = list[dict[str, Any]]
 # Everything is folded and merged by tasks; a call to a stopped agent is given up.
 CONF = {"merge.driverBytes": "0", "ingest": "rows", "agent.callTimeout": "3"}
+STOP_SECONDS = 8  # longer than a call may take
 GATHERED = {"transport": "tcp"}
 # Tasks that stand still are run a second time.
 SPECULATION = {
@@ -24,7 +25,7 @@ SPECULATION = {
     "spark.speculation.multiplier": "2",
     "spark.speculation.minTaskRuntime": "3s",
 }
-FAULTS = ("exception", "kill agent", "kill executor", *FAULTS_INSIDE)
+FAULTS = ("exception", "kill agent", "kill executor", "stop agent", *FAULTS_INSIDE)
 DAMAGED_POINT = "mid-landing"
 OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
 
@@ -64,7 +65,10 @@ def rounds(applications: Applications, operator: str, struck: Iterable[tuple[str
                     "operator": operator,
                     "sinks": [given.sink],
                     "conf": {**CONF, **given.conf, **(GATHERED if gathered else {})},
-                    "strikes": [{"fault": fault, "point": point, "operator": at} for fault, point, at, _ in some],
+                    "strikes": [
+                        {"fault": fault, "point": point, "operator": at, "stop_seconds": STOP_SECONDS}
+                        for fault, point, at, _ in some
+                    ],
                 }
             )
 
