@@ -166,7 +166,7 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
         Strike(**strike, epoch=FIRST_STRUCK + index, marker=str(folder / f"struck-{index}"), driver=driver_pids(spark))
         for index, strike in enumerate(given["strikes"])
     ]
-    restarts = recoveries = 0
+    restarts = recoveries = late_rows = 0
     running = {sink: start(stream, folder, given, sink, arm) for sink in given["sinks"]}
     while running:
         sink, query = next(iter(running.items()))
@@ -181,6 +181,7 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
             restarts += 1
             running[sink] = start(stream, folder, given, sink, arm)
         recoveries += sum(figures["recoveries"] for figures in pyslash.progress(query))
+        late_rows += sum(figures["late_rows"] for figures in pyslash.progress(query))
     for name in settings:
         spark.conf.unset(name)
     missed = [strike.point for strike in arm.strikes if not Path(strike.marker).exists()]
@@ -189,6 +190,7 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
         "round": given["name"],
         "recoveries": recoveries,
         "restarts": restarts,
+        "late_rows": late_rows,
         "struck": struck,
         "missed": missed,
     }

@@ -17,12 +17,15 @@ WINDOW = ("10 seconds", "5 seconds")
 
 @dataclass(frozen=True)
 class Operator:
-    """A query; `keys` columns of its result name the group. `conf` is of spark.slash.*."""
+    """A query; `keys` columns of its result name the group. `drops_late`: rows that come late are dropped. `conf` is of
+    spark.slash.*.
+    """
 
     query: Callable[[DataFrame], DataFrame]
     keys: int
     mode: str = "append"
     chained: bool = False
+    drops_late: bool = True
     conf: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -83,8 +86,8 @@ def joined_in_windows(rows: DataFrame) -> DataFrame:
 OPERATORS = {
     "windows, append": Operator(windows, 2),
     "windows, update": Operator(windows, 2, "update"),
-    "windows, complete": Operator(windows, 2, "complete"),
-    "groups, update": Operator(groups, 2, "update"),
+    "windows, complete": Operator(windows, 2, "complete", drops_late=False),
+    "groups, update": Operator(groups, 2, "update", drops_late=False),
     "sessions": Operator(sessions, 2, conf={"session.rewriteBytes": "1"}),
     "inner join": Operator(joined("inner"), 2),
     "outer join": Operator(joined("left_outer"), 2),

@@ -132,16 +132,24 @@ class Strike:
         elif self.fault == "straggle":
             time.sleep(STRAGGLE_SECONDS)  # until Spark kills the attempt
         else:
-            victims = {
-                "kill worker": workers_of(executor),
-                "kill agent": [agent],
-                "kill peer": peers_of(executor),
-                "kill executor": [executor],
-                "kill driver": list(self.driver),
-            }
-            if not victims[self.fault]:
+            victims = self._victims(executor, agent)
+            if not victims:
                 Path(self.marker).unlink()  # nobody was there to be struck
-            kill(victims[self.fault])
+            kill(victims)
+
+    def _victims(self, executor: int, agent: int) -> list[int]:
+        match self.fault:
+            case "kill worker":
+                return workers_of(executor)
+            case "kill agent":
+                return [agent]
+            case "kill peer":
+                return peers_of(executor)
+            case "kill executor":
+                return [executor]
+            case "kill driver":
+                return list(self.driver)
+        raise ValueError(f"{self.fault} kills nobody")
 
     def in_task(self) -> None:
         """The point is reached in a Python worker of the victim's."""

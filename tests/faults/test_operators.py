@@ -105,6 +105,8 @@ def check(applications: Applications) -> None:
         for sink in given["sinks"]
     ]
     assert not any(missed.values()), missed
+    for given in applications.rounds:
+        assert (results[given["name"]]["late_rows"] > 0) is OPERATORS[given["operator"]].drops_late, given["name"]
     assert all(tally.exact for tally in tallies), tallies
 
 
