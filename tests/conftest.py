@@ -45,7 +45,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     tallies = [Tally(**value) for report in reports for name, value in report.user_properties if name == "tally"]
     if tallies:
-        terminalreporter.section("faults: rows in, groups emitted, lost, duplicated, wrong")
+        terminalreporter.section("faults that have struck, rows in, groups emitted, lost, duplicated, wrong")
         terminalreporter.write_line(table(tallies))
 
 

@@ -3,8 +3,8 @@
     python -m tests.cluster.job MASTER FOLDER
 
 Standard input has a variant of the stream a line, as a JSON object: keys of spark.slash.*, output=MODE, query=windows,
-sessions, unique or joined, and fault=retry or fault=straggle, which befalls a task a batch, or fault=kill, which ends
-an executor after the second one. The answer is a line of standard output that begins with FOUND.
+sessions, unique, joined or chained, and fault=retry or fault=straggle, which befalls a task a batch, or fault=kill,
+which ends an executor after the second one. The answer is a line of standard output that begins with FOUND.
 """
 
 from __future__ import annotations
@@ -87,6 +87,12 @@ def joined(rows: DataFrame) -> DataFrame:
     return rows.join(later, near, "left_outer").select(F.struct("ts", "later").alias("at"), "k", "v", "next")
 
 
+def unique_in_windows(rows: DataFrame) -> DataFrame:
+    """Windows of the rows that a deduplication leaves: every row comes twice, to tasks of their own."""
+    left = rows.union(rows).select("ts", "k", "s").dropDuplicates(["ts", "k"])
+    return left.groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(F.count("*"), F.max("s"))
+
+
 def main(master: str, folder: Path) -> None:
     """Run the stream once for each line of standard input."""
     spark = (
@@ -128,6 +134,7 @@ def main(master: str, folder: Path) -> None:
         "windows": lambda rows: rows.groupBy(window, "k").agg(*calls),
         "sessions": lambda rows: rows.groupBy(sessions[0], sessions[1].alias("k")).agg(*calls),
         "joined": joined,
+        "chained": unique_in_windows,
         "unique": lambda rows: rows.select("k", (F.col("v") % 1000).alias("w")).dropDuplicates(),
     }
     expected: dict[tuple[str, str], list[list[Row]]] = {}
@@ -147,6 +154,7 @@ def main(master: str, folder: Path) -> None:
             "rows": len(outcome.rows),
             "differences": list(differing(outcome.batches, expected[asked, output]))[:5],
             "agents": max(figures["agents"] for figures in outcome.progress),
+            "operators": sorted({figures["operator"] for figures in outcome.progress}),
             "merged_by": sorted({figures["merged_by"] for figures in outcome.progress}),
             "bytes_read": {
                 name: sum(figures["bytes_read"].get(name, 0) for figures in outcome.progress) for name in ("shm", "tcp")

@@ -132,6 +132,17 @@ def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(applicati
     assert fetched["bytes_read"]["tcp"] > 0
 
 
+@pytest.mark.timeout(420)
+def test_an_operator_reads_the_rows_of_another_on_both_executors(application: Application) -> None:
+    chained = {"ingest": "rows", "merge.driverBytes": "0", "query": "chained"}
+    kept, read, killed = application.run(chained, {**chained, "transport": "tcp"}, {**chained, "fault": "kill"})
+    for found in (kept, read, killed):
+        assert found["operators"] == [0, 1]
+        assert {"2 homes", "2 tasks"} <= set(found["merged_by"])  # of the rows without duplicates, and of their windows
+    assert read["bytes_read"]["shm"] == 0
+    assert read["bytes_read"]["tcp"] > 0
+
+
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a standalone cluster with two workers, each a host of its own to Spark."""

@@ -2,10 +2,10 @@
 
     python -m tests.faults.application SPEC.json
 
-The spec holds `master`, `executors`, `folder` (its `in` has the rows), `conf`, and `rounds`: each with a `name`, its
-`sinks` (`batch`, `files`, or both), `conf` of spark.slash.* and `strikes` (`fault`, `point`), each an epoch after the
-other. A round's checkpoints and rows lie in a folder of its own. `results.jsonl` gets a line at the start and one a
-round.
+The spec holds `master`, `executors`, `folder` (its `in` has the rows), `conf`, `inside` (the folder of `inside`, if
+there is one), and `rounds`: each with a `name`, its `operator` (of `operators`), its `sinks` (`batch`, `files`, or
+both), `conf` of spark.slash.* and `strikes` (`fault`, `point`), each an epoch after the other. A round's checkpoints
+and rows lie in a folder of its own. `results.jsonl` gets a line at the start and one a round.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.errors import StreamingQueryException
@@ -23,30 +25,26 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
+from tests.faults.operators import OPERATORS
 from tests.faults.points import Arm, update_and_strike
-from tests.faults.strike import Strike
+from tests.faults.strike import SINK_POINT, Strike
 from tests.faults.tally import Row, plain
 from tests.jvm import JAVA_OPTIONS
 from tests.streaming.stream import Stream, seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
-WINDOW = ("10 seconds", "5 seconds")
+OPERATOR = "windows, append"  # of rounds that name none
 BATCHES, ROWS, KEYS = 6, 1000, 50
 FIRST, LAST, DELAY, LATEST = 1000, 5000, 15, 45  # event times in seconds; rows are up to LATEST behind
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
 DEADLINE_SECONDS = 150
 
 
-def calls() -> list[Any]:
-    """The aggregates; built anew because a Column needs a session."""
-    return [F.count("*"), F.sum("v"), F.max("s"), F.avg("v")]
-
-
-def write_input(spark: SparkSession, folder: Path) -> Stream:
+def write_input(spark: SparkSession, folder: Path, batches: int) -> Stream:
     """The rows of every round: windows stay open over several batches, some rows are late, and the last closes all."""
     stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
-    for batch in range(BATCHES):
+    for batch in range(batches):
         behind = [i * 13 % LATEST if i % 9 == 0 else 0 for i in range(ROWS)]  # around both of Spark's watermarks
         table = {
             "ts": [seconds(FIRST + 7 * batch + i / ROWS * 10 - behind[i]) for i in range(ROWS)],
@@ -59,9 +57,11 @@ def write_input(spark: SparkSession, folder: Path) -> Stream:
     return stream
 
 
-def expected(stream: Stream) -> list[Row]:
-    """What plain Spark's own streaming run over the same files emits."""
-    return [plain(row) for row in stream.expected(F.window("ts", *WINDOW), [F.col("k")], calls())]
+def expected(stream: Stream, operator: str) -> list[Row]:
+    """What plain Spark's own streaming run over the same files emits, each row behind the number of its micro-batch."""
+    given = OPERATORS[operator]
+    batches = stream.expected_batches(given.query, given.mode)
+    return [(epoch, *plain(row)) for epoch, batch in enumerate(batches) for row in batch]
 
 
 def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
@@ -75,6 +75,7 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.files.maxPartitionBytes": "8k",  # several tasks a batch
+        "spark.sql.streaming.fileSink.log.compactInterval": "1000",  # an epoch's files are in its own entry
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.cores.max": str(executors),
@@ -85,7 +86,8 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
         **conf,
     }
     # The driver's JVM takes its options from the command that starts it.
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{JAVA_OPTIONS}" pyspark-shell'
+    options = conf.get("spark.driver.extraJavaOptions", JAVA_OPTIONS)
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{options}" pyspark-shell'
     builder = SparkSession.builder.master(master).appName("pyslash faults")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -100,7 +102,7 @@ def driver_pids(spark: SparkSession) -> tuple[int, int]:
     return int(spark._jvm.java.lang.ProcessHandle.current().pid()), os.getpid()  # type: ignore[union-attr]
 
 
-def keep(folder: Path, batch: DataFrame, epoch: int) -> None:
+def keep(folder: Path, batch: DataFrame, epoch: int, before_commit: Callable[[], None] = lambda: None) -> None:
     """The batch sink: one file a batch id. A batch that comes again must bring the same rows."""
     text = json.dumps(sorted(plain(row) for row in batch.collect()))
     path = folder / f"{epoch:06d}.json"
@@ -108,27 +110,50 @@ def keep(folder: Path, batch: DataFrame, epoch: int) -> None:
         raise AssertionError(f"epoch {epoch} was emitted with other rows before")
     hidden = path.with_suffix(".new")
     hidden.write_text(text)
+    before_commit()
     hidden.rename(path)
 
 
 def kept(folder: Path) -> list[Row]:
-    """What `keep` has written."""
-    return [tuple(row) for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text())]
+    """What `keep` has written, each row behind the number of its micro-batch."""
+    return [(int(path.stem), *row) for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text())]
 
 
-def start(stream: Stream, folder: Path, sink: str, strikes: list[Strike]) -> StreamingQuery:
+def written(spark: SparkSession, folder: Path) -> list[Row]:
+    """The same of Spark's sink of files."""
+    epochs = {
+        local_path(json.loads(line)["path"]): int(log.name)
+        for log in (folder / "_spark_metadata").glob("[0-9]*")
+        for line in log.read_text().splitlines()[1:]
+    }
+    rows = spark.read.parquet(*epochs)  # not the folder: this session would look for compact logs
+    named = rows.select(F.col("_metadata.file_path"), *(F.col(f"`{name}`") for name in rows.columns))
+    return [(epochs[local_path(path)], *plain(row)) for path, *row in named.collect()]
+
+
+def local_path(uri: str) -> str:
+    """The path of a local file's URI, however many slashes that has."""
+    return "/" + unquote(uri).removeprefix("file:").lstrip("/")
+
+
+def start(stream: Stream, folder: Path, given: dict[str, Any], sink: str, arm: Arm) -> StreamingQuery:
+    operator = OPERATORS[given["operator"]]
     rows = stream.read()
-    for strike in strikes:
+    for strike in arm.strikes:
         if strike.point == "mid-update":
             rows = rows.withColumn("v", update_and_strike(strike, F.col("v"), strike.epoch * ROWS + ROWS // 2))
-    result = rows.groupBy(F.window("ts", *WINDOW), "k").agg(*calls())
+    result = operator.query(rows)
     out = folder / sink
     out.mkdir(parents=True, exist_ok=True)
     writer = result.writeStream.option("checkpointLocation", str(folder / f"checkpoint-{sink}"))
-    writer = writer.trigger(availableNow=True)
+    writer = writer.outputMode(operator.mode).trigger(availableNow=True)
     if sink == "files":
         return writer.format("parquet").start(str(out))
-    return writer.foreachBatch(lambda batch, epoch: keep(out, batch, epoch)).start()
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        keep(out, batch, epoch, lambda: arm.reach(SINK_POINT, epoch))
+
+    return writer.foreachBatch(write).start()
 
 
 def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -141,8 +166,8 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
         Strike(**strike, epoch=FIRST_STRUCK + index, marker=str(folder / f"struck-{index}"), driver=driver_pids(spark))
         for index, strike in enumerate(given["strikes"])
     ]
-    restarts = recoveries = 0
-    running = {sink: start(stream, folder, sink, arm.strikes) for sink in given["sinks"]}
+    restarts = recoveries = late_rows = 0
+    running = {sink: start(stream, folder, given, sink, arm) for sink in given["sinks"]}
     while running:
         sink, query = next(iter(running.items()))
         try:
@@ -154,11 +179,21 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
             if restarts == _struck(arm.strikes):
                 raise
             restarts += 1
-            running[sink] = start(stream, folder, sink, arm.strikes)
+            running[sink] = start(stream, folder, given, sink, arm)
         recoveries += sum(figures["recoveries"] for figures in pyslash.progress(query))
+        late_rows += sum(figures["late_rows"] for figures in pyslash.progress(query))
     for name in settings:
         spark.conf.unset(name)
-    return {"round": given["name"], "recoveries": recoveries, "restarts": restarts, "struck": _struck(arm.strikes)}
+    missed = [strike.point for strike in arm.strikes if not Path(strike.marker).exists()]
+    struck = len(arm.strikes) - len(missed)
+    return {
+        "round": given["name"],
+        "recoveries": recoveries,
+        "restarts": restarts,
+        "late_rows": late_rows,
+        "struck": struck,
+        "missed": missed,
+    }
 
 
 def _struck(strikes: list[Strike]) -> int:
@@ -179,7 +214,7 @@ def main(spec: dict[str, Any]) -> None:
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
     tell({"started": spec["executors"], "executors": executors})
     stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
-    arm = Arm()
+    arm = Arm(Path(spec["inside"]) if spec.get("inside") else None)
     arm.install()
     for given in spec["rounds"]:
         if given["name"] not in done:

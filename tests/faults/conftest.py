@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 
 import pyslash
 from tests.cluster.standalone import standalone_cluster
-from tests.faults import application
+from tests.faults import application, inside
 from tests.faults.local import SCHEMA
-from tests.faults.tally import Row, Tally, plain, tally
+from tests.faults.operators import OPERATORS
+from tests.faults.tally import Row, Tally, tally
+from tests.jvm import JAVA_OPTIONS
 from tests.streaming.stream import Stream, seconds
 
 Record = Callable[[Tally], Tally]
@@ -67,16 +69,29 @@ class Applications:
     spark: SparkSession
     master: str
     folder: Path
-    rows_in: int
-    expected: list[Row]
+    stream: Stream
     record: Record
     rounds: list[dict[str, Any]] = field(default_factory=list)
+    inside: Path | None = None
+    """The jar of the fault points inside executors, if they are to have some."""
+    _expected: dict[str, list[Row]] = field(default_factory=dict)
+
+    @property
+    def most_strikes(self) -> int:
+        """So many epochs of a round are struck; two are left for strikes that had to wait for somebody to strike."""
+        return len(self.stream.batches) - 1 - application.FIRST_STRUCK - 2
 
     def run(self, executors: int, timeout: float = 240, **conf: str) -> int:
         """Run the rounds that are not done yet in an application of so many executors; its exit status."""
-        spec = {"master": self.master, "executors": executors, "folder": str(self.folder), "rounds": self.rounds}
+        rounds = [{"operator": application.OPERATOR, **given} for given in self.rounds]
+        spec: dict[str, Any] = {"master": self.master, "executors": executors, "folder": str(self.folder)}
+        if self.inside is not None:
+            armed = self.folder / "armed"
+            armed.mkdir(exist_ok=True)
+            spec["inside"] = str(armed)
+            conf = {**inside.conf(self.inside, armed, JAVA_OPTIONS), **conf}
         path = self.folder / "spec.json"
-        path.write_text(json.dumps({**spec, "conf": conf}))
+        path.write_text(json.dumps({**spec, "rounds": rounds, "conf": conf}))
         command = [sys.executable, "-m", "tests.faults.application", str(path)]
         with (self.folder / "application.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=application.ROOT, stdout=log, stderr=log, start_new_session=True)
@@ -96,19 +111,40 @@ class Applications:
         """The end of what they have printed."""
         return (self.folder / "application.log").read_text(errors="replace")[-6000:]
 
-    def tally(self, name: str, sink: str) -> Tally:
-        """What a sink of a round holds against the oracle."""
-        folder = self.folder / name / sink
-        if sink == "files":
-            found = [plain(row) for row in self.spark.read.parquet(str(folder)).collect()]
-        else:
-            found = application.kept(folder)
-        return self.record(tally(f"{name} ({sink})", self.rows_in, found, self.expected))
+    def tally(self, given: dict[str, Any], sink: str, struck: int) -> Tally:
+        """What a sink of a round holds against the oracle, batch by batch. Rounds with one `label` are summed up."""
+        operator = given.get("operator", application.OPERATOR)
+        folder = self.folder / given["name"] / sink
+        found = application.written(self.spark, folder) if sink == "files" else application.kept(folder)
+        if operator not in self._expected:
+            self._expected[operator] = application.expected(self.stream, operator)
+        rows_in = sum(map(len, self.stream.batches))
+        expected, keys = self._expected[operator], 1 + OPERATORS[operator].keys
+        label = given.get("label", f"{given['name']} ({sink})")
+        return self.record(tally(label, rows_in, found, expected, keys, struck))
 
 
 @pytest.fixture
 def applications(spark: SparkSession, cluster: str, record: Record, tmp_path: Path) -> Applications:
     """Over rows of its own."""
-    stream = application.write_input(spark, tmp_path)
-    expected = application.expected(stream)
-    return Applications(spark, cluster, tmp_path, sum(map(len, stream.batches)), expected, record)
+    return Applications(spark, cluster, tmp_path, application.write_input(spark, tmp_path, application.BATCHES), record)
+
+
+@pytest.fixture(scope="session")
+def fault_points(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jar of the fault points inside executors."""
+    return inside.build(tmp_path_factory.mktemp("inside"))
+
+
+@pytest.fixture
+def struck_inside(
+    spark: SparkSession,
+    cluster: str,
+    record: Record,
+    fault_points: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Applications:
+    """With fault points inside executors, over 14 batches, or as many as the parameter says."""
+    stream = application.write_input(spark, tmp_path, getattr(request, "param", 14))
+    return Applications(spark, cluster, tmp_path, stream, record, inside=fault_points)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,25 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming import ingest, repartition
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.epoch import EpochRunner
+from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.manifest import ManifestLog
+from pyslash.streaming.operator_runner import OperatorRunner
 from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
 from pyslash.tasks.aggregate_rows import AggregateRows
 from pyslash.tasks.arrow_update import ArrowUpdate
 from pyslash.tasks.column_merge import ColumnMerge
-from tests.faults.strike import OWNER_POINT, PUBLISH_POINT, Strike, executor_of
+from tests.faults.strike import (
+    BETWEEN_POINT,
+    GATHER_POINTS,
+    OWNER_POINT,
+    PUBLISH_POINT,
+    PUBLISHED_POINT,
+    READING_POINTS,
+    SINK_POINT,
+    Strike,
+    executor_of,
+)
 
 # Conf under which an epoch's update runs in tasks of Python, where PUBLISH_POINT can be reached.
 UPDATES_IN_PYTHON = {"ingest": "arrow"}
@@ -40,9 +52,12 @@ MERGES_IN_TASKS = {"merge.driverBytes": "0"}
 class Arm:
     """Waits for the points of some strikes."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Path | None = None) -> None:
+        """`inside`: the folder that executors and agents look into for strikes at their points."""
         self.strikes: list[Strike] = []
+        self._inside = inside
         self._epoch = -1
+        self._operator = 0
         self._coordinator: Coordinator | None = None
         self._update_again: Callable[[], object] = lambda: None
         self._in_merge: Strike | None = None
@@ -50,6 +65,12 @@ class Arm:
     def install(self) -> None:
         """Wrap whatever bounds a point; once a process."""
         self._wrap(EpochRunner, "__call__", before=self._begin)
+        self._wrap(OperatorRunner, "merged", before=self._begin_operator)
+        self._wrap(
+            OperatorRunner,
+            "_merge",
+            before=lambda *_: self._arm_inside({*READING_POINTS, *GATHER_POINTS} - {PUBLISHED_POINT}, self._epoch),
+        )
         self._wrap(Coordinator, "__init__", before=lambda made, *_: setattr(self, "_coordinator", made))
         self._wrap(
             Ingest,
@@ -72,7 +93,9 @@ class Arm:
         self._wrap(Coordinator, "commit", after=lambda _, manifest: self.reach("after commit", manifest.epoch))
         self._wrap(Coordinator, "release", before=lambda *_: self.reach("before release", self._epoch))
         self._wrap(AgentClient, "checkpoint", before=self._mid_checkpoint)
+        self._wrap(BatchExecution, "above", before=lambda *_: self.reach(BETWEEN_POINT, self._epoch))
         self._strike_merges()
+        self._wrap(SparkSink, "write", before=lambda _, result, epoch: self._arm_inside({SINK_POINT}, epoch))
         for sink in (ForeachBatchSink, SparkSink):
             self._wrap(
                 sink,
@@ -96,7 +119,7 @@ class Arm:
 
     def _due(self, point: str, epoch: int) -> Strike | None:
         for strike in self.strikes:
-            if strike.point == point and strike.epoch == epoch and strike.claim():
+            if strike.is_due(point, epoch, self._operator) and strike.claim():
                 return strike
         return None
 
@@ -127,6 +150,22 @@ class Arm:
         self._in_merge = merge
         ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
         repartition.AggregateRows = partial(StruckOwner, strike=own) if own else AggregateRows
+        if self._inside is not None:
+            for point in (*READING_POINTS, *GATHER_POINTS, SINK_POINT):
+                (self._inside / point).unlink(missing_ok=True)
+
+    def _begin_operator(self, _: OperatorRunner, __: Any, epoch: int, progress: Any) -> None:
+        self._operator = progress.operator
+        self._arm_inside({PUBLISHED_POINT}, epoch)
+
+    def _arm_inside(self, points: Collection[str], epoch: int) -> None:
+        """The operator's rows are read later: by the update of the one above it, or by the sink."""
+        for strike in self.strikes:
+            if strike.point in points and strike.is_due(strike.point, epoch, self._operator):
+                assert self._inside is not None
+                assert self._coordinator is not None
+                victim = executor_of(self._coordinator.agents[0]) if strike.point == SINK_POINT else None
+                replace(strike, victim=victim).write(self._inside / strike.point)
 
     def _strike_merges(self) -> None:
         real = ColumnMerge.rows

@@ -112,7 +112,8 @@ class Soak:
             lambda stream: WORKLOAD.query(spark, stream, self.folder),
         )
         name = f"soak of {self.seconds:.0f} s, {sum(self.faults.values())} faults"
-        return tally(name, self.rows_in, kept(self.folder / "out"), map(plain, rows))
+        found = [row for _, *row in kept(self.folder / "out")]
+        return tally(name, self.rows_in, map(tuple, found), map(plain, rows), struck=sum(self.faults.values()))
 
     def _feed(self, event_us: np.ndarray | None = None) -> None:
         generator = np.random.default_rng([self.seed, self._files])

@@ -2,16 +2,23 @@
 
 A point is reached in the driver (`points`) or in a task; the marker, a file that is created exclusively, makes the
 first one there strike and nobody else, also after the driver itself has been killed and started again.
+
+    python -m tests.faults.strike FILE
+
+is how a point inside an executor's JVM strikes (`inside`): the exit status is 1 where the task is to fail.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyslash.agent.process.runtime import default_roots
@@ -29,6 +36,13 @@ FAULTS = {
     "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
     "zombie": "every task of the update publishes once more when its epoch has moved on",
 }
+# The same for what strikes inside a task or an agent alone.
+FAULTS_INSIDE = {
+    "kill peer": "kill -9 of the agent of another executor, which this one reads from",
+    "straggle": "an attempt of a task stands still until Spark has run another one and kills it",
+    "damage": "a range of a block is not what its agent holds, so that folding fails in its middle",
+}
+STRAGGLE_SECONDS = 60
 DRIVER_POINTS = (
     "before update",
     "after publish",
@@ -45,11 +59,32 @@ TASK_POINTS = ("mid-update", "mid-merge")
 OWNER_POINT = "mid-own"
 # With spark.slash.ingest=arrow: a task of the update has published its block, and nobody knows yet.
 PUBLISH_POINT = "after publish, in the task"
+# Inside executors' JVMs and agents, where `inside` puts them.
+PUBLISHED_POINT = "block published"
+READING_POINTS = {
+    PUBLISHED_POINT: "an update task has published its block, and nobody knows yet",
+    "blocks taken": "a task has the blocks that it is to fold or merge, and has folded nothing",
+    "blocks folded": "a task is about to give the rows of what it has folded",
+}
+# The same, where nothing is read in place.
+GATHER_POINTS = {
+    "landing made": "an agent has room for what a task wants to read, and has brought nothing",
+    "mid-landing": "an agent has brought a range of another agent's block, and others not yet",
+    "peer landed": "all that one agent has is in the landing, and nothing of it is merged",
+}
+# The sink has all rows of the epoch, and nobody else sees them yet: of Spark's sink of files, in the driver's JVM.
+SINK_POINT = "before the sink's commit"
+# Of a chain: the operator below is committed and merged, the one above it has not begun.
+BETWEEN_POINT = "between operators"
 
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault. `driver` are the pids of the driver's processes; `stop_seconds` is how long a SIGSTOP holds."""
+    """One fault.
+
+    `operator` is its place in a chain; `victim` is the executor that is struck, if it is not the one that reaches the
+    point; `driver` are the pids of the driver's processes; `stop_seconds` is how long a SIGSTOP holds.
+    """
 
     fault: str
     point: str
@@ -57,6 +92,24 @@ class Strike:
     marker: str
     stop_seconds: float = 4
     driver: tuple[int, ...] = ()
+    operator: int = 0
+    victim: int | None = None
+
+    @classmethod
+    def read(cls, order: Path) -> Strike:
+        """What `write` has written."""
+        return cls(**json.loads(order.read_text()))
+
+    def write(self, order: Path) -> None:
+        """Have processes that look for this file strike; all or nothing."""
+        unfinished = order.with_suffix(".new")
+        unfinished.write_text(json.dumps(asdict(self)))
+        unfinished.rename(order)
+
+    def is_due(self, point: str, epoch: int, operator: int) -> bool:
+        """Whether it strikes there. Where nobody reaches its point in its epoch, it strikes in a later one."""
+        is_there = (self.point, self.operator) == (point, operator)
+        return is_there and self.epoch <= epoch and not os.path.exists(self.marker)
 
     def claim(self) -> bool:
         """Whether the caller is the one that strikes."""
@@ -76,23 +129,46 @@ class Strike:
             raise RuntimeError(f"the fault of this test, {self.point}")
         if self.fault == "stop agent":
             stop(agent, self.stop_seconds)
+        elif self.fault == "straggle":
+            time.sleep(STRAGGLE_SECONDS)  # until Spark kills the attempt
         else:
-            victims = {
-                "kill worker": workers_of(executor),
-                "kill agent": [agent],
-                "kill executor": [executor],
-                "kill driver": list(self.driver),
-            }
-            if not victims[self.fault]:
+            victims = self._victims(executor, agent)
+            if not victims:
                 Path(self.marker).unlink()  # nobody was there to be struck
-            kill(victims[self.fault])
+            kill(victims)
+
+    def _victims(self, executor: int, agent: int) -> list[int]:
+        match self.fault:
+            case "kill worker":
+                return workers_of(executor)
+            case "kill agent":
+                return [agent]
+            case "kill peer":
+                return peers_of(executor)
+            case "kill executor":
+                return [executor]
+            case "kill driver":
+                return list(self.driver)
+        raise ValueError(f"{self.fault} kills nobody")
 
     def in_task(self) -> None:
         """The point is reached in a Python worker of the victim's."""
         if self.claim():
-            executor = process.nearest_jvm()
+            executor = self.victim or process.nearest_jvm()
             assert executor is not None
             self.befall(executor, agent_of(executor).pid)
+
+    def in_agent(self, peer: AgentDescriptor) -> bool:
+        """The point is reached in an agent, which reads from `peer`; whether it is to damage what it has read.
+
+        It strikes where the peer is another agent.
+        """
+        if peer.pid == os.getpid() or not self.claim():
+            return False
+        if self.fault != "damage":
+            log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
+            self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
+        return self.fault == "damage"
 
 
 def kill(pids: list[int]) -> None:
@@ -103,14 +179,14 @@ def kill(pids: list[int]) -> None:
 
 
 def stop(pid: int, seconds: float) -> None:
-    """SIGSTOP now, SIGCONT later: by a process that outlives the caller."""
-    os.kill(pid, signal.SIGSTOP)
+    """SIGSTOP now, SIGCONT later: by a process that outlives the caller, who may be the one that is stopped."""
     subprocess.Popen(
         ["/bin/sh", "-c", f"sleep {seconds}; kill -CONT {pid}"],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    os.kill(pid, signal.SIGSTOP)
 
 
 def agent_of(executor: int) -> AgentDescriptor:
@@ -118,6 +194,16 @@ def agent_of(executor: int) -> AgentDescriptor:
     name = f"{executor}-{process.start_time(executor)}"
     (found,) = (path for root in default_roots() for path in (root / name).glob("*.json"))
     return AgentDescriptor.from_json(found.read_bytes())
+
+
+def peers_of(executor: int) -> list[int]:
+    """The agents of the other executors of an application."""
+    own = agent_of(executor)
+    name = Path(own.socket).with_suffix(".json").name
+    found = [
+        AgentDescriptor.from_json(path.read_bytes()) for root in default_roots() for path in root.glob(f"*/{name}")
+    ]
+    return [agent.pid for agent in found if agent != own and process.is_alive(agent.pid, agent.start_time)]
 
 
 def executor_of(agent: AgentDescriptor) -> int:
@@ -147,3 +233,10 @@ def command_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
+
+
+if __name__ == "__main__":
+    try:
+        Strike.read(Path(sys.argv[1])).in_task()
+    except RuntimeError:
+        sys.exit(1)

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 Row = tuple[Any, ...]
 
 
 def plain(row: Any) -> Row:
-    """A result row as JSON can hold it: the window by its start, bytes in hex."""
-    values = (value.hex() if isinstance(value, bytes | bytearray) else value for value in row[1:])
-    return (row[0].start.timestamp(), *values)
+    """A result row as JSON can hold it: a window by its start, times in seconds, bytes in hex."""
+    return tuple(map(_plain, row))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple) and hasattr(value, "start"):
+        value = value.start
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return value.timestamp() if isinstance(value, datetime) else value
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Counters of one query. `rows_in` are input rows; the others are groups (window, key) of its result."""
+    """Counters of one query. `rows_in` are input rows; the others but `struck` are groups of its result."""
 
     name: str
     rows_in: int
@@ -26,6 +34,7 @@ class Tally:
     lost: int
     duplicated: int
     wrong: int
+    struck: int = 0  # faults that have struck
 
     @property
     def exact(self) -> bool:
@@ -33,11 +42,13 @@ class Tally:
         return self.lost == self.duplicated == self.wrong == 0
 
 
-def tally(name: str, rows_in: int, found: Iterable[Row], expected: Iterable[Row], keys: int = 2) -> Tally:
+def tally(
+    name: str, rows_in: int, found: Iterable[Row], expected: Iterable[Row], keys: int = 2, struck: int = 0
+) -> Tally:
     """Compare two results whose rows begin with `keys` columns that name the group.
 
     >>> tally("", 9, [(1, "a", 5), (1, "a", 5), (2, "a", 0), (4, "a", 1)], [(1, "a", 5), (2, "a", 3), (3, "a", 1)])
-    Tally(name='', rows_in=9, emitted=4, lost=1, duplicated=1, wrong=2)
+    Tally(name='', rows_in=9, emitted=4, lost=1, duplicated=1, wrong=2, struck=0)
     """
     groups: dict[Row, list[Row]] = defaultdict(list)
     emitted = 0
@@ -52,13 +63,18 @@ def tally(name: str, rows_in: int, found: Iterable[Row], expected: Iterable[Row]
         lost=len(wanted.keys() - groups.keys()),
         duplicated=sum(len(values) - 1 for values in groups.values()),
         wrong=sum(values[0] != wanted.get(group) for group, values in groups.items()),
+        struck=struck,
     )
 
 
 def table(tallies: Iterable[Tally]) -> str:
-    """Lines of text, one a tally, below a heading and above the sums."""
-    columns = ("rows_in", "emitted", "lost", "duplicated", "wrong")
-    rows = [(one.name, *(getattr(one, column) for column in columns)) for one in tallies]
+    """Lines of text, one a name, below a heading and above the sums."""
+    columns = ("struck", "rows_in", "emitted", "lost", "duplicated", "wrong")
+    sums: dict[str, list[int]] = defaultdict(lambda: [0] * len(columns))
+    for one in tallies:
+        for i, column in enumerate(columns):
+            sums[one.name][i] += getattr(one, column)
+    rows = [(name, *values) for name, values in sums.items()]
     total = ("in all", *(sum(row[i + 1] for row in rows) for i in range(len(columns))))
     width = max(len(row[0]) for row in [*rows, total])
     lines = [f"{'':{width}}" + "".join(f"{column.replace('_', ' '):>12}" for column in columns)]

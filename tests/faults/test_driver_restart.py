@@ -36,7 +36,7 @@ def restart(
     assert [line["executors"] for line in applications.results() if "started" in line] == executors
     for given in applications.rounds:
         for sink in sinks:
-            assert applications.tally(given["name"], sink).exact
+            assert applications.tally(given, sink, len(given["strikes"])).exact
 
 
 @pytest.mark.timeout(600)

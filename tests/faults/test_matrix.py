@@ -54,7 +54,7 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
         restarts, ending = results[name]["restarts"], sum(may_end(sink, fault, point) for fault, point in strikes)
         assert restarts <= ending, name
         assert results[name]["recoveries"] + restarts >= sum(fault in LOSSES for fault, _ in strikes), name
-        assert applications.tally(name, sink).exact, name
+        assert applications.tally({"name": name}, sink, results[name]["struck"]).exact, name
 
 
 @pytest.mark.timeout(700)
@@ -87,7 +87,6 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
                 ("zombie", "before release"),
             ],
         ),
-        "a loss under the job's function": ("batch", [("kill agent", "mid-merge")]),
         "owners die": (
             "files",
             [("kill agent", "after publish"), ("kill executor", OWNER_POINT), ("kill agent", OWNER_POINT)],

@@ -58,7 +58,13 @@ def strike(monkeypatch: pytest.MonkeyPatch, point: str, strike_at: int) -> None:
     monkeypatch.setattr(owner, name, faulty)
 
 
-@pytest.mark.parametrize("point", POINTS)
+# Of the others `make chaos` has each, on a cluster.
+QUICK = ("after update", "after manifest")
+
+
+@pytest.mark.parametrize(
+    "point", [point if point in QUICK else pytest.param(point, marks=pytest.mark.nightly) for point in POINTS]
+)
 def test_an_agent_killed_at_any_point_changes_no_row(
     stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

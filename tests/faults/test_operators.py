@@ -1,0 +1,141 @@
+"""Every stateful operator, struck by every kind of loss at every point of an epoch. Micro-batches stay Spark's."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import Applications
+from tests.faults.operators import OPERATORS
+from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, FAULTS_INSIDE, GATHER_POINTS, READING_POINTS, SINK_POINT
+
+Strikes = list[dict[str, Any]]
+# Everything is folded and merged by tasks; a call to a stopped agent is given up.
+CONF = {"merge.driverBytes": "0", "ingest": "rows", "agent.callTimeout": "3"}
+STOP_SECONDS = 8  # longer than a call may take
+GATHERED = {"transport": "tcp"}
+# Tasks that stand still are run a second time.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.minTaskRuntime": "3s",
+}
+FAULTS = ("exception", "kill agent", "kill executor", "stop agent", *FAULTS_INSIDE)
+DAMAGED_POINT = "mid-landing"
+OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
+
+
+def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
+    """Where a fault can strike: the point, the operator's place in a chain, and whether it needs `GATHERED`."""
+    last = int(OPERATORS[operator].chained)
+    if fault == "damage":
+        yield from ((DAMAGED_POINT, place, True) for place in range(last + 1))
+        return
+    for place in range(last + 1):
+        if fault not in FAULTS_INSIDE:
+            yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
+        yield from ((point, place, False) for point in READING_POINTS)
+        yield from ((point, place, True) for point in GATHER_POINTS)
+    if fault not in FAULTS_INSIDE:
+        yield from ((point, last, False) for point in OF_THE_QUERY)
+        yield "mid-update", 0, False
+        if last:
+            yield BETWEEN_POINT, 0, False
+
+
+def rounds(applications: Applications, operator: str, struck: Iterable[tuple[str, str, int, bool]]) -> None:
+    """Make rounds of one operator, each of as many strikes (fault, point, place, gathered) as it has epochs."""
+    strikes = list(struck)
+    given = OPERATORS[operator]
+    most = applications.most_strikes
+    for gathered in (False, True):
+        these = [strike for strike in strikes if strike[3] is gathered]
+        for number, begin in enumerate(range(0, len(these), most)):
+            some = these[begin : begin + most]
+            label = f"{operator}: {', '.join(dict.fromkeys(fault for fault, *_ in some))}"
+            applications.rounds.append(
+                {
+                    "name": f"{label.replace(':', ',')}{', gathered' if gathered else ''}, {number}",
+                    "label": label,
+                    "operator": operator,
+                    "sinks": [given.sink],
+                    "conf": {**CONF, **given.conf, **(GATHERED if gathered else {})},
+                    "strikes": [
+                        {"fault": fault, "point": point, "operator": at, "stop_seconds": STOP_SECONDS}
+                        for fault, point, at, _ in some
+                    ],
+                }
+            )
+
+
+QUICK: dict[str, list[tuple[str, str, int, bool]]] = {
+    "groups, update": [
+        ("exception", "block published", 0, False),
+        ("kill agent", "blocks taken", 0, False),
+        ("exception", "blocks folded", 0, False),
+        ("kill executor", "blocks taken", 0, False),
+    ],
+    "outer join": [
+        ("exception", "landing made", 0, True),
+        ("damage", "mid-landing", 0, True),
+        ("kill peer", "mid-landing", 0, True),
+        ("kill agent", "peer landed", 0, True),
+    ],
+    "unique rows in windows": [
+        ("kill agent", BETWEEN_POINT, 0, False),
+        ("kill executor", "blocks folded", 1, False),
+        ("exception", "after manifest", 1, False),
+        ("kill agent", SINK_POINT, 1, False),
+    ],
+}
+
+
+def check(applications: Applications) -> None:
+    """Every fault has struck, and no row was lost, doubled or is wrong."""
+    results = {line["round"]: line for line in applications.results() if "round" in line}
+    missed = {given["name"]: results[given["name"]]["missed"] for given in applications.rounds}
+    tallies = [
+        applications.tally(given, sink, results[given["name"]]["struck"])
+        for given in applications.rounds
+        for sink in given["sinks"]
+    ]
+    assert not any(missed.values()), missed
+    for given in applications.rounds:
+        assert (results[given["name"]]["late_rows"] > 0) is OPERATORS[given["operator"]].drops_late, given["name"]
+    assert all(tally.exact for tally in tallies), tallies
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("struck_inside", [8], indirect=True)
+def test_faults_inside_tasks_and_agents_change_no_row(struck_inside: Applications) -> None:
+    for operator, strikes in QUICK.items():
+        rounds(struck_inside, operator, strikes)
+    assert struck_inside.run(2, 300) == 0, struck_inside.log()
+    check(struck_inside)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.replace(" ", "-"))
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, operator: str, fault: str) -> None:
+    rounds(struck_inside, operator, ((fault, *where) for where in points(operator, fault)))
+    conf = SPECULATION if fault == "straggle" else {}
+    assert struck_inside.run(2, 1500, **conf) == 0, struck_inside.log()
+    check(struck_inside)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def test_a_driver_killed_at_every_point_of_an_operator(struck_inside: Applications, operator: str) -> None:
+    rounds(struck_inside, operator, (("kill driver", *where) for where in points(operator, "kill driver")))
+    for _ in range(sum(len(given["strikes"]) for given in struck_inside.rounds)):
+        assert struck_inside.run(2) == -signal.SIGKILL, struck_inside.log()
+    assert struck_inside.run(2) == 0, struck_inside.log()
+    check(struck_inside)
