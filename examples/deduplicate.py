@@ -1,4 +1,4 @@
-"""Sightings of aircraft: the first flight of each in the stream, by its tail number; the first of a day; or one in a while.
+"""Sightings of aircraft: the first flight of each in the stream, by its tail number; of a day; or one in a while.
 
 An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It reads a folder of Parquet files of
 flights (`pyslash demo` makes one of the flights out of New York in 2013), in the order in which they were written.
