@@ -1,4 +1,4 @@
-"""Sightings of aircraft: the first flight of each in the stream, by its tail number; or the first of a day.
+"""Sightings of aircraft: the first flight of each in the stream, by its tail number; of a day; or one in a while.
 
 An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It reads a folder of Parquet files of
 flights (`pyslash demo` makes one of the flights out of New York in 2013), in the order in which they were written.
@@ -30,6 +30,7 @@ def main():
     parser.add_argument("--checkpoint", required=True, help="folder for the stream's checkpoint")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in a micro-batch")
     parser.add_argument("--daily", action="store_true", help="an aircraft counts again on another day")
+    parser.add_argument("--within", metavar="INTERVAL", help="an aircraft counts again so long after it was seen")
     args = parser.parse_args()
 
     spark = SparkSession.builder.appName("deduplicate").getOrCreate()
@@ -39,6 +40,9 @@ def main():
         day = F.date_trunc("day", "scheduled_departure").alias("day")
         sightings = flights.select(day, "tailnum", "carrier", "origin").withWatermark("day", "1 day")
         first = sightings.dropDuplicates(["tailnum", "day"])
+    elif args.within:
+        # Of an aircraft that comes and goes, one flight is kept, and the next one that is later by the interval.
+        first = flights.withWatermark("scheduled_departure", args.within).dropDuplicatesWithinWatermark(["tailnum"])
     else:
         first = flights.dropDuplicates(["tailnum"])
     query = (

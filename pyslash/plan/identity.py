@@ -87,7 +87,10 @@ class PlanIdentity:
         """What is done, in words."""
         if self._lines("join"):
             return "join"
-        return "deduplication" if self._lines("deduplicate") else "aggregation"
+        if not self._lines("deduplicate"):
+            return "aggregation"
+        expires = any(words[0] == "max" for words in self._lines("aggregate"))
+        return "deduplication within the watermark" if expires else "deduplication"
 
     @cached_property
     def join(self) -> str:

@@ -131,6 +131,12 @@ REASONS = (
         _STAY,
     ),
     Reason(
+        "the state of a deduplication within the watermark cannot be moved between plain Spark and pyslash: "
+        "pyslash keeps rows in panes of the time that they expire at, of which Spark keeps the times",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
         "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "
         "that windows are made of, and Spark's buffers are of whole windows",
         _CHECKPOINT,

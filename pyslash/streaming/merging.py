@@ -39,7 +39,7 @@ class Merging:
         self._plan = plan
         self._conf = conf
         self._coordinator = coordinator
-        self._schema: pa.Schema = _arrow_schema(plan.result_schema)
+        self._schema: pa.Schema = arrow_schema(plan.result_schema)
         self._nothing: DataFrame | None = None
         self._bridge = RowBridge(session)
         self._columns = ColumnMerge(session, reading)
@@ -144,7 +144,7 @@ class Merging:
         progress.count_tasks(self._columns.new_counts())
 
 
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Timestamps in UTC, as Spark 4.0 has them and later releases are to be told."""
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Of merged rows: timestamps in UTC, as Spark 4.0 has them and later releases are to be told."""
     options = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **options)

@@ -22,7 +22,7 @@ from pyslash.errors import (
     StaleIncarnationError,
 )
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, SessionAggregation, StreamJoin
+from pyslash.plan.operators import Aggregation, DeduplicationWithinWatermark, SessionAggregation, StreamJoin
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
@@ -36,6 +36,7 @@ from pyslash.streaming.progress import EpochProgress
 from pyslash.streaming.recovery import Recovery, RunState
 from pyslash.streaming.repartition import ingest_of
 from pyslash.streaming.sessions import SessionPanes
+from pyslash.streaming.settling import Settling
 from pyslash.tasks.column_merge import Reading
 from pyslash.tasks.merge import Kept
 from pyslash.tasks.receipt import Receipt
@@ -57,6 +58,7 @@ class OperatorRunner:
         self._merging: Merging | Joining | None = None
         self._recovery = Recovery(operator, conf, secret)
         self._sessions: SessionPanes | None = None
+        self._settling = Settling(operator, conf) if isinstance(operator, DeduplicationWithinWatermark) else None
         self._state: RunState | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -160,7 +162,8 @@ class OperatorRunner:
         if isinstance(operator, SessionAggregation):
             self._sessions = SessionPanes(operator, self._conf)
         run, meet = state.manifests.run, state.coordinator.meet
-        self._ingest = ingest_of(execution.session, self.operator, self._conf, query_id.bytes, self._secret, run, meet)
+        taken = self._settling.candidates if self._settling is not None else self.operator
+        self._ingest = ingest_of(execution.session, taken, self._conf, query_id.bytes, self._secret, run, meet)
         reading = Reading(
             query_id=query_id.bytes,
             token=state.coordinator.read_token,
@@ -193,7 +196,7 @@ class OperatorRunner:
         if mode is OutputMode.UPDATE:
             emitted_us = max(late_us, emitted_us)
         logged = execution.offsets(epoch)
-        coordinator, ingest, sessions = state.coordinator, self._ingest, self._sessions
+        coordinator, ingest, sessions, settling = state.coordinator, self._ingest, self._sessions, self._settling
         pane, place = held_in, ""
         if sessions is not None:
             pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
@@ -201,24 +204,29 @@ class OperatorRunner:
         cut.begin(epoch, emitted_us, operator.carried)
 
         def update() -> tuple[list[Receipt], list[Receipt]]:
-            """Of the rewritten sessions, and of the epoch's rows."""
+            """Of the epoch's state, and of its rows."""
             with coordinator.discard_on_failure(epoch):
+                if settling is not None:
+                    evicted_us = state.last.watermark_us if state.last is not None else NO_WATERMARK_US
+                    taken = ingest.update(execution, epoch, late_us)
+                    return settling.settle(execution, ingest, coordinator, taken, epoch, evicted_us, emitted_us), taken
                 rewritten: list[Receipt] = []
                 if sessions is not None and pane != held_in:
                     blocks = coordinator.live_blocks()
                     rewritten = sessions.rewrite(execution, ingest, blocks, (held_in, pane), epoch, emitted_us)
-                return rewritten, ingest.update(execution, epoch, late_us, place)
+                taken = ingest.update(execution, epoch, late_us, place)
+                return [*rewritten, *taken], taken
 
         with progress.timed("update"):
             coordinator.make_room_ahead(epoch)
-            rewritten, receipts = coordinator.with_room(epoch, update)
+            published, receipts = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         if is_early:
             closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         progress.json_by_spark = ingest.json_by_spark
         progress.groups = sum(receipt.head.groups for receipt in receipts)
-        written = [receipt for receipt in [*rewritten, *receipts] if receipt.head.length > 0]
+        written = [receipt for receipt in published if receipt.head.length > 0]
         agents = {agent.incarnation: agent for agent in coordinator.agents}
         agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
         files: list[BlockFile] = []
@@ -286,7 +294,8 @@ class OperatorRunner:
     def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> JavaObject:
         assert self._merging is not None
         blocks = state.coordinator.live_blocks()
-        changed = _panes([block for block in blocks if block.head.epoch == manifest.epoch])
+        changes = [block for block in blocks if block.head.epoch == manifest.epoch]
+        changed = _panes(changes)
         windows = self.operator.emission.windows(
             _panes(blocks), changed, manifest.emitted_us, manifest.watermark_us, manifest.pane
         )
@@ -305,7 +314,8 @@ class OperatorRunner:
                 kept = Kept(*versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
             else:
                 kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
-            return self._merging.result(execution, blocks, windows, kept, progress)
+            read = changes if self._settling is not None else blocks
+            return self._merging.result(execution, read, windows, kept, progress)
 
     def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark what the epoch did."""

@@ -30,6 +30,11 @@ def check_movable(plan: PlanIdentity) -> None:
             "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "
             "a session, of which Spark keeps one sum"
         )
+    if plan.operator == "deduplication within the watermark":
+        raise Uncovered(
+            "the state of a deduplication within the watermark cannot be moved between plain Spark and pyslash: "
+            "pyslash keeps rows in panes of the time that they expire at, of which Spark keeps the times"
+        )
     if plan.window.overlap > 1:
         raise Uncovered(
             "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "

@@ -176,7 +176,9 @@ def test_explain_tells_what_is_kept(stream: Stream) -> None:
         pyslash.disable()
 
 
-def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "times"), [(["--daily"], 3), (["--within", "1 hour"], 2)], ids=str)
+def test_the_example(spark: SparkSession, tmp_path: Path, option: list[str], times: int) -> None:
+    """Each day has flights of all 7 aircraft. The watermark passes those of the first day by the end of the second."""
     source = tmp_path / "flights"
     source.mkdir()
     for day in range(3):
@@ -190,6 +192,6 @@ def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
         table = pa.table(rows).cast(pa.schema([*schema, *(pa.field(name, pa.string()) for name in list(rows)[1:])]))
         pq.write_table(table, source / f"{day}.parquet")
         in_order(source / f"{day}.parquet", day)
-    output = run_example("deduplicate.py", source, tmp_path, "--daily")
+    output = run_example("deduplicate.py", source, tmp_path, *option)
     found = [row.tailnum for row in spark.read.parquet(str(output)).collect()]
-    assert sorted(found) == sorted([f"N{key}" for key in range(7)] * 3)
+    assert sorted(found) == sorted([f"N{key}" for key in range(7)] * times)

@@ -1,4 +1,7 @@
-"""Blocks of rows on their way to their owners, which are read before their epoch is committed (docs/design/015)."""
+"""Blocks that are read before their epoch is committed, and never are part of it.
+
+Rows on their way to their owners (docs/design/015), and candidates of a deduplication (docs/design/025).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.published import PUBLISHED
 from pyslash.block_head import copied_head
 
+_READ = ("\nrows ", "\ndeduplicate\n")  # lines of their plans
+
 
 def rows_on_their_way(arena: Any, query: bytes, wanted: int) -> LiveBlock | None:
-    """The query's block of rows at an offset of the arena, if a task has published it and no commit has freed it."""
+    """The query's block at an offset of the arena, if a task has published it and no commit has freed it."""
     for offset, length, state, _, owner, _ in arena.blocks():
         if offset == wanted and owner == query and state == PUBLISHED:
             raw = copied_head(arena.view(offset, length))
             head = _native.Head(raw)
-            if "\nrows " in head.plan_text and (head.arena_offset, head.length) == (offset, length):
+            is_read = any(line in head.plan_text for line in _READ)
+            if is_read and (head.arena_offset, head.length) == (offset, length):
                 return LiveBlock.of(raw)
     return None

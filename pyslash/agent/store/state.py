@@ -261,7 +261,7 @@ class AgentState:
 
     @contextmanager
     def pinned(self, query: bytes, request: Read) -> Iterator[list[Any]]:
-        """Views of ranges of a committed block, or of a block of rows. The block stays in place until the context ends.
+        """Views of ranges of a block: committed, of rows, or of candidates. It stays in place until the context ends.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.

@@ -6,10 +6,12 @@ from pyslash.plan.operators.deduplication import Deduplication
 from pyslash.plan.operators.join import JoinCut, StreamJoin
 from pyslash.plan.operators.match import cut_of, match, started
 from pyslash.plan.operators.sessions import SessionAggregation
+from pyslash.plan.operators.within_watermark import DeduplicationWithinWatermark
 
 __all__ = [
     "Aggregation",
     "Deduplication",
+    "DeduplicationWithinWatermark",
     "JoinCut",
     "OperatorCut",
     "SessionAggregation",

@@ -24,7 +24,7 @@ from pyslash.plan.window import TimeWindow
 
 # So much longer than Spark a key may be kept. The same whatever the watermark's delay is: a query may be started again
 # with another one.
-_PANE_US = 60_000_000
+PANE_US = 60_000_000
 _FLOATING = ("float32", "float64")
 
 
@@ -71,7 +71,7 @@ class Deduplication(Aggregation):
 
     @classmethod
     def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
-        return TimeWindow(_PANE_US, _PANE_US, 0) if found.isTimed() else TimeWindow.all_time()
+        return TimeWindow(PANE_US, PANE_US, 0) if found.isTimed() else TimeWindow.all_time()
 
     @classmethod
     def _functions(cls, found: JavaObject) -> list[Aggregate]:

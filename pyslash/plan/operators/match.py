@@ -15,12 +15,15 @@ from pyslash.plan.operators.base import OperatorCut
 from pyslash.plan.operators.deduplication import Deduplication
 from pyslash.plan.operators.join import StreamJoin
 from pyslash.plan.operators.sessions import SessionAggregation
+from pyslash.plan.operators.within_watermark import DeduplicationWithinWatermark
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
-_OPERATORS = {operator.node: operator for operator in (Aggregation, Deduplication, SessionAggregation, StreamJoin)}
+_OPERATORS = {
+    operator.node: operator
+    for operator in (Aggregation, Deduplication, DeduplicationWithinWatermark, SessionAggregation, StreamJoin)
+}
 _NAMES = {
-    "StreamingDeduplicateWithinWatermarkExec": "deduplication within the watermark",
     "StreamingGlobalLimitExec": "limits",
     "FlatMapGroupsWithStateExec": "flatMapGroupsWithState",
     "FlatMapGroupsInPandasWithStateExec": "applyInPandasWithState",

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
-from pyslash.plan.operators import Deduplication
+from pyslash.plan.operators import Deduplication, DeduplicationWithinWatermark
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operators_of
@@ -73,15 +73,35 @@ def test_groups_are_emitted_once_in_either_mode(rows: DataFrame) -> None:
         assert emission.windows(held={0}, changed={0}, emitted_us=0, watermark_us=0, pane=0) == [0]
 
 
+def test_within_the_watermark_the_state_has_expiries(rows: DataFrame) -> None:
+    timed = rows.select("k", "ts", "t").withWatermark("ts", "90 seconds")
+    found = operator(timed.dropDuplicatesWithinWatermark(["k"]))
+    assert isinstance(found, DeduplicationWithinWatermark)
+    assert found.candidates is not None
+    assert found.delay_us == 90_000_000
+    *head, first, second = found.candidates.text.splitlines()
+    assert head[:3] == ["pyslash-plan 1", ALL_TIME, "deduplicate"]
+    assert [first, second] == ["aggregate first 2 0", "aggregate first 3 0"]
+    assert found.text.splitlines() == [
+        "pyslash-plan 1",
+        "window 60000000 60000000 0",
+        "deduplicate",
+        *head[3:-1],
+        "column int64 0",
+        "key 1",
+        "aggregate last 2 0",
+        "aggregate last 3 0",
+        "aggregate max 4 0",
+    ]
+    assert found.columns_of_candidates == [0, 1, 2]
+    assert found.time_at == 1
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
         (lambda rows: rows.dropDuplicates(["k"]), "the type struct<a:int> of the column"),
         (lambda rows: rows.select("s").dropDuplicates(), "the type struct<a:int> of the key"),
-        (
-            lambda rows: rows.select("k", "ts").withWatermark("ts", "1 minute").dropDuplicatesWithinWatermark(["k"]),
-            "deduplication within the watermark: this stateful operator is not covered yet",
-        ),
         (
             lambda rows: (
                 rows.select("ts", "k")

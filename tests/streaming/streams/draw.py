@@ -235,7 +235,6 @@ class _Draw:
             keys, kinds = ("k_int",), ["int"]
         union, files = self.often(0.15), rng.choice((1, 1, 2, 3))
         ordered = files == 1 and not union
-        grouping = "dropDuplicates"
         is_timed = self.often(0.5)
         if is_timed:
             keys, kinds = (*keys, "ts"), [*kinds, "timestamp"]
@@ -252,6 +251,9 @@ class _Draw:
             timed = ["coalesce(a1, TIMESTAMP'2000-01-01') > TIMESTAMP'1900-01-01' AS timed"] if has_time else []
             above = (("select", *shown, "a0", *timed),)
         after = (*after, *computed)
+        # Which row is kept decides when its key expires.
+        expires = ordered and watermarked and "ts" in (*keys, *values) and self.often(0.5)
+        grouping = "dropDuplicatesWithinWatermark" if expires else "dropDuplicates"
         columns = columns_in([*before, *after, *above], [*keys, *values])
         delay_of_first, delay = rng.choice(DELAYS)
         count = rng.randint(2, 5)

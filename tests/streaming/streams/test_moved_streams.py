@@ -33,6 +33,7 @@ def moving(seed: int) -> Case | None:
     slides = len(case.window) > 1 and case.window[0] != case.window[1]
     deduplicated = case.grouping.startswith("dropDuplicates")
     held = not deduplicated and any(word in call for call in case.aggregates for word in _STAY)
+    held = held or case.grouping == "dropDuplicatesWithinWatermark"
     if slides or held or case.gap or case.join or ("unique",) in case.after or case.crash == 0:
         return None
     if case.batches < 2 or case.rows < LEAST_ROWS:

@@ -112,7 +112,27 @@ public final class StreamingDeduplicate extends StreamingOperator {
 
   /** Keys at or before this (milliseconds) are forgotten; the least long: none are. */
   public long evictionWatermark() {
-    return isTimed() ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
+    return isTimed() || isWithinWatermark() ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
+  }
+
+  /** Whether a key is kept for a delay after the time of the row that was emitted. */
+  private boolean isWithinWatermark() {
+    return operator.getClass().getSimpleName().equals("StreamingDeduplicateWithinWatermarkExec");
+  }
+
+  /** Of a deduplication within the watermark: the watermark's delay, in milliseconds. */
+  public long delay() {
+    return time.metadata().getLong(WATERMARK_KEY);
+  }
+
+  /** Of a deduplication within the watermark: which of the {@link #results} is the event time. */
+  public int timeAt() {
+    List<Attribute> results = results();
+    int at = 0;
+    while (results.get(at).exprId().id() != time.exprId().id()) {
+      at++;
+    }
+    return at;
   }
 
   /**

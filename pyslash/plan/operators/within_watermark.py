@@ -1,0 +1,167 @@
+"""Deduplication within the watermark: Spark's `StreamingDeduplicateWithinWatermarkExec`.
+
+An epoch has two plans. By that of `candidates` tasks group their rows, as for any deduplication. What of them is
+emitted is the operator's state, by its own plan: the same columns and when a key expires, in panes of that time
+(docs/design/025).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from pyslash.errors import PlanMismatchError
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.emission import Emission
+from pyslash.plan.evolution import Evolution
+from pyslash.plan.functions import Aggregate
+from pyslash.plan.operators.aggregation import AggregationCut
+from pyslash.plan.operators.columns import Column
+from pyslash.plan.operators.deduplication import PANE_US, Deduplication
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.window import TimeWindow
+
+_EXPIRY = Column("int64", False, "expiry")
+
+
+@dataclass(frozen=True)
+class _Candidates(Deduplication):
+    """The first row of each key of an epoch, of whatever time."""
+
+    @classmethod
+    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+        return TimeWindow.all_time()
+
+
+@dataclass(frozen=True)
+class ExpiryEmission(Emission):
+    """What an epoch has settled is emitted at once, and read by nobody else than the epochs that settle after it."""
+
+    @property
+    def keeps_groups(self) -> bool:
+        """No: what is emitted has been merged by then."""
+        return False
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+        """The panes that the epoch has written."""
+        return sorted(changed)
+
+
+@dataclass(frozen=True)
+class DeduplicationWithinWatermark(Deduplication):
+    """A deduplication within the watermark that is covered.
+
+    The last of `columns` is when a row's key expires, microseconds; the last of `aggregates` and of `result_schema` is
+    the same of a group. `candidates` groups the input's rows. `time_at` is which column of its merged rows, behind the
+    bounds of the window, is the event time. `delay_us` is the watermark's delay, which a restart may change.
+    """
+
+    node: ClassVar[str] = "StreamingDeduplicateWithinWatermarkExec"
+
+    candidates: Deduplication | None = None
+    time_at: int = 0
+    delay_us: int = 0
+
+    @classmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+        """Read it from the physical plan of a query that has not started.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+        candidates = _Candidates.of(bridge, plan, node, mode, thinned)
+        found = cls._found(bridge, plan, node, mode)
+        window = TimeWindow(PANE_US, PANE_US, 0)
+        given = {field.name: getattr(candidates, field.name) for field in fields(candidates)}
+        aggregates = [replace(one, function=_newest(one.function)) for one in candidates.aggregates]
+        return cls(
+            **{
+                **given,
+                "window": window,
+                "columns": [*candidates.columns, _EXPIRY],
+                "aggregates": [*aggregates, Aggregate("max", False, _EXPIRY.sql)],
+                "text": _text(candidates, window),
+                "result_schema": StructType(
+                    [*candidates.result_schema.fields, StructField("expiry", LongType(), False)]
+                ),
+            },
+            candidates=candidates,
+            time_at=int(found.timeAt()),
+            delay_us=int(found.delay()) * 1000,
+        )
+
+    @cached_property
+    def emission(self) -> Emission:
+        """Which groups reach the sink."""
+        return ExpiryEmission(self.mode, self.window, bool(self.keys), new_only=True)
+
+    @cached_property
+    def carried(self) -> str:
+        """The columns of the input: those of the candidates, as nothing expires there yet."""
+        assert self.candidates is not None
+        return self.candidates.carried
+
+    def evolved(self, evolution: Evolution) -> Self:
+        """The same.
+
+        Raises:
+            PlanMismatchError: the state has other columns.
+        """
+        if evolution.keeps_blocks:
+            return self
+        raise PlanMismatchError(
+            "the columns of dropDuplicatesWithinWatermark have changed, and its state has the old ones. Run the query "
+            "as it was, or give it a new checkpointLocation."
+        )
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What it does, for `explain`: names, and what there is of each."""
+        assert self.candidates is not None
+        *told, _ = self.candidates.told
+        return [*told, ("kept", f"for {self.delay_us / 1e6:g} s after {self.time.sql} of the row that was emitted")]
+
+    @property
+    def columns_of_candidates(self) -> list[int]:
+        """Of each of `columns` but the last, which column of the candidates' merged rows it is, behind the bounds."""
+        lines = [line.split() for line in self.text.splitlines()]
+        keys = [words[1] for words in lines if words[0] == "key"]
+        values = [words[2] for words in lines if words[0] == "aggregate"]  # a floating-point key as the row has it
+        places = {column: at for at, column in enumerate([*keys, *values])}
+        return [places[str(column)] for column in range(1, len(self.columns))]
+
+    def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
+        """The plan with no rows in the place of the operator, as the operators above it are to be found in."""
+        assert self.candidates is not None
+        return self.candidates.without(bridge, plan, node, session)
+
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
+        """The operator in the plan of a micro-batch.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        assert self.candidates is not None
+        return self.candidates.cut(bridge, plan, node)
+
+
+def _newest(function: str) -> str:
+    """Of entries of a key in one pane the newest one counts: the others had expired when it was made."""
+    return "last" if function == "first" else function
+
+
+def _text(candidates: Deduplication, window: TimeWindow) -> str:
+    """The plan of the state: the candidates' with one more column, and with that of the newest entry of a key."""
+    lines: list[str] = []
+    for line in candidates.text.splitlines():
+        name, *words = line.split()
+        if name == "key" and lines[-1].startswith("column"):
+            lines.append(f"column {_EXPIRY.type} 0")
+        if name == "aggregate":
+            line = " ".join([name, _newest(words[0]), *words[1:]])
+        lines.append(window.line if name == "window" else line)
+    return "\n".join([*lines, f"aggregate max {len(candidates.columns) + 1} 0"]) + "\n"
