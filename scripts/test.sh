@@ -15,9 +15,6 @@ status=0
 wait $! || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
-printf '\n== pytest\n'
-# One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 rdma() {
   if compgen -G '/sys/class/infiniband/*' >/dev/null; then
@@ -31,9 +28,13 @@ rdma() {
       --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ]
   fi
 }
-# Side by side: an emulated host has one core, and who talks to a broker waits most of the time.
+# Beside all that follows: an emulated host has one core.
 rdma >build/rdma.log 2>&1 &
 lab=$!
+printf '\n== pytest\n'
+# One more process than there are cores: half of what a test with a Spark of its own does is to wait.
+pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+# Side by side: who talks to a broker waits most of the time.
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
 scripts/test_oldest.sh || status=1

@@ -13,7 +13,7 @@ from pyslash.plan.reasons import REASONS, Reason, Uncovered, fallback_of, page
 ROOT = Path(__file__).resolve().parents[2]
 JAVA = ROOT / "native" / "jvm" / "java" / "io" / "pyslash"
 # Here `OnlySpark` tells why native code does not read files or JSON: the query runs on pyslash all the same.
-OF_INGEST = {"FileScan", "FilterText", "JsonSchema", "ScanPath", "StaticJoin"}
+OF_INGEST = {"FileScan", "FilterText", "JsonScanExec", "JsonSchema", "ScanPath", "StaticJoin"}
 # `understood` passes on what the JVM has said, in the JVM's words.
 PASSED_ON = "pyslash/plan/operators/aggregation.py", "{}"
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
