@@ -106,7 +106,7 @@ def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(applicati
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize(
     ("query", "conf_of_killed"),
-    [("unique", {}), ("sessions", {"session.rewriteBytes": "1"})],
+    [pytest.param("unique", {}, marks=pytest.mark.nightly), ("sessions", {"session.rewriteBytes": "1"})],
     ids=["unique", "sessions"],
 )
 def test_what_executors_keep_of_a_query_is_read_again_where_one_is_lost(

@@ -84,6 +84,7 @@ def test_state_larger_than_its_arena_gives_the_same_rows(stream: Stream, ingest:
     assert not list(stream.folder.glob("pyslash-spill-*"))
 
 
+@pytest.mark.nightly
 def test_past_the_cap_the_batch_fails_and_a_higher_one_lets_it_go_on(stream: Stream) -> None:
     stream.spark.conf.set("spark.slash.spill.maxBytes", "64k")
     rows: list[Any] = []

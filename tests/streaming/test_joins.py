@@ -114,7 +114,7 @@ def test_update_mode_is_append_mode_where_spark_has_it(spark: SparkSession, tmp_
     assert run(spark, tmp_path, within("inner"), "require", "update").batches == expected.batches
 
 
-@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+@pytest.mark.parametrize("durability", [pytest.param("off", marks=pytest.mark.nightly), "checkpoint"])
 def test_a_query_that_starts_again_goes_on_with_its_rows_and_knows_which_have_joined(
     spark: SparkSession, tmp_path: Path, durability: str
 ) -> None:

@@ -120,7 +120,7 @@ def test_micro_batches_are_sparks_where_blocks_are_merged(stream: Stream, output
     assert not {epoch["merged_by"] for epoch in found.progress} & {"2 homes"}
 
 
-@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+@pytest.mark.parametrize("durability", [pytest.param("off", marks=pytest.mark.nightly), "checkpoint"])
 def test_a_query_that_starts_again_goes_on_with_its_groups(stream: Stream, durability: str) -> None:
     conf = {"merge.driverBytes": "0", "durability": durability}
     for _ in range(2):

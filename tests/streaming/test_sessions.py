@@ -104,7 +104,7 @@ def test_micro_batches_are_sparks(
         )
 
 
-@pytest.mark.parametrize("durability", ["off", "checkpoint"])
+@pytest.mark.parametrize("durability", [pytest.param("off", marks=pytest.mark.nightly), "checkpoint"])
 def test_a_query_that_starts_again_goes_on_with_its_sessions(
     spark: SparkSession, tmp_path: Path, durability: str
 ) -> None:
