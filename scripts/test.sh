@@ -24,16 +24,16 @@ rdma() {
     printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
     # An emulated host would take half a minute to import hypothesis, which these files do not use.
     # 125: no lab to be had here. That is told below, and is no failure of ours.
-    scripts/rxe_lab/lab run --hosts 2 --seconds 1200 --results build/rdma -- pytest -m rdma "${rdma[@]}" \
+    scripts/rxe_lab/lab run --hosts 2 --seconds 1800 --results build/rdma -- pytest -m rdma "${rdma[@]}" \
       --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ]
   fi
 }
-# Beside all that follows: an emulated host has one core.
+# Beside all that follows, which makes way: an emulated host has one core, and is slow enough with all of it.
 rdma >build/rdma.log 2>&1 &
 lab=$!
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+nice -n 5 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 # Side by side: who talks to a broker waits most of the time.
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
