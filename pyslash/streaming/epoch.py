@@ -31,6 +31,9 @@ from pyslash.streaming.watch import QueryWatch
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
+# By these words Spark knows an error out of Python for the interruption that its own stop() has caused. The regular
+# expression that it searches them by overflows the stack where a Java stack trace stands between them.
+_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException: query stopped"
 _FINAL = (FencedError, PlanMismatchError, RewoundCheckpointError, Uncovered)
 
 
@@ -77,6 +80,8 @@ class EpochRunner:
         try:
             self._execute(execution, epoch, self.progress)
         except Exception as error:
+            if execution.is_stopped_by(error):
+                raise RuntimeError(_STOPPED) from None
             if not self._is_left_to_spark(execution, epoch, error):
                 raise
             self._leave_to_spark(execution, epoch, error)

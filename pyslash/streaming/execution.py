@@ -10,6 +10,9 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
+from py4j.java_gateway import JavaObject as Py4JObject
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError
@@ -62,6 +65,9 @@ class SparkBatch(Protocol):
     @property
     def is_active(self) -> bool:
         """Whether the query has not been stopped."""
+
+    def is_stopped_by(self, error: BaseException) -> bool:
+        """Whether this error of the micro-batch is how the stop of its query shows."""
 
     @property
     def cut(self) -> OperatorCut:
@@ -176,6 +182,20 @@ class BatchExecution:
     def is_active(self) -> bool:
         """Whether the query has not been stopped."""
         return bool(self.stream.isActive())
+
+    def is_stopped_by(self, error: BaseException) -> bool:
+        """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""
+        if self.is_active:
+            return False
+        context = self.session._jsc.sc()
+        while True:
+            origin = error._origin if isinstance(error, CapturedException) else error
+            thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
+            if isinstance(thrown, Py4JObject):
+                return bool(self.stream.isInterruptionException(thrown, context))
+            if error.__cause__ is None:
+                return False
+            error = error.__cause__
 
     @cached_property
     def cut(self) -> OperatorCut:

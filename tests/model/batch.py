@@ -179,6 +179,9 @@ class MicroBatch:
     is_active = True
     session = Session()
 
+    def is_stopped_by(self, error: BaseException) -> bool:
+        return False
+
     def __str__(self) -> str:
         return f"epoch {self.number} (offsets {self.entry.start} to {self.entry.end}, version {self.version})"
 

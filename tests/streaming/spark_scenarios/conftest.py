@@ -21,7 +21,7 @@ def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
     pyslash.disable()
 
 
-# What a scenario expects was seen on plain Spark, and is again in `make nightly`: Spark does not change from day to day.
+# What a scenario expects was seen on plain Spark, and is again in `make nightly`: Spark does not change by itself.
 @pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.nightly), "pyslash"])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyspark.errors import IllegalArgumentException, StreamingQueryException
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
@@ -90,6 +92,58 @@ def test_stop_and_start_again(job: Job) -> None:
         job.stop()
     job.start(counts(values.read(), "0 seconds"))
     assert job.step(values, 9) == [(0, 3)]
+
+
+class Uncaught:
+    """A handler of the JVM's threads that keeps what ended one."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def uncaughtException(self, thread: Any, error: Any) -> None:
+        self.errors.append(f"{thread.getName()}: {error}")
+
+    class Java:
+        implements = ("java.lang.Thread$UncaughtExceptionHandler",)
+
+
+@pytest.fixture
+def uncaught(job: Job) -> Iterator[list[str]]:
+    """What threads of the JVM have ended with."""
+    thread: Any = job.spark._jvm.java.lang.Thread
+    ensure_callback_server_started(job.spark.sparkContext._gateway)
+    handler = Uncaught()
+    before = thread.getDefaultUncaughtExceptionHandler()
+    thread.setDefaultUncaughtExceptionHandler(handler)
+    yield handler.errors
+    thread.setDefaultUncaughtExceptionHandler(before)
+
+
+@pytest.mark.parametrize("place", ["below", "above"])
+def test_stop_in_the_middle_of_a_micro_batch(job: Job, uncaught: list[str], place: str) -> None:
+    system: Any = job.spark._jvm.java.lang.System
+    begun = f"pyslash.tests.begun.{place}"
+    calls = [("lang.System", "setProperty", f"'{begun}', 'yes'"), ("lang.Thread", "sleep", f"{SECONDS * 1000}L")]
+    sleeps = " || ".join(f"java_method('java.{of}', '{method}', {given})" for of, method, given in calls) + " != ''"
+    values = job.feed()
+    rows = values.read().where(sleeps) if place == "below" else values.read()
+    counted = counts(rows, "0 seconds")
+    query = job.begin((counted.where(sleeps) if place == "above" else counted).writeStream, format="noop")
+    try:
+        values.add(1)
+        values.add(20)
+        deadline = time.monotonic() + SECONDS
+        while system.getProperty(begun) is None and time.monotonic() < deadline:
+            assert query.isActive, query.exception()
+            time.sleep(0.01)
+        assert system.getProperty(begun) == "yes"
+        query.stop()
+    finally:
+        system.clearProperty(begun)
+    assert query.exception() is None
+    assert uncaught == []
+    job.start(counts(values.read(), "0 seconds"))
+    assert job.new() == [(0, 1)]
 
 
 def test_available_now(job: Job) -> None:
