@@ -45,6 +45,7 @@ RUNS = {
     "from_json": (DECODE, ENGINES[BASELINE]),
     BASELINE: (AGGREGATE, ENGINES[BASELINE]),
     "slash, JSON by Spark": (AGGREGATE, replace(ENGINES["slash"], conf={"spark.slash.ingest.json": "spark"})),
+    "slash, Kafka by Spark": (AGGREGATE, replace(ENGINES["slash"], conf={"spark.slash.ingest.kafka": "spark"})),
     "slash": (AGGREGATE, ENGINES["slash"]),
 }
 

@@ -99,6 +99,13 @@ _KEYS = (
         "that it is certain to read as Spark does, and Spark's parser all others; `spark`: Spark parses all of them.",
     ),
     Key(
+        "ingest.kafka",
+        "auto",
+        _choice("auto", "spark"),
+        "Who fetches the records of Kafka topics below an aggregation. `auto`: executors fetch them by Kafka's own "
+        "client past Spark's reader, which takes over where an offset is missing; `spark`: Spark's reader fetches all.",
+    ),
+    Key(
         "transport",
         "auto",
         _choice("auto", "verbs", "shm", "tcp"),
@@ -251,6 +258,7 @@ class Conf:
     ingest: str
     ingest_files_min_bytes: int
     ingest_json: str
+    ingest_kafka: str
     transport: str
     strategy: str
     arena_bytes: int

@@ -51,10 +51,13 @@ def jar_path() -> Path:
 
 @dataclass(frozen=True)
 class JsonFigures:
-    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`."""
+    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`; and the
+    records of topics that have come past Spark's reader.
+    """
 
     left_to_spark: int = 0
     obstacles: tuple[str, ...] = ()
+    fetched: int = 0
 
 
 class RowBridge:
@@ -84,6 +87,7 @@ class RowBridge:
         runtime_dir: str | None = None,
         start_timeout_seconds: int = 30,
         reads_json: bool = True,
+        reads_kafka: bool = True,
     ) -> tuple[list[Receipt], ScanFigures]:
         """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
 
@@ -102,6 +106,7 @@ class RowBridge:
             runtime_dir: where agents meet their executors; default: below the temporary directory.
             start_timeout_seconds: for each agent that has to start.
             reads_json: whether native code reads the JSON that it is certain to read as Spark does.
+            reads_kafka: whether executors fetch records of topics past Spark's reader.
 
         Raises:
             ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
@@ -122,6 +127,7 @@ class RowBridge:
                 runtime_dir,
                 start_timeout_seconds,
                 reads_json,
+                reads_kafka,
             )
         except Py4JJavaError as failure:
             if (ours := slash_error(failure)) is not None:
@@ -131,7 +137,7 @@ class RowBridge:
         reasons = json.obstacles()
         # By their number: a Java iterator ends with an exception, which PySpark takes fifty calls to convert.
         obstacles = tuple(str(reasons[index]) for index in range(len(reasons)))
-        self.json = JsonFigures(int(json.leftToSpark()), obstacles)
+        self.json = JsonFigures(int(json.leftToSpark()), obstacles, int(json.fetched()))
         return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
     @property

@@ -40,7 +40,8 @@ public final class Bridge {
       String pythonPath,
       String runtimeDirectory,
       int startTimeoutSeconds,
-      boolean readsJson) {
+      boolean readsJson,
+      boolean readsKafka) {
     UpdateOrder order =
         new UpdateOrder(
             planText.getBytes(StandardCharsets.US_ASCII),
@@ -48,7 +49,7 @@ public final class Bridge {
             query,
             epoch,
             new AgentOrder(secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds));
-    JsonInput json = readsJson ? new JsonInput(rows) : JsonInput.bySpark(rows);
+    JsonInput json = new JsonInput(rows, readsJson, readsKafka);
     UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
     UpdateResult result =
         new UpdateResult(new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows), json);
@@ -58,7 +59,7 @@ public final class Bridge {
 
   /** The same rows, their JSON read natively where that is exact; the plan is not executed. */
   public JsonInput json(SparkPlan rows) {
-    return new JsonInput(rows);
+    return new JsonInput(rows, true, true);
   }
 
   /** The physical plan of a streaming query that has not started. */

@@ -3,10 +3,14 @@ package io.pyslash;
 import io.pyslash.FileScan.OnlySpark;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -14,10 +18,12 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.execution.CollapseCodegenStages;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.AbstractDataType;
@@ -25,44 +31,45 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.util.LongAccumulator;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of an update job with {@link JsonDecoder} in the place of `from_json` and {@link JsonScanExec} in that of a scan
- * of JSON files, in a plan whose stages are made again: Spark has no generated code for `from_json`, and so interrupts a
+ * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, {@link JsonScanExec} in that of a scan of
+ * JSON files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has no generated code for `from_json`, and so interrupts a
  * stage for it.
  */
 public final class JsonInput {
   private final SQLConf conf;
+  private final boolean readsJson;
+  private final boolean readsKafka;
   private final LongAccumulator leftToSpark;
+  private final LongAccumulator fetched;
   private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
   private final Map<SparkPlan, SparkPlan> watermarks = new HashMap<>(); // Spark's, and those that are executed
   private final List<String> obstacles = new ArrayList<>();
   private final SparkPlan plan;
-  private boolean decodesFiles;
+  private boolean readsItself; // files or topics
 
-  JsonInput(SparkPlan spark) {
-    this(spark, true);
-  }
-
-  private JsonInput(SparkPlan spark, boolean natively) {
+  /**
+   * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
+   * @param readsKafka whether records of topics come past Spark's reader
+   */
+  JsonInput(SparkPlan spark, boolean readsJson, boolean readsKafka) {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
-    SparkPlan decoded = natively ? decoded(spark) : spark;
-    if (decoders.isEmpty() && !decodesFiles) {
+    fetched = new LongAccumulator();
+    this.readsJson = readsJson;
+    this.readsKafka = readsKafka;
+    SparkPlan decoded = readsJson || readsKafka ? decoded(spark, null) : spark;
+    if (decoders.isEmpty() && !readsItself) {
       plan = spark;
       watermarks.clear();
     } else {
       spark.session().sparkContext().register(leftToSpark);
+      spark.session().sparkContext().register(fetched);
       plan = SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
     }
-  }
-
-  /** Spark's own plan. */
-  static JsonInput bySpark(SparkPlan spark) {
-    return new JsonInput(spark, false);
   }
 
   /** What is to be executed: Spark's own plan where native code reads none of its JSON. */
@@ -80,6 +87,11 @@ public final class JsonInput {
     return leftToSpark.sum();
   }
 
+  /** Records of topics that have come past Spark's reader. */
+  public long fetched() {
+    return fetched.sum();
+  }
+
   /** Give Spark's watermark operators what those in their places have collected. */
   void tellTimes() {
     watermarks.forEach((spark, ours) -> merge(Watermark.times(spark), Watermark.times(ours)));
@@ -92,20 +104,34 @@ public final class JsonInput {
     }
   }
 
-  /** The same operators without stages, what is broadcast excepted. */
-  private SparkPlan decoded(SparkPlan node) {
+  /**
+   * The same operators without stages, what is broadcast excepted.
+   *
+   * @param needed columns that are needed of this node; null if it may be all
+   */
+  private SparkPlan decoded(SparkPlan node, Set<Long> needed) {
     if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
-      return decoded(node.children().head());
+      return decoded(node.children().head(), needed);
     }
-    if (node instanceof FileSourceScanExec scan && JsonScanExec.isJson(scan)) {
+    if (readsKafka && node instanceof MicroBatchScanExec scan) {
+      return consumed(scan, needed == null ? ids(scan.outputSet()) : needed);
+    }
+    if (readsJson && node instanceof FileSourceScanExec scan && JsonScanExec.isJson(scan)) {
       return scanned(scan);
     }
     if (node.children().isEmpty()) { // Spark looks for its figures in the very scans that it has planned
       return node;
     }
+    Set<Long> below = null;
+    if (node instanceof ProjectExec || (node instanceof FilterExec && needed != null)) {
+      below = ids(node.references());
+      if (node instanceof FilterExec) {
+        below.addAll(needed);
+      }
+    }
     List<SparkPlan> children = new ArrayList<>();
     for (SparkPlan child : CollectionConverters.asJava(node.children())) {
-      children.add(child instanceof Exchange ? child : decoded(child));
+      children.add(child instanceof Exchange ? child : decoded(child, below));
     }
     SparkPlan rewritten =
         node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
@@ -115,14 +141,31 @@ public final class JsonInput {
     return rewritten;
   }
 
+  private static Set<Long> ids(AttributeSet columns) {
+    Set<Long> ids = new HashSet<>();
+    CollectionConverters.asJava(columns).forEach(column -> ids.add(column.exprId().id()));
+    return ids;
+  }
+
+  private SparkPlan consumed(MicroBatchScanExec scan, Set<Long> needed) {
+    return KafkaScanExec.canRead(scan, needed) ? inOneStage(new KafkaScanExec(scan, needed, fetched), needed) : scan;
+  }
+
+  /** These columns by an operator that has generated code, so that what stands above has the rows in one stage with it. */
+  private SparkPlan inOneStage(SparkPlan scan, Set<Long> columns) {
+    readsItself = true;
+    List<NamedExpression> chosen = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(scan.output())) {
+      if (columns.contains(column.exprId().id())) {
+        chosen.add(column);
+      }
+    }
+    return new ProjectExec(CollectionConverters.asScala(chosen).toSeq(), scan);
+  }
+
   private SparkPlan scanned(FileSourceScanExec scan) {
     try {
-      SparkPlan natively = new JsonScanExec(scan, leftToSpark);
-      decodesFiles = true;
-      // An operator that has generated code, so that what stands above has the rows in one stage with it.
-      Seq<NamedExpression> columns =
-          CollectionConverters.asScala(CollectionConverters.asJava(natively.output()).stream().map(NamedExpression.class::cast).toList()).toSeq();
-      return new ProjectExec(columns, natively);
+      return inOneStage(new JsonScanExec(scan, leftToSpark), ids(scan.outputSet()));
     } catch (OnlySpark reason) {
       obstacles.add(reason.getMessage());
       return scan;
@@ -132,7 +175,7 @@ public final class JsonInput {
   private final class Replacing extends AbstractPartialFunction<Expression, Expression> {
     @Override
     public boolean isDefinedAt(Expression expression) {
-      return expression instanceof JsonToStructs;
+      return readsJson && expression instanceof JsonToStructs;
     }
 
     @Override

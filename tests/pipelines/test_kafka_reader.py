@@ -1,0 +1,143 @@
+"""Records of topics that are not one behind the other: what comes past Spark's reader is what Spark's reader gives."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from tests.streaming.json_stream import Run
+
+START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
+
+
+def send(producer: Any, topic: str, first: int, count: int) -> None:
+    """Numbered records, half a second of time apart, each fifth without a value."""
+    for number in range(first, first + count):
+        value = None if number % 5 == 0 else f"record {number}"
+        producer.produce(topic, value, f"{number % 7}", partition=0, timestamp=START_MS + number * 500)
+    producer.flush()
+
+
+def produce(kafka: str, topic: str, count: int) -> None:
+    """So many records, one behind the other."""
+    from confluent_kafka import Producer
+
+    send(Producer({"bootstrap.servers": kafka}), topic, 0, count)
+
+
+def delete_before(kafka: str, topic: str, offset: int) -> None:
+    """Delete the records of partition 0 before an offset."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for done in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        done.result(30)
+
+
+def query(spark: SparkSession, kafka: str, topic: str, condition: str = "true", **options: str) -> DataFrame:
+    """All columns but headers, in windows of the records' own time; 700 records in a micro-batch."""
+    every = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "700", **options}
+    records = (
+        spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": kafka}, **every).load().where(condition)
+    )
+    grouped = records.withWatermark("timestamp", "10 seconds").groupBy(F.window("timestamp", "10 seconds"), "key")
+    return grouped.agg(
+        F.count("*").alias("records"),
+        F.count("value").alias("values"),
+        F.max(F.col("value").cast("string")).alias("last"),
+        F.sum("offset").alias("offsets"),
+        F.min("partition").alias("partition"),
+        F.max("topic").alias("topic"),
+        F.max("timestampType").alias("type"),
+    )
+
+
+def compared(spark: SparkSession, tmp_path: Path, rows: DataFrame) -> tuple[Run, Run]:
+    """A run of it by plain Spark and one by pyslash, with all that there is."""
+    pyslash.enable(spark)
+    plain, native = Run(rows, tmp_path / "plain", "off"), Run(rows, tmp_path / "native", "require")
+    try:
+        plain.go_on()
+        native.go_on()
+    finally:
+        spark.conf.unset("spark.slash.mode")
+        pyslash.disable()
+    assert native.batches == plain.batches
+    assert native.figures == plain.figures
+    assert sum(len(batch) for _, batch in plain.batches) > 100
+    return plain, native
+
+
+def read(run: Run) -> int:
+    """How many records Spark counts of it."""
+    return sum(int(rows) for rows, _ in run.figures)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_transactions(spark: SparkSession, kafka: str, tmp_path: Path, isolation: str) -> None:
+    """Aborted records, and markers of which the log's end is one, leave gaps that no record is missed in."""
+    from confluent_kafka import Producer
+
+    topic = f"transactions-{isolation}"
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
+    producer.init_transactions()
+    for part in range(6):
+        producer.begin_transaction()
+        send(producer, topic, part * 400, 400)
+        if part in (1, 5):
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    rows = query(spark, kafka, topic, **{"kafka.isolation.level": isolation})
+    plain, native = compared(spark, tmp_path, rows)
+    assert read(plain) == (1600 if isolation == "read_committed" else 2400)
+    assert sum(one["records_fetched"] for one in native.ours) == read(plain)
+
+
+def test_ranges_of_one_partition(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Spark divides a partition's records among several tasks, each with a consumer of its own."""
+    topic = "ranges"
+    produce(kafka, topic, 2500)
+    plain, native = compared(spark, tmp_path, query(spark, kafka, topic, minPartitions="5"))
+    assert read(plain) == 2500
+    assert sum(one["records_fetched"] for one in native.ours) == 2500
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_records_that_are_gone_when_they_are_read(spark: SparkSession, kafka: str, tmp_path: Path, fails: str) -> None:
+    """A micro-batch comes again, and its first records have been deleted since: Spark's reader decides."""
+    topic = f"gone-{fails}"
+    produce(kafka, topic, 2000)
+    rows = query(spark, kafka, topic, failOnDataLoss=fails)
+    broken = query(spark, kafka, topic, "raise_error('not yet') IS NULL", failOnDataLoss=fails)
+    pyslash.enable(spark)
+    runs = {mode: Run(rows, tmp_path / mode, mode) for mode in ("off", "require")}
+    errors = []
+    try:
+        for mode in runs:
+            with pytest.raises(StreamingQueryException, match="not yet"):
+                Run(broken, tmp_path / mode, mode).go_on()
+        delete_before(kafka, topic, 100)
+        for run in runs.values():
+            try:
+                run.go_on()
+            except StreamingQueryException as error:
+                errors.append(str(error))
+    finally:
+        spark.conf.unset("spark.slash.mode")
+        pyslash.disable()
+    assert runs["require"].batches == runs["off"].batches
+    assert runs["require"].figures == runs["off"].figures
+    assert len(errors) == (2 if fails == "true" else 0)
+    if fails == "false":
+        first, *others = [one["records_fetched"] for one in runs["require"].ours if one["rows"]]
+        assert first == 0
+        assert sum(others) == 2000 - 700
