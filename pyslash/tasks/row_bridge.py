@@ -51,10 +51,14 @@ def jar_path() -> Path:
 
 @dataclass(frozen=True)
 class JsonFigures:
-    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`."""
+    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`.
+
+    `in_pages`: records of files that native code handed to the accumulator a page at a time.
+    """
 
     left_to_spark: int = 0
     obstacles: tuple[str, ...] = ()
+    in_pages: int = 0
 
 
 class RowBridge:
@@ -131,7 +135,7 @@ class RowBridge:
         reasons = json.obstacles()
         # By their number: a Java iterator ends with an exception, which PySpark takes fifty calls to convert.
         obstacles = tuple(str(reasons[index]) for index in range(len(reasons)))
-        self.json = JsonFigures(int(json.leftToSpark()), obstacles)
+        self.json = JsonFigures(int(json.leftToSpark()), obstacles, int(json.inPages()))
         return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
     @property

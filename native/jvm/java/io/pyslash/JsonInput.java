@@ -37,6 +37,7 @@ import scala.runtime.AbstractPartialFunction;
 public final class JsonInput {
   private final SQLConf conf;
   private final LongAccumulator leftToSpark;
+  private final LongAccumulator inPages;
   private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
   private final Map<SparkPlan, SparkPlan> watermarks = new HashMap<>(); // Spark's, and those that are executed
   private final List<String> obstacles = new ArrayList<>();
@@ -50,12 +51,14 @@ public final class JsonInput {
   private JsonInput(SparkPlan spark, boolean natively) {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
+    inPages = new LongAccumulator();
     SparkPlan decoded = natively ? decoded(spark) : spark;
     if (decoders.isEmpty() && !decodesFiles) {
       plan = spark;
       watermarks.clear();
     } else {
       spark.session().sparkContext().register(leftToSpark);
+      spark.session().sparkContext().register(inPages);
       plan = SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
     }
   }
@@ -78,6 +81,11 @@ public final class JsonInput {
   /** Records that Spark has read, of those that native code was given. */
   public long leftToSpark() {
     return leftToSpark.sum();
+  }
+
+  /** Records of files that have not been rows of their own between the reader and the update, but pages of them. */
+  public long inPages() {
+    return inPages.sum();
   }
 
   /** Give Spark's watermark operators what those in their places have collected. */
@@ -117,7 +125,7 @@ public final class JsonInput {
 
   private SparkPlan scanned(FileSourceScanExec scan) {
     try {
-      SparkPlan natively = new JsonScanExec(scan, leftToSpark);
+      SparkPlan natively = new JsonScanExec(scan, leftToSpark, inPages);
       decodesFiles = true;
       // An operator that has generated code, so that what stands above has the rows in one stage with it.
       Seq<NamedExpression> columns =

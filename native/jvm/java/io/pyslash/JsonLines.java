@@ -40,23 +40,29 @@ import scala.runtime.AbstractFunction2;
  * The rows of a split of a text file, a record of JSON a line: pages of bytes go to native code, which divides them into
  * lines and reads those that it is certain to read as Spark does; Spark's own parser reads the others.
  *
- * <p>A row is valid until the next one is asked for.
+ * <p>They come one by one, or as a {@link JsonPage} where that is wanted and native code has read all of a page. A row is valid
+ * until the next one is asked for.
  */
-final class JsonLines extends AbstractIterator<InternalRow> {
-  private static final int FIRST_BYTES = 1 << 18; // of a page; a longer line makes it grow
+final class JsonLines extends AbstractIterator<Object> {
+  private static final int FIRST_BYTES = 1 << 19; // of a page; a longer line makes it grow
   private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
   private static final byte[] ORDER_MARK = {(byte) 0xef, (byte) 0xbb, (byte) 0xbf};
-  private static final int HEAD = 2; // longs of an answer: bytes consumed, lines
+  private static final int HEAD = 6; // longs of an answer: bytes consumed, is it full, lines, those without a row, all rows
   private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
 
   /**
    * What records are read as.
    *
    * <p>`schema`: the columns as the native core's JsonReader has them; `filters`: those that Spark has its parser pass over
-   * records by.
+   * records by; `asPages`: rows may come as pages, if there are no filters.
    */
   record Records(
-      byte[] schema, StructType columns, JSONOptionsInRead options, List<Filter> filters, LongAccumulator leftToSpark)
+      byte[] schema,
+      StructType columns,
+      JSONOptionsInRead options,
+      List<Filter> filters,
+      LongAccumulator leftToSpark,
+      boolean asPages)
       implements Serializable {
 
     /** The columns but that of corrupt records. */
@@ -80,6 +86,7 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private final UnsafeRow row;
   private final JsonFilters filters;
   private final int[] filtered; // columns that filters look at
+  private final boolean asPages;
   private final TaskContext task = TaskContext.get();
 
   private long ahead; // bytes of the split behind the page; no more than none: the page ends behind the split
@@ -87,6 +94,7 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private boolean skipsFirst; // the first line is another split's
   private boolean isEnd; // of the file
   private boolean isOver; // no line is behind those of the answer
+  private boolean isFull; // lines of the page wait for room for their rows
   private byte[] heap = new byte[FIRST_BYTES];
   private long reader;
   private long page;
@@ -99,7 +107,7 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private FailureSafeParser<Text> parser;
   private UnsafeProjection unsafe;
   private Iterator<InternalRow> bySpark; // rows of one line
-  private InternalRow next;
+  private Object next;
 
   /** A split of a file that is not compressed. */
   JsonLines(Records records, FSDataInputStream input, long start, long length) throws IOException {
@@ -124,7 +132,8 @@ final class JsonLines extends AbstractIterator<InternalRow> {
     row = new UnsafeRow(records.columns.length());
     filters = new JsonFilters(CollectionConverters.asScala(records.filters).toSeq(), records.columns);
     filtered = filtered(records);
-    reader = Native.createJsonReader(records.schema);
+    asPages = records.asPages && filtered.length == 0;
+    reader = Native.createJsonReader(records.schema, asPages);
     page = Platform.allocateMemory(FIRST_BYTES);
     capacity = FIRST_BYTES;
     if (task != null) {
@@ -161,11 +170,11 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   }
 
   @Override
-  public InternalRow next() {
+  public Object next() {
     if (!hasNext()) {
       throw new NoSuchElementException();
     }
-    InternalRow found = next;
+    Object found = next;
     next = null;
     return found;
   }
@@ -201,9 +210,6 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   }
 
   private void parse(long address, int size) {
-    if (size == 0) {
-      return; // Spark has no row for an empty line
-    }
     if (parser == null) {
       openParser();
     }
@@ -247,7 +253,9 @@ final class JsonLines extends AbstractIterator<InternalRow> {
 
   private void readPage() {
     try {
-      fill();
+      if (!isFull) {
+        fill();
+      }
     } catch (IOException failure) {
       throw JsonFiles.sneaked(failure);
     }
@@ -257,13 +265,22 @@ final class JsonLines extends AbstractIterator<InternalRow> {
       isOver = isEnd;
       return;
     }
-    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd);
-    long consumed = Platform.getLong(null, answer);
-    lines = Platform.getLong(null, answer + Long.BYTES);
+    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd, asPages);
+    long consumed = answered(0);
+    isFull = answered(1) != 0;
+    lines = answered(2);
     line = 0;
     skipsFirst &= consumed == 0;
-    isOver = isEnd || consumed > lastStart;
+    isOver = !isFull && (isEnd || consumed > lastStart);
     start += (int) consumed;
+    if (asPages && lines > 0 && answered(3) == 0) {
+      next = new JsonPage(answered(5), answered(4), (int) lines, records.columns.length());
+      line = lines;
+    }
+  }
+
+  private long answered(int index) {
+    return Platform.getLong(null, answer + (long) index * Long.BYTES);
   }
 
   /** More bytes behind those that are not read. */
