@@ -33,7 +33,7 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns go to the accumulator a page at a time, but for pages with records that are left to Spark, in their order."""
+    """Columns go to the accumulator a page at a time, in their order, but for pages with records left to Spark."""
     in_pages, update = [], RowBridge.update
 
     def counted(bridge: RowBridge, *order: object, **more: object) -> object:

@@ -89,6 +89,10 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass
   });
 }
 
+JNIEXPORT jobject JNICALL Java_io_pyslash_Native_buffer(JNIEnv* env, jclass, jlong address, jlong bytes) {
+  return env->NewDirectByteBuffer(reinterpret_cast<void*>(address), bytes);  // null: an exception is pending
+}
+
 JNIEXPORT void JNICALL Java_io_pyslash_Native_closeJsonReader(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { readers().close(handle); });
 }

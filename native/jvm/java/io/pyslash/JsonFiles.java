@@ -5,12 +5,9 @@ import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.io.compress.CodecPool;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
-import org.apache.hadoop.io.compress.Decompressor;
 import org.apache.hadoop.io.compress.SplittableCompressionCodec;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
@@ -118,12 +115,10 @@ final class JsonFiles extends JsonFileFormat {
         return bySpark.apply(file);
       }
       try {
-        FSDataInputStream bytes = path.getFileSystem(conf).open(path);
-        if (codec == null) {
-          return rows(new JsonLines(records, bytes, file.start(), file.length()));
-        }
-        Decompressor decompressor = CodecPool.getDecompressor(codec);
-        return rows(new JsonLines(records, codec.createInputStream(bytes, decompressor), decompressor));
+        return rows(
+            codec == null
+                ? new JsonLines(records, TextBytes.of(path, file.start(), conf), file.start(), file.length())
+                : new JsonLines(records, TextBytes.of(path, codec, conf), 0, Long.MAX_VALUE));
       } catch (IOException failure) {
         throw sneaked(failure);
       }

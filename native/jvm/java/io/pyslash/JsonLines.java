@@ -3,18 +3,15 @@ package io.pyslash;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.Serializable;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Set;
 import java.util.stream.IntStream;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.io.Text;
-import org.apache.hadoop.io.compress.CodecPool;
-import org.apache.hadoop.io.compress.Decompressor;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -46,7 +43,7 @@ import scala.runtime.AbstractFunction2;
 final class JsonLines extends AbstractIterator<Object> {
   private static final int FIRST_BYTES = 1 << 19; // of a page; a longer line makes it grow
   private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
-  private static final byte[] ORDER_MARK = {(byte) 0xef, (byte) 0xbb, (byte) 0xbf};
+  private static final ByteBuffer ORDER_MARK = ByteBuffer.wrap(new byte[] {(byte) 0xef, (byte) 0xbb, (byte) 0xbf});
   private static final int HEAD = 6; // longs of an answer: bytes consumed, is it full, lines, those without a row, all rows
   private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
 
@@ -81,8 +78,7 @@ final class JsonLines extends AbstractIterator<Object> {
   }
 
   private final Records records;
-  private final InputStream input;
-  private final Decompressor decompressor;
+  private final TextBytes input;
   private final UnsafeRow row;
   private final JsonFilters filters;
   private final int[] filtered; // columns that filters look at
@@ -95,9 +91,9 @@ final class JsonLines extends AbstractIterator<Object> {
   private boolean isEnd; // of the file
   private boolean isOver; // no line is behind those of the answer
   private boolean isFull; // lines of the page wait for room for their rows
-  private byte[] heap = new byte[FIRST_BYTES];
   private long reader;
   private long page;
+  private ByteBuffer bytes; // of the page
   private int capacity;
   private int start; // of the first line in the page that is not read
   private int end; // of the page's bytes
@@ -109,33 +105,19 @@ final class JsonLines extends AbstractIterator<Object> {
   private Iterator<InternalRow> bySpark; // rows of one line
   private Object next;
 
-  /** A split of a file that is not compressed. */
-  JsonLines(Records records, FSDataInputStream input, long start, long length) throws IOException {
-    this(records, input, length, start != 0, null);
-    if (start != 0) {
-      input.seek(start);
-    }
-  }
-
-  /** A file that is. `decompressor`: the stream's, null if it needs none. */
-  JsonLines(Records records, InputStream input, Decompressor decompressor) {
-    this(records, input, Long.MAX_VALUE, false, decompressor);
-  }
-
-  private JsonLines(Records records, InputStream input, long length, boolean skipsFirst, Decompressor decompressor) {
+  /** `length`: of the split, which begins at `start`, where the input stands. */
+  JsonLines(Records records, TextBytes input, long start, long length) {
     this.records = records;
     this.input = input;
-    this.decompressor = decompressor;
     ahead = length;
-    this.skipsFirst = skipsFirst;
-    isFirst = !skipsFirst;
+    skipsFirst = start != 0;
+    isFirst = start == 0;
     row = new UnsafeRow(records.columns.length());
     filters = new JsonFilters(CollectionConverters.asScala(records.filters).toSeq(), records.columns);
     filtered = filtered(records);
     asPages = records.asPages && filtered.length == 0;
     reader = Native.createJsonReader(records.schema, asPages);
-    page = Platform.allocateMemory(FIRST_BYTES);
-    capacity = FIRST_BYTES;
+    resize(FIRST_BYTES);
     if (task != null) {
       task.<Void>addTaskCompletionListener(
           ended -> {
@@ -294,17 +276,16 @@ final class JsonLines extends AbstractIterator<Object> {
     start = 0;
     end = kept;
     // Behind the split only its last line is of interest.
-    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? Math.min(ahead, heap.length) : 1 << 12);
-    wanted = isFirst ? Math.max(wanted, ORDER_MARK.length) : wanted;
-    int found = input.readNBytes(heap, 0, wanted);
-    Platform.copyMemory(heap, Platform.BYTE_ARRAY_OFFSET, null, page + end, found);
+    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? ahead : 1 << 12);
+    wanted = isFirst ? Math.max(wanted, ORDER_MARK.limit()) : wanted;
+    int found = input.read(bytes.limit(end + wanted).position(end));
     end += found;
     ahead -= found;
     isEnd = found < wanted;
     if (isFirst) {
       isFirst = false;
-      if (found >= ORDER_MARK.length && Arrays.equals(heap, 0, ORDER_MARK.length, ORDER_MARK, 0, ORDER_MARK.length)) {
-        start = ORDER_MARK.length;
+      if (found >= ORDER_MARK.limit() && bytes.slice(0, ORDER_MARK.limit()).equals(ORDER_MARK)) {
+        start = ORDER_MARK.limit();
       }
     }
   }
@@ -313,9 +294,13 @@ final class JsonLines extends AbstractIterator<Object> {
     if (capacity == MOST_BYTES) {
       throw new IOException("a line of JSON has more than " + MOST_BYTES + " bytes");
     }
-    int larger = (int) Math.min(2L * capacity, MOST_BYTES);
-    page = Platform.reallocateMemory(page, capacity, larger);
-    capacity = larger;
+    resize((int) Math.min(2L * capacity, MOST_BYTES));
+  }
+
+  private void resize(int size) {
+    page = page == 0 ? Platform.allocateMemory(size) : Platform.reallocateMemory(page, capacity, size);
+    capacity = size;
+    bytes = Native.buffer(page, size);
   }
 
   private void close() {
@@ -331,8 +316,6 @@ final class JsonLines extends AbstractIterator<Object> {
       input.close();
     } catch (IOException failure) {
       throw JsonFiles.sneaked(failure);
-    } finally {
-      CodecPool.returnDecompressor(decompressor);
     }
   }
 }

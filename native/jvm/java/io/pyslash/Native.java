@@ -1,5 +1,7 @@
 package io.pyslash;
 
+import java.nio.ByteBuffer;
+
 /**
  * The native core as Java sees it. Handles are numbers that are checked at every call and never given out twice; every
  * failure is a {@link SlashException}.
@@ -162,6 +164,9 @@ final class Native {
    */
   static native long readJsonLines(
       long reader, long address, long bytes, long lastStart, boolean skipsFirst, boolean isEnd, boolean asPage);
+
+  /** Off-heap memory as a buffer, which does not own it. */
+  static native ByteBuffer buffer(long address, long bytes);
 
   /** Nothing if the handle is closed already. */
   static native void closeJsonReader(long reader);
