@@ -222,12 +222,12 @@ def test_files_with_checksums(spark: SparkSession, tmp_path: Path) -> None:
         reading.natively.toArrow()
         counted.append(hadoop.FileSystem.getStatistics("file", raw).getBytesRead() - before)
     size = path.stat().st_size
-    assert size <= counted[1] <= counted[0] < 1.1 * size
+    assert counted[1] == size <= counted[0] < 1.1 * size
     damaged = path.read_bytes().replace(b"20000", b"20001")
     path.write_bytes(damaged)
     reading = Reading(spark.read.schema("number int, text string").json(str(path)))
     for rows in (reading.by_spark, reading.natively):
-        with pytest.raises((PySparkException, Py4JJavaError), match="[Cc]hecksum"):
+        with pytest.raises((PySparkException, Py4JJavaError), match="hecksum"):
             rows.collect()
 
 

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
@@ -22,6 +23,10 @@ import org.apache.hadoop.io.compress.Decompressor;
  * <p>Of a plain local file the kernel copies them there; Hadoop's own streams copy them three times more.
  */
 abstract class TextBytes implements AutoCloseable {
+  // Those whose files without checksums have the very bytes of the disk: Hadoop's, and Hive's, which Spark finds before it.
+  private static final Set<String> LOCAL =
+      Set.of("org.apache.hadoop.fs.LocalFileSystem", "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem");
+
   private static final int CHUNK_BYTES = 1 << 16; // stays in a core's own cache until it is copied
 
   /**
@@ -37,8 +42,7 @@ abstract class TextBytes implements AutoCloseable {
   /** Of a file that is not compressed, from {@code start} on. */
   static TextBytes of(Path path, long start, Configuration conf) throws IOException {
     FileSystem files = path.getFileSystem(conf);
-    if (files.getClass() == LocalFileSystem.class) {
-      LocalFileSystem checked = (LocalFileSystem) files;
+    if (files instanceof LocalFileSystem checked && LOCAL.contains(files.getClass().getName())) {
       if (!checked.getRawFileSystem().exists(checked.getChecksumFile(path))) {
         files = checked.getRawFileSystem();
       }
