@@ -79,6 +79,31 @@ TEST(JsonReader, ReadsPlainTimes) {
   }
 }
 
+// Whatever times came before.
+TEST(JsonReader, ReadsTimesOneAfterAnother) {
+  JsonReader reader(schema_of("timestamp"));
+  std::mt19937 random(3);
+  size_t read = 0;
+  for (size_t round = 0; round < 20000; ++round) {
+    const auto one_of = [&](std::initializer_list<const char*> choices) {
+      return choices.begin()[random() % choices.size()];
+    };
+    const std::string value =
+        std::string("\"") + one_of({"2020-02-29", "2020-02-28", "2021-02-29", "0001-01-01", "2x20-02-28"}) +
+        one_of({"T", " ", "-"}) + one_of({"10:00:", "10:01:", "24:00:", "10:00-", "1:000:"}) +
+        one_of({"00", "59", "60", "0", "5x"}) + one_of({"", ".5", "Z", ".123456789+05:30", "."}) + "\"";
+    const std::string record = "{\"a\":" + value + "}";
+    const auto row = reader.read(bytes_of(record));
+    const auto expected = word("timestamp", value);
+    ASSERT_EQ(row.has_value(), expected.has_value()) << record;
+    if (!row) continue;
+    EXPECT_EQ(load<uint64_t>(row->data() + 8), *expected) << record;
+    ++read;
+  }
+  EXPECT_GT(read, 1000u);
+  EXPECT_LT(read, 10000u);
+}
+
 TEST(JsonReader, ReadsStrings) {
   EXPECT_EQ(text(R"("plain and longer than a word")"), "plain and longer than a word");
   EXPECT_EQ(text(R"("\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00")"), "\"\\/\b\f\n\r\t\u00fc\U0001f600");

@@ -237,7 +237,7 @@ class JsonReader::Impl {
         return timestamp(text, set);
       case TypeId::timestamp_ntz:
         return plain_string(text, [&](std::string_view value) {
-          const auto time = parse_time(value);
+          const auto time = times_.read(value);
           return time && !time->zone_seconds && set(time->micros);
         });
       case TypeId::string:
@@ -287,7 +287,7 @@ class JsonReader::Impl {
   }
 
   template <typename Set>
-  bool timestamp(JsonCursor& text, const Set& set) const {
+  bool timestamp(JsonCursor& text, const Set& set) {
     if (text.peek() != '"') {
       return integer<int64_t>(text, [&](int64_t seconds) {
         int64_t micros = 0;
@@ -295,7 +295,7 @@ class JsonReader::Impl {
       });
     }
     return plain_string(text, [&](std::string_view value) {
-      const auto time = parse_time(value);
+      const auto time = times_.read(value);
       if (!time || (!time->zone_seconds && !schema_.zone_seconds)) return false;
       const int64_t zone = time->zone_seconds ? *time->zone_seconds : *schema_.zone_seconds;
       return set(time->micros - zone * micros_per_second);
@@ -321,6 +321,7 @@ class JsonReader::Impl {
   std::vector<Shape> shapes_;   // of the structs, by the number of their field; last that of the records
   uint64_t record_ = 0;
   uint64_t present_ = 0;  // the columns that the record has
+  TimeReader times_;
   RowBuilder rows_;
   std::string unescaped_;
   Lines lines_;

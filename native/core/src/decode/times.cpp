@@ -1,6 +1,7 @@
 #include "decode/times.h"
 
 #include <chrono>
+#include <cstring>
 
 namespace pyslash {
 namespace {
@@ -37,14 +38,20 @@ std::optional<int32_t> parse_date(std::string_view text) {
   return static_cast<int32_t>(std::chrono::sys_days(date).time_since_epoch().count());
 }
 
-std::optional<PlainTime> parse_time(std::string_view text) {
-  if (text.size() < time_size || (text[date_size] != 'T' && text[date_size] != ' ')) return std::nullopt;
-  const auto days = parse_date(text.substr(0, date_size));
-  const int64_t minutes = hours_and_minutes(text, 11, 23);
-  const int seconds = two_digits(text, 17);
-  if (!days || minutes < 0 || text[16] != ':' || seconds > 59) return std::nullopt;
+std::optional<PlainTime> TimeReader::read(std::string_view text) {
+  if (text.size() < time_size) return std::nullopt;
+  if (std::memcmp(text.data(), minute_.data(), minute_.size()) != 0) {
+    if ((text[date_size] != 'T' && text[date_size] != ' ') || text[minute_.size() - 1] != ':') return std::nullopt;
+    const auto days = parse_date(text.substr(0, date_size));
+    const int64_t minutes = hours_and_minutes(text, date_size + 1, 23);
+    if (!days || minutes < 0) return std::nullopt;
+    std::memcpy(minute_.data(), text.data(), minute_.size());
+    seconds_ = *days * int64_t{86400} + minutes;
+  }
+  const int seconds = two_digits(text, minute_.size());
+  if (seconds > 59) return std::nullopt;
   PlainTime time;
-  time.micros = (*days * int64_t{86400} + minutes + seconds) * micros_per_second;
+  time.micros = (seconds_ + seconds) * micros_per_second;
   text.remove_prefix(time_size);
   if (!text.empty() && text[0] == '.') {
     size_t places = 0;
