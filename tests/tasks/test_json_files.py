@@ -151,6 +151,21 @@ def test_long_lines(spark: SparkSession, tmp_path: Path) -> None:
     Reading(spark.read.schema("text string, number int, _corrupt_record string").json(str(tmp_path))).check()
 
 
+def test_pages_end_anywhere(spark: SparkSession, tmp_path: Path) -> None:
+    """Within characters of several bytes, between records, and between the two bytes of a line's end."""
+    characters = "ü漢😀".encode()
+    for shift in range(4):
+        records = [b'{"number": %d, "text": "%s"}\r\n' % (i, characters * (i % 40)) for i in range(6000)]
+        (tmp_path / f"{shift}.json").write_bytes(b" " * shift + b"".join(records))
+    even = b"".join(b'{"number":%d}\r\n' % (10_000_000 + i) for i in range(40_000))
+    text = b"\n" * 3 + even  # lines of 21 bytes, so that the first page of 512 KiB ends between the two of an end
+    assert text[(1 << 19) - 1 : (1 << 19) + 1] == b"\r\n"
+    (tmp_path / "even.json").write_bytes(text)
+    reading = Reading(spark.read.schema("number int, text string, _corrupt_record string").json(str(tmp_path)))
+    assert len(reading.check()) == 64_000
+    assert reading.left_to_spark == 0
+
+
 def test_plain_files_are_read_natively(spark: SparkSession, tmp_path: Path) -> None:
     """No record of what programs write is left to Spark."""
     schema = SCHEMA.replace(", list array<int>", "")
