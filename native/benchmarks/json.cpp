@@ -44,6 +44,27 @@ void read_json(benchmark::State& state, const char* fields) {
   state.SetBytesProcessed(static_cast<int64_t>(bytes));
 }
 
+// The same as lines of a page, into rows as the accumulator takes them.
+void read_json_lines(benchmark::State& state, const char* fields) {
+  JsonReader reader(std::string("pyslash-json 1\nzone 0\n") + fields, true);
+  std::string text;
+  for (const std::string& record : events()) text += record + "\n";
+  size_t bytes = 0;
+  const Measured measured(state);
+  for (auto _ : state) {
+    for (size_t at = 0; at < text.size();) {
+      const Bytes page{reinterpret_cast<const uint8_t*>(text.data()) + at, text.size() - at};
+      const auto& lines = reader.read_lines(page, page.size(), false, true);
+      if (lines.left != 0) return state.SkipWithError("a record was left to Spark");
+      benchmark::DoNotOptimize(lines.rows.data());
+      at += lines.consumed;
+    }
+    bytes += text.size();
+  }
+  measured.done(records_of_json);
+  state.SetBytesProcessed(static_cast<int64_t>(bytes));
+}
+
 // "event_time", "user_id", "amount"; then all seven fields.
 BENCHMARK_CAPTURE(read_json, three_of_seven_fields,
                   "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield int64 616d6f756e74\n");
@@ -51,6 +72,8 @@ BENCHMARK_CAPTURE(read_json, seven_fields,
                   "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield string 706167655f6964\n"
                   "field string 6576656e745f74797065\nfield string 61646472657373\nfield int64 616d6f756e74\n"
                   "field float64 7072696365\n");
+BENCHMARK_CAPTURE(read_json_lines, three_of_seven_fields,
+                  "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield int64 616d6f756e74\n");
 
 }  // namespace
 }  // namespace pyslash

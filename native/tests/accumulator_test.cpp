@@ -15,12 +15,29 @@
 namespace pyslash {
 namespace {
 
+// The page with each row behind its size, where it has them back to back.
+std::vector<uint8_t> with_sizes(const Plan& plan, const std::vector<uint8_t>& page) {
+  const size_t row_size = plan.fixed_row_bytes();
+  if (row_size == 0) return page;
+  std::vector<uint8_t> sized;
+  for (size_t at = 0; at < page.size(); at += row_size) {
+    const size_t end = sized.size();
+    sized.resize(end + sizeof(int64_t) + row_size);
+    store(sized.data() + end, 0, static_cast<int64_t>(row_size));
+    std::memcpy(sized.data() + end + sizeof(int64_t), page.data() + at, row_size);
+  }
+  return sized;
+}
+
 void expect_like_model(const Query& query, const Table& table, int64_t watermark) {
   const auto plan = query.plan();
   const ModelResult expected = model(*plan, query.lines, table, watermark);
   const std::vector<uint8_t> page = to_page(*plan, table);
   Accumulator from_rows(plan, watermark);
   from_rows.add_rows(page.data(), page.size(), table.size());
+  Accumulator from_sized_rows(plan, watermark);
+  const std::vector<uint8_t> sized = with_sizes(*plan, page);
+  from_sized_rows.add_rows(sized.data(), sized.size(), table.size());
   Accumulator from_columns(plan, watermark);
   const size_t half = table.size() / 2;
   const ArrowTable whole(*plan, table, 0, true);
@@ -28,8 +45,8 @@ void expect_like_model(const Query& query, const Table& table, int64_t watermark
   const Table second(table.begin() + static_cast<std::ptrdiff_t>(half), table.end());
   const ArrowTable rest(*plan, second, 13, false);
   from_columns.add_columns(rest.columns(), second.size());
-  for (const Accumulator* accumulator : {&from_rows, &from_columns}) {
-    SCOPED_TRACE(plan->text() + (accumulator == &from_rows ? "from rows" : "from columns"));
+  for (const Accumulator* accumulator : {&from_rows, &from_sized_rows, &from_columns}) {
+    SCOPED_TRACE(plan->text() + (accumulator == &from_columns ? "from columns" : "from rows"));
     EXPECT_EQ(accumulator->rows(), static_cast<int64_t>(table.size()));
     EXPECT_EQ(accumulator->late_rows(), expected.late_rows);
     EXPECT_EQ(accumulator->max_event_time(), expected.max_event_time);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -78,6 +79,31 @@ TEST(JsonReader, ReadsPlainTimes) {
   }
 }
 
+// Whatever times came before.
+TEST(JsonReader, ReadsTimesOneAfterAnother) {
+  JsonReader reader(schema_of("timestamp"));
+  std::mt19937 random(3);
+  size_t read = 0;
+  for (size_t round = 0; round < 20000; ++round) {
+    const auto one_of = [&](std::initializer_list<const char*> choices) {
+      return choices.begin()[random() % choices.size()];
+    };
+    const std::string value =
+        std::string("\"") + one_of({"2020-02-29", "2020-02-28", "2021-02-29", "0001-01-01", "2x20-02-28"}) +
+        one_of({"T", " ", "-"}) + one_of({"10:00:", "10:01:", "24:00:", "10:00-", "1:000:"}) +
+        one_of({"00", "59", "60", "0", "5x"}) + one_of({"", ".5", "Z", ".123456789+05:30", "."}) + "\"";
+    const std::string record = "{\"a\":" + value + "}";
+    const auto row = reader.read(bytes_of(record));
+    const auto expected = word("timestamp", value);
+    ASSERT_EQ(row.has_value(), expected.has_value()) << record;
+    if (!row) continue;
+    EXPECT_EQ(load<uint64_t>(row->data() + 8), *expected) << record;
+    ++read;
+  }
+  EXPECT_GT(read, 1000u);
+  EXPECT_LT(read, 10000u);
+}
+
 TEST(JsonReader, ReadsStrings) {
   EXPECT_EQ(text(R"("plain and longer than a word")"), "plain and longer than a word");
   EXPECT_EQ(text(R"("\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00")"), "\"\\/\b\f\n\r\t\u00fc\U0001f600");
@@ -124,7 +150,7 @@ TEST(JsonReader, ReadsStructs) {
 // starts in or just behind of.
 TEST(JsonReader, ReadsEachLineOfAFileOnce) {
   const std::string text = "{}\n{\"a\":1}\r\n\r[]\r\r\n{\"a\":22}\n\n{\"a\":3";
-  const std::vector<std::string> wanted = {"{}", "{\"a\":1}", "", "[]", "", "{\"a\":22}", "", "{\"a\":3"};
+  const std::vector<std::string> wanted = {"{}", "{\"a\":1}", "[]", "{\"a\":22}", "{\"a\":3"};
   JsonReader reader(schema_of("int64"));
   for (size_t part = 1; part <= text.size(); ++part) {
     for (size_t step = 1; step <= text.size(); ++step) {
@@ -152,6 +178,71 @@ TEST(JsonReader, ReadsEachLineOfAFileOnce) {
       ASSERT_EQ(found, wanted) << part << " " << step;
     }
   }
+}
+
+// What was learned of the layout of the records before does not change what a record is read as.
+TEST(JsonReader, ReadsRecordsOfAnyLayout) {
+  const std::string schema = "pyslash-json 1\nzone 0\nfield int64 " + hex("a") + "\nstruct " + hex("s") +
+                             " 2\nfield string " + hex("a") + "\nfield boolean " + hex("b") + "\nfield string " +
+                             hex("t") + "\n";
+  JsonReader experienced(schema);
+  std::mt19937 random(7);
+  const auto one_of = [&](const std::vector<std::string>& choices) { return choices[random() % choices.size()]; };
+  const auto space = [&] { return one_of({"", "", "", " ", "\t ", "   "}); };
+  size_t read = 0;
+  for (size_t round = 0; round < 20000; ++round) {
+    std::string record = space() + "{";
+    const size_t members = random() % 5;
+    for (size_t i = 0; i < members; ++i) {
+      record += (i == 0 ? "" : ",") + space() + "\"" + one_of({"a", "s", "t", "x", std::string(40, 'n'), "\u00fc"}) +
+                "\"" + space() + one_of({":", ":", ":", ":", ""}) + space() +
+                one_of({"1", "-7", "null", "\"text\"", R"("a string of more than 32 bytes, \"\u00fc\"")", "[{}, 1]",
+                        R"({"a": "x", "b": true})", R"({"b":false,"a":"y"})", R"({"a":"z"})"});
+    }
+    record += space() + one_of({"}", "}", "}", "}", "", ",}"}) + space();
+    JsonReader fresh(schema);
+    const auto expected = fresh.read(bytes_of(record));
+    const auto found = experienced.read(bytes_of(record));
+    ASSERT_EQ(found.has_value(), expected.has_value()) << record;
+    if (!found) continue;
+    ++read;
+    ASSERT_TRUE(std::ranges::equal(*found, *expected)) << record;
+  }
+  EXPECT_GT(read, 2000u);
+  EXPECT_LT(read, 18000u);
+}
+
+// Rows stand behind their sizes, and the reader stops where it has no room for another one.
+TEST(JsonReader, FillsPagesOfRows) {
+  JsonReader reader(schema_of("string"), true);
+  std::string text;
+  for (size_t i = 0; i < 60'000; ++i) text += i % 1000 == 999 ? "?\n" : "{\"a\":\"" + std::to_string(i) + "\"}\n\n";
+  size_t at = 0;
+  size_t row = 0;
+  size_t left = 0;
+  size_t pages = 0;
+  while (at < text.size()) {
+    const auto& lines = reader.read_lines(bytes_of(std::string_view(text).substr(at)), text.size() - at, false, true);
+    ASSERT_EQ(lines.is_full, at + lines.consumed < text.size());
+    at += lines.consumed;
+    left += lines.left;
+    ++pages;
+    const uint8_t* place = lines.rows.data();
+    for (const auto& line : lines.lines) {
+      if (line.row.empty()) continue;
+      EXPECT_EQ(load<uint64_t>(place), line.row.size());
+      EXPECT_EQ(place + 8, line.row.data());
+      const auto of = load<uint64_t>(place + 16);
+      const std::string number = std::to_string(row % 999 + row / 999 * 1000);
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(place) + 8 + (of >> 32), of & 0xffffffff), number);
+      place += 8 + line.row.size();
+      ++row;
+    }
+    EXPECT_EQ(place, lines.rows.data() + lines.rows.size());
+  }
+  EXPECT_EQ(row, 59'940u);
+  EXPECT_EQ(left, 60u);
+  EXPECT_GT(pages, 1u);
 }
 
 TEST(JsonReader, RefusesOtherSchemas) {

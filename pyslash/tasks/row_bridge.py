@@ -51,12 +51,15 @@ def jar_path() -> Path:
 
 @dataclass(frozen=True)
 class JsonFigures:
-    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`; and the
-    records of topics that have come past Spark's reader.
+    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`.
+
+    `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
+    topics that have come past Spark's reader.
     """
 
     left_to_spark: int = 0
     obstacles: tuple[str, ...] = ()
+    in_pages: int = 0
     fetched: int = 0
 
 
@@ -137,7 +140,7 @@ class RowBridge:
         reasons = json.obstacles()
         # By their number: a Java iterator ends with an exception, which PySpark takes fifty calls to convert.
         obstacles = tuple(str(reasons[index]) for index in range(len(reasons)))
-        self.json = JsonFigures(int(json.leftToSpark()), obstacles, int(json.fetched()))
+        self.json = JsonFigures(int(json.leftToSpark()), obstacles, int(json.inPages()), int(json.fetched()))
         return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
 
     @property

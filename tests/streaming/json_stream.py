@@ -18,12 +18,12 @@ SCHEMA = "at timestamp, key string, kind string, value int, text string, deep st
 START = 1_700_000_000
 
 
-def events(seed: int, count: int, start: int) -> list[bytes]:
-    """Records whose times run from `start` (seconds): one in twenty is odd, damaged or late."""
+def events(seed: int, count: int, start: int, share: float = 0.05) -> list[bytes]:
+    """Records whose times run from `start` (seconds): this share is odd or damaged, and one in a hundred late."""
     draw, odd = random.Random(seed), Records(seed)
     found = []
     for number in range(count):
-        if draw.random() < 0.05:
+        if draw.random() < share:
             found.append(odd.record())
             continue
         seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.tasks.row_bridge import RowBridge
 from tests.streaming.json_stream import SCHEMA, START, Run, by_a_time_of_its_own, by_fields, events
 from tests.streaming.stream import in_order
 
@@ -31,12 +32,35 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
     compare(grouped.agg(F.count("*"), F.sum("value"), F.max("text"), F.sum("deep.number")), tmp_path)
 
 
-def write(folder: Path) -> None:
-    """Three files of events."""
+@pytest.mark.parametrize("width", ["variable", "fixed"])
+def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    """Columns go to the accumulator a page at a time, in their order, but for pages with records left to Spark."""
+    in_pages, update = [], RowBridge.update
+
+    def counted(bridge: RowBridge, *order: object, **more: object) -> object:
+        found = update(bridge, *order, **more)
+        in_pages.append(bridge.json.in_pages)
+        return found
+
+    monkeypatch.setattr(RowBridge, "update", counted)
+    write(tmp_path / "in", plain=6000)
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    grouped = rows.withWatermark("at", "5 seconds").groupBy(
+        F.window("at", "4 seconds"), "key" if width == "variable" else "value"
+    )
+    texts = (F.first("kind"), F.last("kind"), F.max("text")) if width == "variable" else ()
+    compare(grouped.agg(F.count("*"), F.sum("value"), *texts), tmp_path)
+    assert len(in_pages) == 3
+    assert all(1000 < count < 7000 for count in in_pages)
+
+
+def write(folder: Path, plain: int = 0) -> None:
+    """Three files of events; so many others, none of them odd, are before these."""
     folder.mkdir()
     for batch in range(3):
         path = folder / f"{batch}.txt"
-        records = events(batch, 1000, START + 20 * batch)
+        records = events(batch + 100, plain, START + 20 * batch, share=0)
+        records += events(batch, 1000, START + 20 * batch + plain // 100)
         path.write_bytes(b"\n".join(record.translate(None, b"\r\n") for record in records))
         in_order(path, batch)
 

@@ -82,6 +82,14 @@ def settings(spark: SparkSession, **values: object) -> Iterator[None]:
                 spark.conf.set(name, value)
 
 
+@pytest.fixture(autouse=True)
+def hadoops_files(spark: SparkSession) -> Iterator[None]:
+    """Hadoop's own local file system, not that of the tests: native code reads plain files of it past its streams."""
+    spark.conf.set("fs.file.impl.disable.cache", "true")
+    yield
+    spark.conf.unset("fs.file.impl.disable.cache")
+
+
 def splits(spark: SparkSession, size: int) -> object:
     """Splits of so many bytes."""
     return settings(spark, files__maxPartitionBytes=size, files__openCostInBytes=0, files__minPartitionNum=1)
@@ -118,9 +126,14 @@ def test_random_files(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     assert (rows["_corrupt_record"].null_count < len(rows)) == (mode == "PERMISSIVE")
 
 
-@pytest.mark.parametrize("size", [1, 3, 20, 1000])
-def test_splits_anywhere(spark: SparkSession, tmp_path: Path, size: int) -> None:
-    """Every record is read once, wherever splits begin: between the two bytes of a line's end, or of an order mark."""
+@pytest.mark.parametrize(("size", "is_plain"), [(1, True), (3, True), (3, False), (20, True), (1000, True)])
+def test_splits_anywhere(spark: SparkSession, tmp_path: Path, size: int, is_plain: bool) -> None:
+    """Every record is read once, wherever splits begin: between the two bytes of a line's end, or of an order mark.
+
+    From plain files, and through the streams of a file system that is not known.
+    """
+    if not is_plain:
+        spark.conf.unset("fs.file.impl.disable.cache")
     ends = [b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\r"]
     for mark in (b"", b"\xef\xbb\xbf"):
         text = mark + b"".join(b'{"a":%d}%s' % (i, ends[i % len(ends)]) for i in range(14))
@@ -136,6 +149,21 @@ def test_long_lines(spark: SparkSession, tmp_path: Path) -> None:
     named = [b'{"%s": 1, "number": 5}' % (b"n" * size) for size in (49_000, 50_001, 60_000)]
     (tmp_path / "long.json").write_bytes(b"\n".join([*long, *named]))
     Reading(spark.read.schema("text string, number int, _corrupt_record string").json(str(tmp_path))).check()
+
+
+def test_pages_end_anywhere(spark: SparkSession, tmp_path: Path) -> None:
+    """Within characters of several bytes, between records, and between the two bytes of a line's end."""
+    characters = "ü漢😀".encode()
+    for shift in range(4):
+        records = [b'{"number": %d, "text": "%s"}\r\n' % (i, characters * (i % 40)) for i in range(6000)]
+        (tmp_path / f"{shift}.json").write_bytes(b" " * shift + b"".join(records))
+    even = b"".join(b'{"number":%d}\r\n' % (10_000_000 + i) for i in range(40_000))
+    text = b"\n" * 3 + even  # lines of 21 bytes, so that the first page of 512 KiB ends between the two of an end
+    assert text[(1 << 19) - 1 : (1 << 19) + 1] == b"\r\n"
+    (tmp_path / "even.json").write_bytes(text)
+    reading = Reading(spark.read.schema("number int, text string, _corrupt_record string").json(str(tmp_path)))
+    assert len(reading.check()) == 64_000
+    assert reading.left_to_spark == 0
 
 
 def test_plain_files_are_read_natively(spark: SparkSession, tmp_path: Path) -> None:
@@ -190,6 +218,32 @@ def test_compressed_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "b.json.bz2").write_bytes(bz2.compress(text))
     with splits(spark, 20_000):
         Reading(spark.read.schema(CORRUPT).json(str(tmp_path))).check()
+
+
+def test_files_with_checksums(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop's streams check what Hadoop has written, and count bytes; those of a plain file are counted alike."""
+    written = tmp_path / "written"
+    spark.range(0, 30_000, 1, 1).selectExpr("id number", "repeat('x', 20) text").write.json(str(written))
+    (path,) = written.glob("*.json")
+    bare = tmp_path / path.name
+    bare.write_bytes(path.read_bytes())
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    raw = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.RawLocalFileSystem")
+    counted = []
+    for one in (path, bare):
+        reading = Reading(spark.read.schema("number int, text string").json(str(one)))
+        reading.check()
+        before = hadoop.FileSystem.getStatistics("file", raw).getBytesRead()
+        reading.natively.toArrow()
+        counted.append(hadoop.FileSystem.getStatistics("file", raw).getBytesRead() - before)
+    size = path.stat().st_size
+    assert counted[1] == size <= counted[0] < 1.1 * size
+    damaged = path.read_bytes().replace(b"20000", b"20001")
+    path.write_bytes(damaged)
+    reading = Reading(spark.read.schema("number int, text string").json(str(path)))
+    for rows in (reading.by_spark, reading.natively):
+        with pytest.raises((PySparkException, Py4JJavaError), match="hecksum"):
+            rows.collect()
 
 
 def test_partition_and_metadata_columns(spark: SparkSession, tmp_path: Path) -> None:

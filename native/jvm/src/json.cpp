@@ -18,12 +18,11 @@ struct RowAnswer {
 };
 
 struct GuardedJsonReader {
-  explicit GuardedJsonReader(std::string_view schema) : reader(schema) {}
+  GuardedJsonReader(std::string_view schema, bool sized) : reader(schema, sized) {}
   std::mutex mutex;
   JsonReader reader;
   RowAnswer answer;
-  std::vector<int64_t> lines;  // as Java reads them: bytes consumed, the number of lines, and of each two RowAnswers,
-                               // its row and its text, and its columns
+  std::vector<int64_t> lines;  // as Java reads them: see Native.readJsonLines
 };
 
 Handles<GuardedJsonReader>& readers() {
@@ -39,9 +38,11 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createJsonReader(JNIEnv* env, jclass, jbyteArray schema) {
-  return guarded<jlong>(
-      env, [&] { return readers().put(std::make_shared<GuardedJsonReader>(text_of(env, schema, "schema"))); });
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createJsonReader(JNIEnv* env, jclass, jbyteArray schema,
+                                                                jboolean sized) {
+  return guarded<jlong>(env, [&] {
+    return readers().put(std::make_shared<GuardedJsonReader>(text_of(env, schema, "schema"), sized != 0));
+  });
 }
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlong handle, jlong record, jlong bytes) {
@@ -57,7 +58,8 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlo
 }
 
 JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
-                                                             jlong last_start, jboolean skips_first, jboolean is_end) {
+                                                             jlong last_start, jboolean skips_first, jboolean is_end,
+                                                             jboolean as_page) {
   return guarded<jlong>(env, [&]() -> jlong {
     if (page == 0 || bytes < 0 || last_start < 0)
       throw Error(Status::invalid_input, "a page needs an address and a size");
@@ -67,17 +69,28 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass
                                                    static_cast<size_t>(last_start), skips_first != 0, is_end != 0);
     auto& answer = guarded->lines;
     answer.clear();
-    answer.push_back(static_cast<int64_t>(found.consumed));
-    answer.push_back(static_cast<int64_t>(found.lines.size()));
+    const auto put = [&](size_t number) { answer.push_back(static_cast<int64_t>(number)); };
+    const auto put_bytes = [&](Bytes part) {
+      put(part.size());
+      answer.push_back(reinterpret_cast<int64_t>(part.data()));
+    };
+    put(found.consumed);
+    put(found.is_full);
+    put(found.lines.size());
+    put(found.left);
+    put_bytes(found.rows);
+    if (as_page != 0 && found.left == 0) return reinterpret_cast<jlong>(answer.data());
     for (const auto& line : found.lines) {
-      for (const Bytes part : {line.row, line.text}) {
-        answer.push_back(static_cast<int64_t>(part.size()));
-        answer.push_back(reinterpret_cast<int64_t>(part.data()));
-      }
-      answer.push_back(static_cast<int64_t>(line.present));
+      put_bytes(line.row);
+      put_bytes(line.text);
+      put(line.present);
     }
     return reinterpret_cast<jlong>(answer.data());
   });
+}
+
+JNIEXPORT jobject JNICALL Java_io_pyslash_Native_buffer(JNIEnv* env, jclass, jlong address, jlong bytes) {
+  return env->NewDirectByteBuffer(reinterpret_cast<void*>(address), bytes);  // null: an exception is pending
 }
 
 JNIEXPORT void JNICALL Java_io_pyslash_Native_closeJsonReader(JNIEnv* env, jclass, jlong handle) {

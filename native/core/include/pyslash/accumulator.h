@@ -32,7 +32,7 @@ class Accumulator {
   Accumulator(Accumulator&&) noexcept;
   Accumulator& operator=(Accumulator&&) noexcept;
 
-  // Rows of a page of Spark UnsafeRows, back to back; each is preceded by its int64 size unless
+  // Rows of a page of Spark UnsafeRows, back to back; each is preceded by its int64 size, which may be left out where
   // plan.fixed_row_bytes() says that all have the same. Status::invalid_input if the page and the plan do not agree.
   void add_rows(const uint8_t* page, size_t bytes, size_t rows);
   // Rows in Arrow layout: the event time (timestamp or timestamp_ntz), then the plan's columns.

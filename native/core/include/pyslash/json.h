@@ -26,8 +26,8 @@ class JsonReader {
   //   field none -                 a column that no record has
   //   struct 75736572 2            a column that is a struct of the next two fields
   //
-  // Status::invalid_plan if it is none.
-  explicit JsonReader(std::string_view schema);
+  // Status::invalid_plan if it is none. `sized`: rows of lines stand each behind its int64 size.
+  explicit JsonReader(std::string_view schema, bool sized = false);
   ~JsonReader();
   JsonReader(JsonReader&&) noexcept;
   JsonReader& operator=(JsonReader&&) noexcept;
@@ -43,8 +43,11 @@ class JsonReader {
     uint64_t present = 0;
   };
   struct Lines {
-    std::vector<Line> lines;
-    size_t consumed = 0;  // bytes of the page, up to where the next line starts
+    std::vector<Line> lines;  // but those that are empty
+    Bytes rows;               // all of them: a page as Accumulator::add_rows takes it
+    size_t left = 0;          // lines without a row
+    size_t consumed = 0;      // bytes of the page, up to where the next line starts
+    bool is_full = false;     // there was no room for the row of the next line, which is in the page
   };
 
   // The records of a part of a text file, one a line; valid until the next call. A line ends with \n, \r or \r\n, as

@@ -1,22 +1,9 @@
 #include "decode/cursor.h"
 
-#include <bit>
 #include <string>
 
 namespace pyslash {
 namespace {
-
-constexpr uint64_t each_byte = 0x0101010101010101;
-constexpr uint64_t high_bits = 0x8080808080808080;
-
-// The high bit of a byte of the result is set if the byte is a quote, a backslash, a control character or not ASCII; by
-// borrows perhaps also that of a byte above such a one. The first byte of the text is the lowest.
-static_assert(std::endian::native == std::endian::little);
-uint64_t special_bytes(uint64_t word) {
-  const uint64_t quote = word ^ each_byte * '"';
-  const uint64_t backslash = word ^ each_byte * '\\';
-  return ((quote - each_byte) | (backslash - each_byte) | (word - each_byte * 0x20) | word) & high_bits;
-}
 
 bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
@@ -84,13 +71,8 @@ bool JsonCursor::string(JsonString& found) {
   const uint8_t* const begin = at_;
   found.escaped = false;
   while (true) {
-    while (end_ - at_ >= 8) {
-      const uint64_t special = special_bytes(load<uint64_t>(at_));
-      at_ += special == 0 ? 8 : std::countr_zero(special) / 8;
-      if (special != 0) break;
-    }
-    while (at_ != end_ && *at_ != '"' && *at_ != '\\' && *at_ >= 0x20 && *at_ < 0x80) ++at_;
-    if (at_ == end_) return false;
+    find_special();
+    if (at_ >= end_) return false;
     if (*at_ == '"') {
       found.raw = {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
       ++at_;
@@ -111,9 +93,11 @@ bool JsonCursor::string(JsonString& found) {
     } else if (*at_ < 0x20) {
       return false;
     } else {
-      const size_t size = utf8_size(at_, end_);
-      if (size == 0) return false;
-      at_ += size;
+      while (at_ != end_ && *at_ >= 0x80) {
+        const size_t size = utf8_size(at_, end_);
+        if (size == 0) return false;
+        at_ += size;
+      }
     }
   }
 }
@@ -123,10 +107,10 @@ bool JsonCursor::name(JsonString& found) {
   return string(found) && found.raw.size() <= longest;
 }
 
-std::string_view JsonCursor::digits() {
+size_t JsonCursor::digits(uint64_t& value) {
   const uint8_t* const begin = at_;
-  while (at_ != end_ && is_digit(*at_)) ++at_;
-  return {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
+  for (; at_ != end_ && is_digit(*at_); ++at_) value = value * 10 + (*at_ - '0');
+  return static_cast<size_t>(at_ - begin);
 }
 
 bool JsonCursor::number(JsonNumber& found) {
@@ -134,29 +118,22 @@ bool JsonCursor::number(JsonNumber& found) {
   const uint8_t* const begin = at_;
   found = {};
   found.negative = take('-');
-  const std::string_view whole = digits();
-  if (whole.empty() || (whole[0] == '0' && whole.size() > 1)) return false;
-  found.digits = whole.size();
+  const bool leads_with_zero = peek() == '0';
+  found.digits = digits(found.unscaled);
+  if (found.digits == 0 || (leads_with_zero && found.digits > 1)) return false;
   if (take('.')) {
     found.has_point = true;
-    found.fraction = digits().size();
+    found.fraction = digits(found.unscaled);
     if (found.fraction == 0) return false;
   }
   if (take('e') || take('E')) {
+    uint64_t exponent = 0;
     found.has_exponent = true;
     if (!take('+')) take('-');
-    if (digits().empty()) return false;
+    if (digits(exponent) == 0) return false;
   }
   found.text = {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
   return found.text.size() <= longest;
-}
-
-uint64_t JsonNumber::unscaled() const {
-  uint64_t value = 0;
-  for (const char digit : text.substr(negative ? 1 : 0)) {
-    if (digit != '.') value = value * 10 + static_cast<uint64_t>(digit - '0');
-  }
-  return value;
 }
 
 bool JsonCursor::skip(size_t depth) {

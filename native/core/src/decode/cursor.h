@@ -2,10 +2,16 @@
 // false the cursor stands anywhere.
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "pyslash/bytes.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace pyslash {
 
@@ -18,21 +24,26 @@ struct JsonString {
 // A number as it is written, [-]digits[.digits][e[+-]digits] without leading zeros.
 struct JsonNumber {
   std::string_view text;
-  size_t digits = 0;    // before the point
-  size_t fraction = 0;  // digits behind the point
+  uint64_t unscaled = 0;  // the digits without sign and point, if they are at most 19
+  size_t digits = 0;      // before the point
+  size_t fraction = 0;    // digits behind the point
   bool negative = false;
   bool has_point = false;
   bool has_exponent = false;
 
   bool is_integer() const { return !has_point && !has_exponent; }
-  // The digits without sign and point; up to 18 of them.
-  uint64_t unscaled() const;
 };
 
 class JsonCursor {
  public:
-  explicit JsonCursor(Bytes text) : at_(text.data()), end_(text.data() + text.size()) {}
+  static constexpr size_t most_taken = 64;  // bytes that `take` compares
 
+  // Bytes behind the text may be looked at up to `readable`, whatever they are.
+  JsonCursor(Bytes text, const uint8_t* readable)
+      : at_(text.data()), end_(text.data() + text.size()), readable_(readable) {}
+  explicit JsonCursor(Bytes text) : JsonCursor(text, text.data() + text.size()) {}
+
+  const uint8_t* at() const { return at_; }
   bool at_end() const { return at_ == end_; }
   // The byte here; 0, which no JSON has, at the end.
   uint8_t peek() const { return at_ == end_ ? 0 : *at_; }
@@ -44,6 +55,8 @@ class JsonCursor {
     ++at_;
     return true;
   }
+  // These bytes, of which `most_taken` can be read; none are never here.
+  bool take(const uint8_t* wanted, size_t size);
   bool literal(std::string_view word);
   // At its opening quote; its bytes are UTF-8 and its escapes JSON's.
   bool string(JsonString& found);
@@ -55,11 +68,64 @@ class JsonCursor {
 
  private:
   bool skip_members(size_t depth, char close, bool named);
-  std::string_view digits();
+  size_t digits(uint64_t& value);
+  // On to a quote, a backslash, a control character or one that is not ASCII, or to the end or a few bytes beyond it.
+  void find_special();
 
   const uint8_t* at_;
   const uint8_t* end_;
+  const uint8_t* readable_;
 };
+
+inline bool JsonCursor::take(const uint8_t* wanted, size_t size) {
+  if (size == 0 || static_cast<size_t>(end_ - at_) < size) return false;
+#ifdef __AVX2__
+  static_assert(most_taken >= 32);
+  if (size <= 32 && readable_ - at_ >= 32) {
+    const __m256i here = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at_));
+    const __m256i there = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(wanted));
+    const auto equal = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(here, there)));
+    if (static_cast<size_t>(std::countr_one(equal)) < size) return false;
+    at_ += size;
+    return true;
+  }
+#endif
+  if (std::memcmp(at_, wanted, size) != 0) return false;
+  at_ += size;
+  return true;
+}
+
+inline void JsonCursor::find_special() {
+#ifdef __AVX2__
+  const __m256i quote = _mm256_set1_epi8('"');
+  const __m256i backslash = _mm256_set1_epi8('\\');
+  const __m256i space = _mm256_set1_epi8(' ');
+  while (readable_ - at_ >= 32) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at_));
+    // As signed bytes those beyond ASCII are less than a blank, too.
+    const __m256i special =
+        _mm256_or_si256(_mm256_cmpgt_epi8(space, bytes),
+                        _mm256_or_si256(_mm256_cmpeq_epi8(bytes, quote), _mm256_cmpeq_epi8(bytes, backslash)));
+    const auto found = static_cast<uint32_t>(_mm256_movemask_epi8(special));
+    at_ += found == 0 ? 32 : std::countr_zero(found);
+    if (found != 0 || at_ >= end_) return;
+  }
+#endif
+  // The high bit of a byte of `special` is set if the byte is a special one; by borrows perhaps also that of a byte
+  // above such a one. The first byte of the text is the lowest.
+  static_assert(std::endian::native == std::endian::little);
+  constexpr uint64_t each_byte = 0x0101010101010101;
+  constexpr uint64_t high_bits = 0x8080808080808080;
+  while (end_ - at_ >= 8) {
+    const auto word = load<uint64_t>(at_);
+    const uint64_t quotes = (word ^ each_byte * '"') - each_byte;
+    const uint64_t backslashes = (word ^ each_byte * '\\') - each_byte;
+    const uint64_t special = (quotes | backslashes | (word - each_byte * 0x20) | word) & high_bits;
+    at_ += special == 0 ? 8 : std::countr_zero(special) / 8;
+    if (special != 0) break;
+  }
+  while (at_ < end_ && *at_ != '"' && *at_ != '\\' && *at_ >= 0x20 && *at_ < 0x80) ++at_;
+}
 
 // Appends what an escaped string stands for; false for half of a surrogate pair. `Target` takes bytes by push_back.
 bool unescape(std::string_view raw, std::string& target);

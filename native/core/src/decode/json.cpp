@@ -13,12 +13,14 @@
 #include "decode/cursor.h"
 #include "decode/json_schema.h"
 #include "decode/row_builder.h"
+#include "decode/shape.h"
 #include "decode/times.h"
 
 namespace pyslash {
 namespace {
 
 constexpr size_t most_bytes = 1 << 20;  // of a record: Jackson has bounds of its own for what is longer
+constexpr size_t page_of_rows = 1 << 20;
 constexpr size_t safe_digits = 18;  // of an integer: they fit an int64, and a double or float is rounded from it once
 
 template <typename T>
@@ -59,22 +61,36 @@ bool is_float(double value) {
   return (bits & 0x1fffffff) != 0x10000000;
 }
 
+// Bytes of a row beyond those of its record's text: fields, what pads strings, the row's own size.
+size_t most_beyond_text(const std::vector<JsonField>& fields) {
+  size_t bytes = RowBuilder::fixed_bytes(fields.size()) + 8 * fields.size() + sizeof(int64_t);
+  for (const JsonField& field : fields) bytes += field.fields.empty() ? 0 : most_beyond_text(field.fields);
+  return bytes;
+}
+
 }  // namespace
 
 class JsonReader::Impl {
  public:
-  explicit Impl(std::string_view schema) : schema_(JsonSchema::parse(schema)), seen_(schema_.size, 0) {}
+  Impl(std::string_view schema, bool sized)
+      : schema_(JsonSchema::parse(schema)),
+        sized_(sized),
+        beyond_text_(most_beyond_text(schema_.fields)),
+        seen_(schema_.size, 0),
+        shapes_(schema_.size + 1) {}
 
   std::optional<Bytes> read(Bytes record) {
-    row_.clear();
-    if (!append(record)) return std::nullopt;
-    return row_.bytes();
+    rows_.clear();
+    rows_.make_room(beyond_text_ + record.size());
+    if (!append(record, record.data() + record.size())) return std::nullopt;
+    return rows_.from(0);
   }
 
   const Lines& read_lines(Bytes page, size_t last_start, bool skips_first, bool is_end) {
-    row_.clear();
+    rows_.clear();
     lines_.lines.clear();
-    row_ends_.clear();
+    lines_.is_full = false;
+    lines_.left = 0;
     LineEnds ends(page);
     size_t start = 0;
     while (start <= last_start && start < page.size()) {
@@ -82,51 +98,82 @@ class JsonReader::Impl {
       const bool has_two = end + 1 < page.size() && page[end] == '\r' && page[end + 1] == '\n';
       // Only what follows tells whether a line ends here, or with which bytes.
       if (!is_end && (end == page.size() || (page[end] == '\r' && end + 1 == page.size()))) break;
-      if (!std::exchange(skips_first, false)) read_line(page.subspan(start, end - start));
+      if (skips_first) {
+        skips_first = false;
+      } else if (!has_room(end - start)) {
+        lines_.is_full = true;
+        break;
+      } else if (end != start) {
+        read_line(page.subspan(start, end - start), page.data() + page.size());
+      }
       start = std::min(end + (has_two ? 2 : 1), page.size());
     }
     lines_.consumed = start;
-    size_t begin = 0;  // rows move while others are appended
-    for (size_t i = 0; i < lines_.lines.size(); ++i) {
-      lines_.lines[i].row = row_.bytes().subspan(begin, row_ends_[i] - begin);
-      begin = row_ends_[i];
-    }
+    lines_.rows = rows_.from(0);
     return lines_;
   }
 
  private:
   using Fields = std::vector<JsonField>;
 
-  void read_line(Bytes line) {
-    const size_t begin = row_.size();
-    if (line.size() > most_bytes || !append(line)) row_.cut(begin);
-    row_ends_.push_back(row_.size());
-    lines_.lines.push_back({line, {}, present_});
+  // Rows stay where they are until all lines of the page are read.
+  bool has_room(size_t line) {
+    const size_t wanted = beyond_text_ + std::min(line, most_bytes);
+    if (rows_.capacity() - rows_.size() >= wanted) return true;
+    if (rows_.size() != 0) return false;
+    rows_.make_room(std::max(wanted, page_of_rows));
+    return true;
   }
 
-  bool append(Bytes record) {
+  void read_line(Bytes line, const uint8_t* readable) {
+    const size_t begin = rows_.size();
+    const size_t row = sized_ ? rows_.begin_sized() : begin;
+    if (line.size() > most_bytes || !append(line, readable)) {
+      rows_.cut(begin);
+      ++lines_.left;
+      lines_.lines.push_back({line, {}, 0});
+      return;
+    }
+    if (sized_) rows_.end_sized(row);
+    lines_.lines.push_back({line, rows_.from(row), present_});
+  }
+
+  bool append(Bytes record, const uint8_t* readable) {
     ++record_;
     present_ = 0;
-    JsonCursor text(record);
+    JsonCursor text(record, readable);
     text.skip_space();
-    const size_t row = row_.begin(schema_.fields.size());
-    if (text.peek() != '{' || !object(text, schema_.fields, row)) return false;
+    const size_t row = rows_.begin(schema_.fields.size());
+    if (text.peek() != '{' || !object(text, schema_.fields, shapes_.back(), row)) return false;
     text.skip_space();
     return text.at_end();
   }
 
-  bool object(JsonCursor& text, const Fields& fields, size_t row) {
-    text.take('{');
-    text.skip_space();
-    if (text.take('}')) return true;
+  // At its opening brace.
+  bool object(JsonCursor& text, const Fields& fields, Shape& shape, size_t row) {
     size_t next = 0;  // writers keep to one order of fields
-    while (true) {
-      JsonString name;
-      if (!text.name(name) || name.escaped) return false;
+    for (size_t number = 0;; ++number) {
+      const uint8_t* const begin = text.at();
+      size_t found = 0;
+      if (!shape.take(text, number, found)) {
+        if (number == 0) {
+          text.take('{');
+          text.skip_space();
+          if (text.take('}')) return true;
+        } else {
+          text.skip_space();
+          if (text.take('}')) return true;
+          if (!text.take(',')) return false;
+          text.skip_space();
+        }
+        JsonString name;
+        if (!text.name(name) || name.escaped) return false;
+        text.skip_space();
+        if (!text.take(':')) return false;
+        found = find(fields, name.raw, next);
+        shape.learn(number, begin, text.at(), found);
+      }
       text.skip_space();
-      if (!text.take(':')) return false;
-      text.skip_space();
-      const size_t found = find(fields, name.raw, next);
       if (found == fields.size()) {
         if (!text.skip(0)) return false;
       } else {
@@ -134,10 +181,6 @@ class JsonReader::Impl {
         if (&fields == &schema_.fields && found < 64) present_ |= uint64_t{1} << found;
         if (!member(text, fields, found, row)) return false;
       }
-      text.skip_space();
-      if (text.take('}')) return true;
-      if (!text.take(',')) return false;
-      text.skip_space();
     }
   }
 
@@ -158,13 +201,13 @@ class JsonReader::Impl {
     if (field.kind == JsonKind::other) return false;
     if (field.kind == JsonKind::record) {
       if (text.peek() != '{') return false;
-      const size_t begin = row_.begin(field.fields.size());
-      if (!object(text, field.fields, begin)) return false;
-      row_.set_appended(row, fields.size(), index, begin);
+      const size_t begin = rows_.begin(field.fields.size());
+      if (!object(text, field.fields, shapes_[field.number], begin)) return false;
+      rows_.set_appended(row, fields.size(), index, begin);
       return true;
     }
     const auto set = [&](auto value) {
-      row_.set(row, fields.size(), index, value);
+      rows_.set(row, fields.size(), index, value);
       return true;
     };
     switch (field.type.id) {
@@ -194,7 +237,7 @@ class JsonReader::Impl {
         return timestamp(text, set);
       case TypeId::timestamp_ntz:
         return plain_string(text, [&](std::string_view value) {
-          const auto time = parse_time(value);
+          const auto time = times_.read(value);
           return time && !time->zone_seconds && set(time->micros);
         });
       case TypeId::string:
@@ -209,7 +252,7 @@ class JsonReader::Impl {
   static bool integer(JsonCursor& text, const Set& set) {
     JsonNumber number;
     if (!text.number(number) || !number.is_integer() || number.digits > safe_digits) return false;
-    const auto size = static_cast<int64_t>(number.unscaled());
+    const auto size = static_cast<int64_t>(number.unscaled);
     const int64_t value = number.negative ? -size : size;
     return fits<T>(value) && set(static_cast<T>(value));
   }
@@ -233,7 +276,7 @@ class JsonReader::Impl {
       return false;
     }
     const auto power = static_cast<int64_t>(power_of_ten(static_cast<int>(type.scale - number.fraction)));
-    const int64_t size = static_cast<int64_t>(number.unscaled()) * power;
+    const int64_t size = static_cast<int64_t>(number.unscaled) * power;
     return set(number.negative ? -size : size);
   }
 
@@ -244,7 +287,7 @@ class JsonReader::Impl {
   }
 
   template <typename Set>
-  bool timestamp(JsonCursor& text, const Set& set) const {
+  bool timestamp(JsonCursor& text, const Set& set) {
     if (text.peek() != '"') {
       return integer<int64_t>(text, [&](int64_t seconds) {
         int64_t micros = 0;
@@ -252,7 +295,7 @@ class JsonReader::Impl {
       });
     }
     return plain_string(text, [&](std::string_view value) {
-      const auto time = parse_time(value);
+      const auto time = times_.read(value);
       if (!time || (!time->zone_seconds && !schema_.zone_seconds)) return false;
       const int64_t zone = time->zone_seconds ? *time->zone_seconds : *schema_.zone_seconds;
       return set(time->micros - zone * micros_per_second);
@@ -267,21 +310,24 @@ class JsonReader::Impl {
       if (!unescape(found.raw, unescaped_)) return false;
       found.raw = unescaped_;
     }
-    row_.set_text(row, fields.size(), index, found.raw);
+    rows_.set_text(row, fields.size(), index, found.raw);
     return true;
   }
 
   JsonSchema schema_;
+  bool sized_;
+  size_t beyond_text_;
   std::vector<uint64_t> seen_;  // the last record that had the field
+  std::vector<Shape> shapes_;   // of the structs, by the number of their field; last that of the records
   uint64_t record_ = 0;
   uint64_t present_ = 0;  // the columns that the record has
-  RowBuilder row_;
+  TimeReader times_;
+  RowBuilder rows_;
   std::string unescaped_;
   Lines lines_;
-  std::vector<size_t> row_ends_;  // of the lines, in row_
 };
 
-JsonReader::JsonReader(std::string_view schema) : impl_(std::make_unique<Impl>(schema)) {}
+JsonReader::JsonReader(std::string_view schema, bool sized) : impl_(std::make_unique<Impl>(schema, sized)) {}
 JsonReader::~JsonReader() = default;
 JsonReader::JsonReader(JsonReader&&) noexcept = default;
 JsonReader& JsonReader::operator=(JsonReader&&) noexcept = default;

@@ -1,56 +1,92 @@
-// An UnsafeRow as it grows, structs in it included; the layout is in update/rows.h.
+// UnsafeRows as they grow, structs in them included; the layout is in update/rows.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "pyslash/bytes.h"
 
 namespace pyslash {
 
+// Writes without looking at the end: whoever appends has made room.
 class RowBuilder {
  public:
-  void clear() { bytes_.clear(); }
-  Bytes bytes() const { return bytes_; }
+  // Bytes of a row's null bits and fields.
+  static constexpr size_t fixed_bytes(size_t fields) { return null_bytes(fields) + fields * 8; }
+
+  void clear() { size_ = 0; }
+  size_t size() const { return size_; }
+  size_t capacity() const { return capacity_; }
+  const uint8_t* data() const { return bytes_.get(); }
+  // Rows from `begin` on.
+  Bytes from(size_t begin) const { return {bytes_.get() + begin, size_ - begin}; }
+
+  // Room for so many more bytes; what is there moves.
+  void make_room(size_t bytes) {
+    if (capacity_ - size_ >= bytes) return;
+    const size_t larger = std::max(2 * capacity_, size_ + bytes);
+    auto grown = std::make_unique_for_overwrite<uint8_t[]>(larger);
+    if (size_ != 0) std::memcpy(grown.get(), bytes_.get(), size_);
+    bytes_ = std::move(grown);
+    capacity_ = larger;
+  }
 
   // A row whose fields are all null, at the end; what is appended from now on belongs to it until another one begins.
   // Returns where it starts.
   size_t begin(size_t fields) {
-    const size_t start = bytes_.size();
-    const size_t nulls = null_bytes(fields);
-    bytes_.resize(start + nulls + fields * 8);
-    for (size_t field = 0; field < fields; ++field) bytes_[start + field / 8] |= static_cast<uint8_t>(1 << field % 8);
+    const size_t start = size_;
+    uint8_t* const row = bytes_.get() + start;
+    for (size_t word = 0; word < null_bytes(fields) / 8; ++word) {
+      const size_t bits = fields - word * 64;
+      store(row, word, bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
+    }
+    std::memset(row + null_bytes(fields), 0, fields * 8);
+    size_ += fixed_bytes(fields);
     return start;
   }
 
   // The field of the row that starts there gets a value in its low bytes.
   template <typename T>
   void set(size_t row, size_t fields, size_t field, T value) {
-    bytes_[row + field / 8] &= static_cast<uint8_t>(~(1 << field % 8));
-    store(bytes_.data() + row + null_bytes(fields) + field * 8, 0, value);
+    uint8_t* const at = bytes_.get() + row;
+    at[field / 8] &= static_cast<uint8_t>(~(1 << field % 8));
+    store(at + null_bytes(fields) + field * 8, 0, value);
   }
 
   // The field is what has been appended since `begin`.
   void set_appended(size_t row, size_t fields, size_t field, size_t begin) {
-    set(row, fields, field, static_cast<uint64_t>(begin - row) << 32 | (bytes_.size() - begin));
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    set(row, fields, field, static_cast<uint64_t>(begin - row) << 32 | (size_ - begin));
+    size_ = (size_ + 7) / 8 * 8;
   }
 
   void set_text(size_t row, size_t fields, size_t field, std::string_view text) {
-    const size_t begin = bytes_.size();
-    bytes_.insert(bytes_.end(), text.begin(), text.end());
+    const size_t begin = size_;
+    uint8_t* const at = bytes_.get() + begin;
+    if (text.size() % 8 != 0) store(at + text.size() / 8 * 8, 0, uint64_t{0});  // what pads it
+    std::memcpy(at, text.data(), text.size());
+    size_ += text.size();
     set_appended(row, fields, field, begin);
   }
 
-  size_t size() const { return bytes_.size(); }
+  // Eight bytes before a row, for its size.
+  size_t begin_sized() {
+    size_ += sizeof(int64_t);
+    return size_;
+  }
+  void end_sized(size_t row) { store(bytes_.get() + row - sizeof(int64_t), 0, static_cast<int64_t>(size_ - row)); }
+
   // Forgets what has been appended since.
-  void cut(size_t size) { bytes_.resize(size); }
+  void cut(size_t size) { size_ = size; }
 
  private:
-  static size_t null_bytes(size_t fields) { return (fields + 63) / 64 * 8; }
+  static constexpr size_t null_bytes(size_t fields) { return (fields + 63) / 64 * 8; }
 
-  std::vector<uint8_t> bytes_;
+  std::unique_ptr<uint8_t[]> bytes_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
 };
 
 }  // namespace pyslash

@@ -1,6 +1,7 @@
 // Dates and times in the plain forms of ISO 8601, as Spark's default formatters read them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,6 +18,15 @@ struct PlainTime {
   int64_t micros = 0;  // since 1970-01-01 in its own zone; digits beyond the sixth are cut off
   std::optional<int64_t> zone_seconds;
 };
-std::optional<PlainTime> parse_time(std::string_view text);
+
+// Times that come one after the other: what one has in common with the last, most of them its minute, is read once.
+class TimeReader {
+ public:
+  std::optional<PlainTime> read(std::string_view text);
+
+ private:
+  std::array<char, sizeof("YYYY-MM-DDThh:mm:") - 1> minute_{};  // as it was written; empty bytes: there was none
+  int64_t seconds_ = 0;                                         // of the minute, since 1970-01-01 in its own zone
+};
 
 }  // namespace pyslash

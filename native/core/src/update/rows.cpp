@@ -75,13 +75,14 @@ uint64_t any_null(const Rows& rows, size_t count, size_t word) {
 void RowReader::read(const Plan& plan, Bytes page, size_t rows, const BatchConsumer& consume) {
   const size_t columns = plan.columns().size();
   const size_t row_size = plan.fixed_row_bytes();
+  const bool is_even = row_size != 0 && page.size() != rows * (row_size + sizeof(int64_t));
   values_.resize(columns);
   valid_.resize(columns);
   batch_.columns.resize(columns);
   size_t at = 0;
   for (size_t done = 0; done < rows; done += batch_.rows) {
     batch_.rows = std::min(batch_rows, rows - done);
-    if (row_size != 0) {
+    if (is_even) {
       if ((page.size() - at) / row_size < batch_.rows) bad("it ends within a row");
       gather(plan, EvenRows{page.data() + at, row_size});
       at += batch_.rows * row_size;

@@ -2,6 +2,7 @@ package io.pyslash;
 
 import java.nio.ByteBuffer;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.unsafe.Platform;
 
 /** Statistics of rows' event times in microseconds, as Spark's watermark operator collects them: no time counts as 0. */
 public final class EventTimes {
@@ -13,7 +14,17 @@ public final class EventTimes {
   private double sum; // of longs it would overflow
 
   void add(UnsafeRow row) {
-    long time = row.getLong(0); // Spark writes 0 where it sets the null bit
+    add(row.getLong(0)); // Spark writes 0 where it sets the null bit
+  }
+
+  void add(JsonPage page) {
+    long first = Long.BYTES + UnsafeRow.calculateBitSetWidthInBytes(page.fields);
+    for (long row = page.address; row < page.address + page.bytes; row += Long.BYTES + Platform.getLong(null, row)) {
+      add(Platform.getLong(null, row + first));
+    }
+  }
+
+  private void add(long time) {
     count++;
     least = Math.min(least, time);
     greatest = Math.max(greatest, time);

@@ -78,7 +78,7 @@ final class JsonDecoder implements Function<Object, Object>, Serializable {
     close();
     task = current;
     row = new UnsafeRow(fields);
-    reader = Native.createJsonReader(schema);
+    reader = Native.createJsonReader(schema, false);
     grow(FIRST_BYTES);
     current.<Void>addTaskCompletionListener(
         ended -> {

@@ -5,12 +5,9 @@ import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.io.compress.CodecPool;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
-import org.apache.hadoop.io.compress.Decompressor;
 import org.apache.hadoop.io.compress.SplittableCompressionCodec;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
@@ -37,11 +34,16 @@ final class JsonFiles extends JsonFileFormat {
 
   private final byte[] schema;
   private final LongAccumulator leftToSpark;
+  private final boolean asPages;
 
-  /** `schema`: of the columns that are read, for the native core's JsonReader; `leftToSpark` counts records. */
-  JsonFiles(byte[] schema, LongAccumulator leftToSpark) {
+  /**
+   * `schema`: of the columns that are read, for the native core's JsonReader; `leftToSpark` counts records; `asPages`: rows
+   * may come as {@link JsonPage}s, if no filter is to be asked about them.
+   */
+  JsonFiles(byte[] schema, LongAccumulator leftToSpark, boolean asPages) {
     this.schema = schema;
     this.leftToSpark = leftToSpark;
+    this.asPages = asPages;
   }
 
   @Override
@@ -78,7 +80,8 @@ final class JsonFiles extends JsonFileFormat {
     JSONOptionsInRead json =
         new JSONOptionsInRead(options, conf.sessionLocalTimeZone(), conf.columnNameOfCorruptRecord());
     JsonLines.Records records =
-        new JsonLines.Records(schema, requiredSchema, json, List.copyOf(CollectionConverters.asJava(filters)), leftToSpark);
+        new JsonLines.Records(
+            schema, requiredSchema, json, List.copyOf(CollectionConverters.asJava(filters)), leftToSpark, asPages);
     Broadcast<SerializableConfiguration> shared =
         session
             .sparkContext()
@@ -112,16 +115,20 @@ final class JsonFiles extends JsonFileFormat {
         return bySpark.apply(file);
       }
       try {
-        FSDataInputStream bytes = path.getFileSystem(conf).open(path);
-        if (codec == null) {
-          return new JsonLines(records, bytes, file.start(), file.length());
-        }
-        Decompressor decompressor = CodecPool.getDecompressor(codec);
-        return new JsonLines(records, codec.createInputStream(bytes, decompressor), decompressor);
+        return rows(
+            codec == null
+                ? new JsonLines(records, TextBytes.of(path, file.start(), conf), file.start(), file.length())
+                : new JsonLines(records, TextBytes.of(path, codec, conf), 0, Long.MAX_VALUE));
       } catch (IOException failure) {
         throw sneaked(failure);
       }
     }
+  }
+
+  /** As a reader's result is declared: FileScanRDD passes batches on as it does rows. */
+  @SuppressWarnings("unchecked")
+  private static Iterator<InternalRow> rows(Iterator<?> rowsAndPages) {
+    return (Iterator<InternalRow>) rowsAndPages;
   }
 
   /** Spark tells files that are missing from those that are corrupt by the very exception. */

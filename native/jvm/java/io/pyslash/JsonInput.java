@@ -45,6 +45,7 @@ public final class JsonInput {
   private final boolean readsKafka;
   private final LongAccumulator leftToSpark;
   private final LongAccumulator fetched;
+  private final LongAccumulator inPages;
   private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
   private final Map<SparkPlan, SparkPlan> watermarks = new HashMap<>(); // Spark's, and those that are executed
   private final List<String> obstacles = new ArrayList<>();
@@ -59,6 +60,7 @@ public final class JsonInput {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
     fetched = new LongAccumulator();
+    inPages = new LongAccumulator();
     this.readsJson = readsJson;
     this.readsKafka = readsKafka;
     SparkPlan decoded = readsJson || readsKafka ? decoded(spark, null) : spark;
@@ -68,6 +70,7 @@ public final class JsonInput {
     } else {
       spark.session().sparkContext().register(leftToSpark);
       spark.session().sparkContext().register(fetched);
+      spark.session().sparkContext().register(inPages);
       plan = SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
     }
   }
@@ -90,6 +93,11 @@ public final class JsonInput {
   /** Records of topics that have come past Spark's reader. */
   public long fetched() {
     return fetched.sum();
+  }
+
+  /** Records of files that have not been rows of their own between the reader and the update, but pages of them. */
+  public long inPages() {
+    return inPages.sum();
   }
 
   /** Give Spark's watermark operators what those in their places have collected. */
@@ -165,7 +173,7 @@ public final class JsonInput {
 
   private SparkPlan scanned(FileSourceScanExec scan) {
     try {
-      return inOneStage(new JsonScanExec(scan, leftToSpark), ids(scan.outputSet()));
+      return inOneStage(new JsonScanExec(scan, leftToSpark, inPages), ids(scan.outputSet()));
     } catch (OnlySpark reason) {
       obstacles.add(reason.getMessage());
       return scan;

@@ -3,18 +3,15 @@ package io.pyslash;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.Serializable;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Set;
 import java.util.stream.IntStream;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.io.Text;
-import org.apache.hadoop.io.compress.CodecPool;
-import org.apache.hadoop.io.compress.Decompressor;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -40,23 +37,29 @@ import scala.runtime.AbstractFunction2;
  * The rows of a split of a text file, a record of JSON a line: pages of bytes go to native code, which divides them into
  * lines and reads those that it is certain to read as Spark does; Spark's own parser reads the others.
  *
- * <p>A row is valid until the next one is asked for.
+ * <p>They come one by one, or as a {@link JsonPage} where that is wanted and native code has read all of a page. A row is valid
+ * until the next one is asked for.
  */
-final class JsonLines extends AbstractIterator<InternalRow> {
-  private static final int FIRST_BYTES = 1 << 18; // of a page; a longer line makes it grow
+final class JsonLines extends AbstractIterator<Object> {
+  private static final int FIRST_BYTES = 1 << 19; // of a page; a longer line makes it grow
   private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
-  private static final byte[] ORDER_MARK = {(byte) 0xef, (byte) 0xbb, (byte) 0xbf};
-  private static final int HEAD = 2; // longs of an answer: bytes consumed, lines
+  private static final ByteBuffer ORDER_MARK = ByteBuffer.wrap(new byte[] {(byte) 0xef, (byte) 0xbb, (byte) 0xbf});
+  private static final int HEAD = 6; // longs of an answer: bytes consumed, is it full, lines, those without a row, all rows
   private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
 
   /**
    * What records are read as.
    *
    * <p>`schema`: the columns as the native core's JsonReader has them; `filters`: those that Spark has its parser pass over
-   * records by.
+   * records by; `asPages`: rows may come as pages, if there are no filters.
    */
   record Records(
-      byte[] schema, StructType columns, JSONOptionsInRead options, List<Filter> filters, LongAccumulator leftToSpark)
+      byte[] schema,
+      StructType columns,
+      JSONOptionsInRead options,
+      List<Filter> filters,
+      LongAccumulator leftToSpark,
+      boolean asPages)
       implements Serializable {
 
     /** The columns but that of corrupt records. */
@@ -75,11 +78,11 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   }
 
   private final Records records;
-  private final InputStream input;
-  private final Decompressor decompressor;
+  private final TextBytes input;
   private final UnsafeRow row;
   private final JsonFilters filters;
   private final int[] filtered; // columns that filters look at
+  private final boolean asPages;
   private final TaskContext task = TaskContext.get();
 
   private long ahead; // bytes of the split behind the page; no more than none: the page ends behind the split
@@ -87,9 +90,10 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private boolean skipsFirst; // the first line is another split's
   private boolean isEnd; // of the file
   private boolean isOver; // no line is behind those of the answer
-  private byte[] heap = new byte[FIRST_BYTES];
+  private boolean isFull; // lines of the page wait for room for their rows
   private long reader;
   private long page;
+  private ByteBuffer bytes; // of the page
   private int capacity;
   private int start; // of the first line in the page that is not read
   private int end; // of the page's bytes
@@ -99,34 +103,21 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   private FailureSafeParser<Text> parser;
   private UnsafeProjection unsafe;
   private Iterator<InternalRow> bySpark; // rows of one line
-  private InternalRow next;
+  private Object next;
 
-  /** A split of a file that is not compressed. */
-  JsonLines(Records records, FSDataInputStream input, long start, long length) throws IOException {
-    this(records, input, length, start != 0, null);
-    if (start != 0) {
-      input.seek(start);
-    }
-  }
-
-  /** A file that is. `decompressor`: the stream's, null if it needs none. */
-  JsonLines(Records records, InputStream input, Decompressor decompressor) {
-    this(records, input, Long.MAX_VALUE, false, decompressor);
-  }
-
-  private JsonLines(Records records, InputStream input, long length, boolean skipsFirst, Decompressor decompressor) {
+  /** `length`: of the split, which begins at `start`, where the input stands. */
+  JsonLines(Records records, TextBytes input, long start, long length) {
     this.records = records;
     this.input = input;
-    this.decompressor = decompressor;
     ahead = length;
-    this.skipsFirst = skipsFirst;
-    isFirst = !skipsFirst;
+    skipsFirst = start != 0;
+    isFirst = start == 0;
     row = new UnsafeRow(records.columns.length());
     filters = new JsonFilters(CollectionConverters.asScala(records.filters).toSeq(), records.columns);
     filtered = filtered(records);
-    reader = Native.createJsonReader(records.schema);
-    page = Platform.allocateMemory(FIRST_BYTES);
-    capacity = FIRST_BYTES;
+    asPages = records.asPages && filtered.length == 0;
+    reader = Native.createJsonReader(records.schema, asPages);
+    resize(FIRST_BYTES);
     if (task != null) {
       task.<Void>addTaskCompletionListener(
           ended -> {
@@ -161,11 +152,11 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   }
 
   @Override
-  public InternalRow next() {
+  public Object next() {
     if (!hasNext()) {
       throw new NoSuchElementException();
     }
-    InternalRow found = next;
+    Object found = next;
     next = null;
     return found;
   }
@@ -201,9 +192,6 @@ final class JsonLines extends AbstractIterator<InternalRow> {
   }
 
   private void parse(long address, int size) {
-    if (size == 0) {
-      return; // Spark has no row for an empty line
-    }
     if (parser == null) {
       openParser();
     }
@@ -247,7 +235,9 @@ final class JsonLines extends AbstractIterator<InternalRow> {
 
   private void readPage() {
     try {
-      fill();
+      if (!isFull) {
+        fill();
+      }
     } catch (IOException failure) {
       throw JsonFiles.sneaked(failure);
     }
@@ -257,13 +247,22 @@ final class JsonLines extends AbstractIterator<InternalRow> {
       isOver = isEnd;
       return;
     }
-    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd);
-    long consumed = Platform.getLong(null, answer);
-    lines = Platform.getLong(null, answer + Long.BYTES);
+    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd, asPages);
+    long consumed = answered(0);
+    isFull = answered(1) != 0;
+    lines = answered(2);
     line = 0;
     skipsFirst &= consumed == 0;
-    isOver = isEnd || consumed > lastStart;
+    isOver = !isFull && (isEnd || consumed > lastStart);
     start += (int) consumed;
+    if (asPages && lines > 0 && answered(3) == 0) {
+      next = new JsonPage(answered(5), answered(4), (int) lines, records.columns.length());
+      line = lines;
+    }
+  }
+
+  private long answered(int index) {
+    return Platform.getLong(null, answer + (long) index * Long.BYTES);
   }
 
   /** More bytes behind those that are not read. */
@@ -277,17 +276,16 @@ final class JsonLines extends AbstractIterator<InternalRow> {
     start = 0;
     end = kept;
     // Behind the split only its last line is of interest.
-    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? Math.min(ahead, heap.length) : 1 << 12);
-    wanted = isFirst ? Math.max(wanted, ORDER_MARK.length) : wanted;
-    int found = input.readNBytes(heap, 0, wanted);
-    Platform.copyMemory(heap, Platform.BYTE_ARRAY_OFFSET, null, page + end, found);
+    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? ahead : 1 << 12);
+    wanted = isFirst ? Math.max(wanted, ORDER_MARK.limit()) : wanted;
+    int found = input.read(bytes.limit(end + wanted).position(end));
     end += found;
     ahead -= found;
     isEnd = found < wanted;
     if (isFirst) {
       isFirst = false;
-      if (found >= ORDER_MARK.length && Arrays.equals(heap, 0, ORDER_MARK.length, ORDER_MARK, 0, ORDER_MARK.length)) {
-        start = ORDER_MARK.length;
+      if (found >= ORDER_MARK.limit() && bytes.slice(0, ORDER_MARK.limit()).equals(ORDER_MARK)) {
+        start = ORDER_MARK.limit();
       }
     }
   }
@@ -296,9 +294,13 @@ final class JsonLines extends AbstractIterator<InternalRow> {
     if (capacity == MOST_BYTES) {
       throw new IOException("a line of JSON has more than " + MOST_BYTES + " bytes");
     }
-    int larger = (int) Math.min(2L * capacity, MOST_BYTES);
-    page = Platform.reallocateMemory(page, capacity, larger);
-    capacity = larger;
+    resize((int) Math.min(2L * capacity, MOST_BYTES));
+  }
+
+  private void resize(int size) {
+    page = page == 0 ? Platform.allocateMemory(size) : Platform.reallocateMemory(page, capacity, size);
+    capacity = size;
+    bytes = Native.buffer(page, size);
   }
 
   private void close() {
@@ -314,8 +316,6 @@ final class JsonLines extends AbstractIterator<InternalRow> {
       input.close();
     } catch (IOException failure) {
       throw JsonFiles.sneaked(failure);
-    } finally {
-      CodecPool.returnDecompressor(decompressor);
     }
   }
 }

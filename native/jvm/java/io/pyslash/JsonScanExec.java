@@ -3,6 +3,8 @@ package io.pyslash;
 import io.pyslash.FileScan.OnlySpark;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -10,19 +12,25 @@ import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.json.JsonFileFormat;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
 import scala.Tuple2;
@@ -53,30 +61,82 @@ final class JsonScanExec extends SparkPlan {
   private static final String ROWS = "numOutputRows";
 
   private final FileSourceScanExec spark;
-  private final FileSourceScanExec scan; // the same with another format, and metrics that nobody looks at
   private final LongAccumulator leftToSpark;
+  private final LongAccumulator inPages;
 
   static boolean isJson(FileSourceScanExec scan) {
     return scan.relation().fileFormat().getClass() == JsonFileFormat.class;
   }
 
-  /** @throws OnlySpark it depends on what is not known to be read alike */
-  JsonScanExec(FileSourceScanExec spark, LongAccumulator leftToSpark) {
+  /**
+   * `leftToSpark` and `inPages` count records.
+   *
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  JsonScanExec(FileSourceScanExec spark, LongAccumulator leftToSpark, LongAccumulator inPages) {
     this.spark = spark;
     this.leftToSpark = leftToSpark;
+    this.inPages = inPages;
     List<Expression> filters = new ArrayList<>(CollectionConverters.asJava(spark.partitionFilters()));
     filters.addAll(CollectionConverters.asJava(spark.dataFilters()));
     if (filters.stream().anyMatch(SubqueryExpression::hasSubquery)) {
       throw new OnlySpark("what is read of JSON files follows from another table");
     }
-    scan = natively(spark, new JsonFiles(schema(spark), leftToSpark));
+    StructType columns = spark.requiredSchema();
+    if (columns.isEmpty()) {
+      throw new OnlySpark("no column of the JSON files is read");
+    }
+    schema(columns);
   }
 
-  private static byte[] schema(FileSourceScanExec scan) {
-    SQLConf conf = scan.conf();
-    Map<String, String> options = new java.util.HashMap<>();
+  /** Of the rows of a plan that are columns of JSON files and nothing else, in pages as they are read; null for other plans. */
+  static RDD<InternalRow> pagesOf(SparkPlan plan) {
+    List<Long> columns = ids(plan.output());
+    SparkPlan node = plan;
+    while (!(node instanceof JsonScanExec scan)) {
+      if (node instanceof ProjectExec project) {
+        Map<Long, Long> sources = new HashMap<>();
+        for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
+          Expression source = column instanceof Alias alias ? alias.child() : (Expression) column;
+          if (source instanceof Attribute attribute) {
+            sources.put(column.exprId().id(), attribute.exprId().id());
+          }
+        }
+        columns = columns.stream().map(sources::get).toList();
+      } else if (!(node instanceof WholeStageCodegenExec || node instanceof InputAdapter)) {
+        return null;
+      }
+      node = node.children().head();
+    }
+    return scan.pages(columns);
+  }
+
+  private static List<Long> ids(Seq<Attribute> columns) {
+    return CollectionConverters.asJava(columns).stream().map(column -> column.exprId().id()).toList();
+  }
+
+  /** Null unless the wanted columns, by their ids, are those of the scan in some order. */
+  private RDD<InternalRow> pages(List<Long> wanted) {
+    List<Long> given = ids(spark.output());
+    boolean isAll = wanted.size() == given.size() && Set.copyOf(given).equals(new HashSet<>(wanted));
+    if (!isAll || given.size() != spark.requiredSchema().length() || spark.dataFilters().nonEmpty()) {
+      return null;
+    }
+    List<Attribute> columns = new ArrayList<>();
+    StructField[] fields = new StructField[wanted.size()];
+    for (int i = 0; i < fields.length; i++) {
+      int place = given.indexOf(wanted.get(i));
+      columns.add(spark.output().apply(place));
+      fields[i] = spark.requiredSchema().fields()[place];
+    }
+    return read(CollectionConverters.asScala(columns).toSeq(), new StructType(fields), true);
+  }
+
+  private byte[] schema(StructType columns) {
+    SQLConf conf = spark.conf();
+    Map<String, String> options = new HashMap<>();
     boolean ignoresCorrupt = conf.ignoreCorruptFiles();
-    for (Map.Entry<String, String> option : CollectionConverters.asJava(scan.relation().options()).entrySet()) {
+    for (Map.Entry<String, String> option : CollectionConverters.asJava(spark.relation().options()).entrySet()) {
       String name = option.getKey().toLowerCase(Locale.ROOT);
       if (name.equals(IGNORES_CORRUPT)) {
         ignoresCorrupt = Boolean.parseBoolean(option.getValue().strip());
@@ -87,14 +147,24 @@ final class JsonScanExec extends SparkPlan {
     if (ignoresCorrupt) {
       throw new OnlySpark("corrupt files are ignored (ignoreCorruptFiles): how much of one is read depends on the reader");
     }
-    StructType columns = scan.requiredSchema();
-    if (columns.isEmpty()) {
-      throw new OnlySpark("no column of the JSON files is read");
-    }
     return new JsonSchema("the JSON source", columns, options, HARMLESS, conf.sessionLocalTimeZone(), conf).text();
   }
 
-  private static FileSourceScanExec natively(FileSourceScanExec spark, JsonFiles format) {
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return read(spark.output(), spark.requiredSchema(), false);
+  }
+
+  private RDD<InternalRow> read(Seq<Attribute> output, StructType columns, boolean asPages) {
+    FileSourceScanExec scan = natively(output, columns, new JsonFiles(schema(columns), leftToSpark, asPages));
+    RDD<InternalRow> read = scan.inputRDDs().head();
+    tellFiles(scan);
+    return read.mapPartitionsInternal(
+        new OfPartition(spark.schema(), metrics().apply(ROWS), inPages), true, ClassTag$.MODULE$.apply(InternalRow.class));
+  }
+
+  /** Spark's scan with another format, perhaps its columns in another order, and metrics that nobody looks at. */
+  private FileSourceScanExec natively(Seq<Attribute> output, StructType columns, JsonFiles format) {
     HadoopFsRelation relation = spark.relation();
     HadoopFsRelation read =
         new HadoopFsRelation(
@@ -108,21 +178,14 @@ final class JsonScanExec extends SparkPlan {
     Object[] fields = new Object[spark.productArity()];
     for (int i = 0; i < fields.length; i++) {
       Object field = spark.productElement(i);
-      fields[i] = field == relation ? read : field;
+      fields[i] =
+          field == relation ? read : field == spark.output() ? output : field == spark.requiredSchema() ? columns : field;
     }
     return (FileSourceScanExec) spark.makeCopy(fields);
   }
 
-  @Override
-  public RDD<InternalRow> doExecute() {
-    RDD<InternalRow> read = scan.inputRDDs().head();
-    tellFiles();
-    return read.mapPartitionsInternal(
-        new OfPartition(spark.schema(), metrics().apply(ROWS)), true, ClassTag$.MODULE$.apply(InternalRow.class));
-  }
-
   /** What the driver has found out about the files belongs to Spark's scan. */
-  private void tellFiles() {
+  private void tellFiles(FileSourceScanExec scan) {
     List<SQLMetric> told = new ArrayList<>();
     for (Tuple2<String, SQLMetric> found : CollectionConverters.asJava(scan.metrics().toSeq())) {
       if (found._2().value() > 0) {
@@ -136,34 +199,53 @@ final class JsonScanExec extends SparkPlan {
         context, context.getLocalProperty("spark.sql.execution.id"), CollectionConverters.asScala(told).toSeq());
   }
 
-  /** Rows of a task, as UnsafeRows: those with metadata columns are none yet. */
+  /** Rows of a task, as UnsafeRows, which those with metadata columns are not yet, or as pages. */
   private static final class OfPartition extends AbstractFunction1<Iterator<InternalRow>, Iterator<InternalRow>>
       implements Serializable {
     private static final long serialVersionUID = 1L;
     private final StructType schema;
     private final SQLMetric count;
+    private final LongAccumulator inPages;
 
-    OfPartition(StructType schema, SQLMetric count) {
+    OfPartition(StructType schema, SQLMetric count, LongAccumulator inPages) {
       this.schema = schema;
       this.count = count;
+      this.inPages = inPages;
     }
 
     @Override
+    @SuppressWarnings("unchecked")
     public Iterator<InternalRow> apply(Iterator<InternalRow> rows) {
-      UnsafeProjection unsafe = UnsafeProjection.create(schema);
-      return new AbstractIterator<>() {
-        @Override
-        public boolean hasNext() {
-          return rows.hasNext();
-        }
+      Iterator<?> found = rows;
+      Iterator<Object> counted =
+          new AbstractIterator<>() {
+            private UnsafeProjection unsafe;
 
-        @Override
-        public InternalRow next() {
-          InternalRow row = rows.next();
-          count.add(1);
-          return row instanceof UnsafeRow ? row : unsafe.apply(row);
-        }
-      };
+            @Override
+            public boolean hasNext() {
+              return found.hasNext();
+            }
+
+            @Override
+            public Object next() {
+              Object row = found.next();
+              if (row instanceof JsonPage page) {
+                count.add(page.numRows());
+                inPages.add((long) page.numRows());
+                return page;
+              }
+              count.add(1);
+              return row instanceof InternalRow one && !(one instanceof UnsafeRow) ? unsafe(one) : row;
+            }
+
+            private UnsafeRow unsafe(InternalRow row) {
+              if (unsafe == null) {
+                unsafe = UnsafeProjection.create(schema);
+              }
+              return unsafe.apply(row);
+            }
+          };
+      return (Iterator<InternalRow>) (Iterator<?>) counted;
     }
   }
 
@@ -194,12 +276,12 @@ final class JsonScanExec extends SparkPlan {
 
   @Override
   public int productArity() {
-    return 2;
+    return 3;
   }
 
   @Override
   public Object productElement(int index) {
-    return index == 0 ? spark : leftToSpark;
+    return List.of(spark, leftToSpark, inPages).get(index);
   }
 
   @Override

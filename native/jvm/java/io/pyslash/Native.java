@@ -1,5 +1,7 @@
 package io.pyslash;
 
+import java.nio.ByteBuffer;
+
 /**
  * The native core as Java sees it. Handles are numbers that are checked at every call and never given out twice; every
  * failure is a {@link SlashException}.
@@ -138,8 +140,11 @@ final class Native {
   /** Forgets what is kept of a query; a reader may still finish. */
   static native void closeHomes(byte[] query);
 
-  /** A reader of records of JSON into rows of this schema, in the text of the native core's JsonReader. */
-  static native long createJsonReader(byte[] schema);
+  /**
+   * A reader of records of JSON into rows of this schema, in the text of the native core's JsonReader. {@code sized}: a page's
+   * rows stand each behind its size, as {@link #add} takes them.
+   */
+  static native long createJsonReader(byte[] schema, boolean sized);
 
   /**
    * Reads the record in {@code bytes} bytes of off-heap memory. The address of two longs, bytes and address of an
@@ -149,15 +154,19 @@ final class Native {
 
   /**
    * Reads the records of a part of a text file, a line each, in {@code bytes} bytes of off-heap memory. The address of
-   * longs, valid until the next call: bytes consumed, number of lines, and for each line size and address of its
-   * UnsafeRow, and of its text, and bits of the first 64 columns that the record has; the row has size 0 if it is not
-   * certain that Spark reads it so.
+   * longs, valid until the next call: bytes consumed; 1 if there was no room for the row of the next line, else 0; number of
+   * lines, those that are empty left out; number of lines without a row; bytes and address of all rows. Then for each line
+   * size and address of its UnsafeRow, and of its text, and bits of the first 64 columns that the record has; the row has
+   * size 0 if it is not certain that Spark reads it so. {@code asPage}: only if a line has no row.
    *
    * <p>Lines start at {@code lastStart} at most; {@code skipsFirst}: the page begins within a line that is not of this
    * part; {@code isEnd}: nothing follows the page.
    */
   static native long readJsonLines(
-      long reader, long address, long bytes, long lastStart, boolean skipsFirst, boolean isEnd);
+      long reader, long address, long bytes, long lastStart, boolean skipsFirst, boolean isEnd, boolean asPage);
+
+  /** Off-heap memory as a buffer, which does not own it. */
+  static native ByteBuffer buffer(long address, long bytes);
 
   /** Nothing if the handle is closed already. */
   static native void closeJsonReader(long reader);

@@ -59,6 +59,15 @@ final class RowPage implements AutoCloseable {
     return flushed;
   }
 
+  /** Rows that are a page by themselves, behind those that were added before. */
+  void add(JsonPage page) {
+    if (page.fields != fields) {
+      throw new SlashException("invalid_input", "rows of " + page.fields + " fields; the plan has " + fields);
+    }
+    flush();
+    Native.add(accumulator, page.address, page.bytes, page.numRows());
+  }
+
   void flush() {
     if (rows > 0) {
       Native.add(accumulator, address, used, rows);

@@ -21,7 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Spark's watermark operator writes each row's event time into a row of its own, and divides generated code into two
  * stages with a row written between them. Where only columns are chosen above it, the job runs without it, in one stage,
- * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway.
+ * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway. Where they are columns of JSON
+ * files and nothing else, it takes the pages of rows that native code has read.
  */
 final class UpdateRows {
   /** An operator stands above the watermark that has to stay there. */
@@ -48,7 +49,8 @@ final class UpdateRows {
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
     SparkPlan chosen = withoutWatermark ? fused : plan;
-    rows = new SQLExecutionRDD(chosen.execute(), chosen.conf());
+    RDD<InternalRow> pages = withoutWatermark ? JsonScanExec.pagesOf(fused) : null;
+    rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
   }
 
   private SparkPlan fused(SparkPlan plan) {

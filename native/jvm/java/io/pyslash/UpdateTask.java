@@ -89,8 +89,17 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
 
   private void fill(RowPage page, Iterator<InternalRow> rows, EventTimes times, TaskContext context) {
     UnsafeProjection toUnsafe = null;
-    while (rows.hasNext()) {
-      InternalRow row = rows.next();
+    Iterator<?> found = rows; // rows and pages of them
+    while (found.hasNext()) {
+      Object row = found.next();
+      if (row instanceof JsonPage many) {
+        if (countsTimes) {
+          times.add(many);
+        }
+        page.add(many);
+        stopIfKilled(context);
+        continue;
+      }
       UnsafeRow unsafe;
       if (row instanceof UnsafeRow) {
         unsafe = (UnsafeRow) row;
@@ -98,7 +107,7 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
         if (toUnsafe == null) {
           toUnsafe = UnsafeProjection.create(schema);
         }
-        unsafe = toUnsafe.apply(row);
+        unsafe = toUnsafe.apply((InternalRow) row);
       }
       if (countsTimes) {
         times.add(unsafe);
