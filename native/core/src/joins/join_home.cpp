@@ -15,7 +15,27 @@ namespace pyslash {
 namespace {
 
 constexpr int64_t buckets_a_pane = 16;
-constexpr size_t prefetch_distance = 8;
+// A slot is fetched so many searches ahead, and the row that it leads to half as many.
+constexpr size_t prefetch_distance = 16;
+
+// What a search looks for, and where.
+struct Search {
+  const JoinTable& table;
+  uint64_t hash;
+};
+
+// Before search `at` of `count`: fetches what later ones will look at. `search(i)` is search i.
+template <typename SearchOf>
+void prefetch(size_t at, size_t count, const SearchOf& search) {
+  if (at + prefetch_distance < count) {
+    const Search later = search(at + prefetch_distance);
+    later.table.prefetch_slot(later.hash);
+  }
+  if (at + prefetch_distance / 2 < count) {
+    const Search next = search(at + prefetch_distance / 2);
+    next.table.prefetch_row(next.hash);
+  }
+}
 
 }  // namespace
 
@@ -116,7 +136,15 @@ uint64_t JoinHome::Impl::read(const MappedBlock& block, bool follows) {
     const SegmentBytes segment{entry, block.bytes.subspan(entry.offset, entry.length)};
     if (!segment.overlaps(range_)) continue;
     segment_.open(segment, range_);
-    for (const uint32_t row : segment_.rows()) take(row, follows);
+    const std::span<const uint32_t> rows = segment_.rows();
+    const auto search = [&](size_t i) {
+      const auto side = static_cast<size_t>(segment_.value<int8_t>(join_side, rows[i]));
+      return Search{kept_[side % kept_.size()], segment_.hashes()[rows[i]]};
+    };
+    for (size_t i = 0; i < rows.size(); ++i) {
+      prefetch(i, rows.size(), search);
+      take(rows[i], follows);
+    }
     bytes += entry.length;
   }
   return bytes;
@@ -221,7 +249,7 @@ void JoinHome::Impl::with_new(JoinSide side, Cursor& cursor, size_t most, std::v
   while (pairs.size() < most) {
     if (cursor.with == nullptr) {
       if (cursor.row == rows.size()) return;
-      if (cursor.row + prefetch_distance < rows.size()) others.prefetch(rows[cursor.row + prefetch_distance]->hash);
+      prefetch(cursor.row, rows.size(), [&](size_t i) { return Search{others, rows[i]->hash}; });
       const KeptRow* row = rows[cursor.row++];
       cursor.of = row;
       cursor.with = others.find(row->hash, row->key());

@@ -42,7 +42,13 @@ class JoinTable {
   KeptRow* insert(const KeptRow& row, BytesRef key, BytesRef bytes);
   // The first row of a key, or null. Those of a list that have expired may still be there.
   const KeptRow* find(uint64_t hash, BytesRef key) const;
-  void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[place(hash)]); }
+  // Ahead of a search for a key with this hash: its slot, and, when that is there, the first row with its key.
+  void prefetch_slot(uint64_t hash) const { __builtin_prefetch(&slots_[place(hash)]); }
+  void prefetch_row(uint64_t hash) const {
+    const KeptRow* row = slots_[place(hash)].first;
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 1);
+  }
   // Drops rows that expire by then; some may stay until later ones go.
   void evict(int64_t until_us);
   void clear();
