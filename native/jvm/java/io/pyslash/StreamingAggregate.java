@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
@@ -70,7 +71,7 @@ public final class StreamingAggregate extends StreamingOperator {
 
   private final SparkPlan save;
   private final BaseAggregateExec last;
-  private final SparkPlan exchange; // of Spark's partial groups
+  private final BaseAggregateExec partial;
   private final WindowedInput input;
   private final int windowAt; // among the grouping expressions; -1: there is none
   private final boolean hasWatermark; // the window's event time has one
@@ -99,7 +100,6 @@ public final class StreamingAggregate extends StreamingOperator {
     isOfSessions = save.getClass().getSimpleName().equals(SAVES_SESSIONS);
     boolean inStage = false;
     SparkPlan node = save.children().head();
-    SparkPlan shuffled = null;
     SparkPlan restored = null;
     int sessionMerges = 0;
     for (int aggregates = 0; true; node = node.children().head()) {
@@ -118,16 +118,13 @@ public final class StreamingAggregate extends StreamingOperator {
         }
       } else if (RESTORES.contains(node.getClass().getSimpleName())) {
         restored = node;
-      } else if (node instanceof ShuffleExchangeExec) {
-        shuffled = node;
-      } else if (!(node instanceof SortExec)) {
+      } else if (!(node instanceof SortExec || node instanceof ShuffleExchangeExec)) {
         throw new OnlySpark("the aggregation is planned with " + node.nodeName());
       }
     }
-    exchange = shuffled;
     restore = restored;
     mergesSessionsEarly = sessionMerges > 1;
-    BaseAggregateExec partial = (BaseAggregateExec) node;
+    partial = (BaseAggregateExec) node;
     SparkPlan below = node.children().head();
     input = mayHaveWindow(partial) ? new WindowedInput(below, inStage, isOfSessions) : WindowedInput.ofAllTime(below, inStage);
     functions = partial.aggregateExpressions();
@@ -337,22 +334,21 @@ public final class StreamingAggregate extends StreamingOperator {
   public SparkPlan over(Dataset<Row> merged) {
     SparkPlan groups = planned(merged);
     boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
-    // A group of all rows has a row of none too; the plan of a query that has not started is not for being executed.
-    boolean isGlobal = windowAt < 0 && keys.isEmpty() && exchange != null;
+    boolean isGlobal = windowAt < 0 && keys.isEmpty(); // a group of all rows has a row of none too
     return with(
         (SparkPlan) last,
         inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage));
   }
 
-  /** Spark's own final aggregation, over a plan without rows. */
+  /** Spark's own final aggregation, over a partition without rows. */
   private SparkPlan overNothing(SparkPlan empty, boolean inStage) {
     List<NamedExpression> columns = new ArrayList<>();
-    for (Attribute column : CollectionConverters.asJava(exchange.children().head().output())) {
+    for (Attribute column : CollectionConverters.asJava(((SparkPlan) partial).output())) {
       columns.add(WindowedInput.alias(Literal$.MODULE$.create(null, column.dataType()), column));
     }
     SparkPlan nothing = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), empty);
-    SparkPlan gathered = exchange.withNewChildren(CollectionConverters.asScala(List.of(nothing)).toSeq());
-    SparkPlan aggregate = ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(gathered)).toSeq());
+    SparkPlan task = new CoalesceExec(1, nothing); // one, where the empty plan has none
+    SparkPlan aggregate = ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(task)).toSeq());
     return inStage ? new InputAdapter(aggregate) : aggregate;
   }
 
