@@ -19,7 +19,7 @@ help: ## list the targets
 setup: ## create the environment in .venv: system packages, Python packages, pyslash itself
 	@scripts/setup.sh
 
-demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 80 (5 minutes)
+demo: setup ## the same PySpark job on plain Spark and on pyslash, over a year of flights, then over 120 (5 minutes)
 	@pyslash demo
 
 pipeline-append: setup ## a real pipeline, live: JSON from Kafka, windows, appended to a Delta table (a minute)

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", type=int, default=365, help="number of input files (default: 365)")
     parser.add_argument("--files-per-trigger", type=int, default=8, help="files in each micro-batch (default: 8)")
     parser.add_argument("--limit", type=int, help="only the first LIMIT flights")
-    parser.add_argument("--years", type=int, default=80, help="years in the second part (default: 80; 0: none)")
+    parser.add_argument("--years", type=int, default=120, help="years in the second part (default: 120; 0: none)")
     parser.add_argument(
         "--quick", action="store_true", help=f"the first {QUICK_FLIGHTS:,} flights alone: does this installation work?"
     )
