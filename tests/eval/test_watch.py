@@ -12,11 +12,18 @@ from eval.watch import bar
 
 
 @pytest.mark.parametrize(
-    ("watched", "figure", "met"),
-    [([[100, 102], [101, 101], [900]], "0.99%", True), ([[103], [103]], "2.91%", False), ([[99]], "-1.01%", True)],
+    ("watched", "unwatched", "figure", "met"),
+    [
+        ([[100, 102, 101], [101, 900], [80]], [[90, 110, 100], [99, 899], [50]], "0.99% ± 10.74%", False),
+        ([[101]] * 9, [[100]] * 9, "0.99% ± 0.00%", True),
+        ([[103], [103]], [[100], [100]], "2.91% ± 0.00%", False),
+        ([[99]], [[100]], "-1.01% ± 0.00%", True),
+    ],
 )
-def test_the_cost_is_that_of_the_median_turn(watched: list[list[int]], figure: str, met: bool) -> None:
-    found = bar(watched, [[90, 110], [100], [500]])
+def test_the_cost_is_that_of_the_median_pair(
+    watched: list[list[int]], unwatched: list[list[int]], figure: str, met: bool
+) -> None:
+    found = bar(watched, unwatched)
     assert (found.figure, found.met) == (figure, met)
 
 
