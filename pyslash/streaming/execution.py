@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
@@ -17,11 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, OperatorCut, cut_of
+from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
 from pyslash.streaming.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.tasks.parquet_scan import ScanFigures
 
-_QUERY_ID = "sql.streaming.queryId"
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
 OPERATOR = "slash/operator-{}"
 
@@ -145,10 +144,8 @@ class BatchExecution:
         cls, batch: DataFrame, owner: SparkSession, operators: Sequence[Aggregation], bridge: JavaObject
     ) -> BatchExecution:
         """The batch of a query that `owner` started. The batch itself belongs to a clone of that session."""
-        session: SparkSession = batch.sparkSession
-        java_id = _uuid_class(session._jvm).fromString(session.sparkContext.getLocalProperty(_QUERY_ID))
-        stream: Any = owner._jsparkSession.streams().get(java_id).streamingQuery()
-        return cls(batch, stream, stream.lastExecution().executedPlan(), operators, bridge, 0)
+        stream: Any = bridge.runningQuery(owner._jsparkSession)
+        return cls(batch, stream, bridge.runningPlan(stream), operators, bridge, 0)
 
     @cached_property
     def query_id(self) -> UUID:
@@ -225,7 +222,7 @@ class BatchExecution:
 
     def result(self, plan: JavaObject) -> DataFrame:
         """The rows of the query, by the plan in which all operators have been replaced by their rows."""
-        return DataFrame(self._bridge.rows(self.session._jsparkSession, plan, self._batch._jdf.schema()), self.session)
+        return DataFrame(self._bridge.rows(self.session._jsparkSession, plan, self._batch._jdf), self.session)
 
     def offsets(self, epoch: int) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.
@@ -275,21 +272,11 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
         ) from error
 
 
-def event_times(cut: OperatorCut) -> list[tuple[int, int, int, float]]:
-    """The statistics of Spark's watermark operators: count, least, greatest and mean (milliseconds) of each.
-
-    Call it after the update: the statistics arrive with the tasks.
-    """
-    collected = [watermark.eventTimeStats().value() for watermark in cut.watermarks]
-    return [(int(one.count()), int(one.min()), int(one.max()), float(one.avg())) for one in collected]
-
-
-def tell_times(cut: OperatorCut, times: list[tuple[int, int, int, float]]) -> None:
+def tell_times(cut: OperatorCut, times: list[EventTimes]) -> None:
     """Give Spark's watermark operators the statistics of an earlier attempt, if they have collected nothing."""
-    for watermark, (count, least, greatest, mean) in zip(cut.watermarks, times, strict=True):
-        stats = watermark.eventTimeStats().value()
-        if count and not stats.count():
-            stats.merge(stats.copy(greatest, least, mean, count))
+    for place, (told, collected) in enumerate(zip(times, cut.event_times(), strict=True)):
+        if told[0] and not collected[0]:
+            cut.add_event_times(place, told)
 
 
 def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
@@ -298,9 +285,9 @@ def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
     Call it after the update, for an input with one watermark; a micro-batch without rows may be planned without the
     watermark's operator.
     """
-    for watermark, (count, _, greatest, _) in zip(cut.watermarks, event_times(cut), strict=True):
+    for delay_ms, (count, _, greatest, _) in zip(cut.delays_ms, cut.event_times(), strict=True):
         if count:
-            current_us = max(current_us, (greatest - int(watermark.delayMs())) * 1000)
+            current_us = max(current_us, (greatest - delay_ms) * 1000)
     return current_us
 
 
@@ -308,13 +295,6 @@ def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
     """Tell Spark the event times that it has not seen itself, so that its watermark follows them."""
     if figures.time_min is None or figures.time_max is None:
         return
-    watermark = cut.watermarks[0]  # the upper one: rows of a union are not counted by us
     mean_ms = figures.time_sum / figures.times / 1000
-    stats = watermark.eventTimeStats().value()
-    stats.merge(stats.copy(figures.time_max // 1000, figures.time_min // 1000, mean_ms, figures.times))
-
-
-@cache
-def _uuid_class(jvm: Any) -> Any:
-    """`java.util.UUID`: finding a class by its name makes the JVM look through every jar three times."""
-    return jvm.java.util.UUID
+    # The upper watermark: rows of a union are not counted by us.
+    cut.add_event_times(0, (figures.times, figures.time_min // 1000, figures.time_max // 1000, mean_ms))

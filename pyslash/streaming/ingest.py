@@ -64,21 +64,24 @@ class Ingest:
             self.path = "none"
             return []
         execution.cut.reset_counts()
-        if self._reads_files:
-            receipts = self._from_files(execution, epoch, watermark_us, place)
-            if receipts is not None:
-                return receipts
         if self._conf.ingest == "arrow":
             return self._from_arrow(execution, epoch, watermark_us, place)
-        return self._from_rows(execution, epoch, watermark_us, place)
+        rows = execution.cut.input()
+        if self._reads_files:
+            receipts = self._from_files(execution, rows, epoch, watermark_us, place)
+            if receipts is not None:
+                return receipts
+        return self._from_rows(execution, rows, epoch, watermark_us, place)
 
     def close(self) -> None:
         """The query has ended or starts over: free what was sent to executors."""
         self._static_tables.close()
 
-    def _from_files(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt] | None:
+    def _from_files(
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+    ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
-        files = self._bridge.scan(execution.cut.input())
+        files = self._bridge.scan(rows)
         least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
         try:
             scan = ParquetScan.parse(files.describe(least_bytes))
@@ -114,10 +117,12 @@ class Ingest:
             self._obstacle = str(reason)
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
-    def _from_rows(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:
+    def _from_rows(
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+    ) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = self._bridge.update(
-            execution.cut.input(),
+            rows,
             self._plan.text + place,
             watermark_us,
             self._query_id,

@@ -26,7 +26,7 @@ from pyslash.plan.operators import Aggregation, DeduplicationWithinWatermark, Se
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
-from pyslash.streaming.execution import SparkBatch, event_times, next_watermark_us, tell_times
+from pyslash.streaming.execution import SparkBatch, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.joining import Joining
 from pyslash.streaming.manifest import Manifest
@@ -258,7 +258,7 @@ class OperatorRunner:
             watermark_us=max(emitted_us, closing_us),
             rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
             late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
-            times=event_times(cut),
+            times=cut.event_times(),
             blocks=[
                 (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
                 for receipt in written

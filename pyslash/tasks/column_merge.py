@@ -86,8 +86,7 @@ class ColumnMerge:
 
     def new_counts(self) -> dict[str, int]:
         """Bytes that tasks have read, by transport, and `MERGED_ROWS` that they have returned, since the last call."""
-        now = {transport: int(self._counts.bytes(transport)) for transport in _TRANSPORTS}
-        now[MERGED_ROWS] = int(self._counts.rows())
+        now = dict(zip((*_TRANSPORTS, MERGED_ROWS), map(int, self._counts.soFar().split()), strict=True))
         new = {name: count - self._counted[name] for name, count in now.items()}
         self._counted = now
         return new

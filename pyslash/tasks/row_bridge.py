@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -29,6 +30,8 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,
 }
+# The head of what `io.pyslash.UpdateResult` describes: statistics of event times, counts, length of the reasons.
+_RESULT = struct.Struct("<qqqdqqqi")
 _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
 _MESSAGE = re.compile(r"io\.pyslash\.SlashException: (\w+): ([^\n]*)")
 
@@ -117,7 +120,7 @@ class RowBridge:
         """
         plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
         try:
-            result = self._bridge.update(
+            result: bytes = self._bridge.update(
                 plan,
                 plan_text,
                 watermark_us,
@@ -136,12 +139,12 @@ class RowBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
-        json = result.json()
-        reasons = json.obstacles()
-        # By their number: a Java iterator ends with an exception, which PySpark takes fifty calls to convert.
-        obstacles = tuple(str(reasons[index]) for index in range(len(reasons)))
-        self.json = JsonFigures(int(json.leftToSpark()), obstacles, int(json.inPages()), int(json.fetched()))
-        return Receipt.parse_all(bytes(result.receipts())), _figures(result.times())
+        count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
+        receipts = _RESULT.size + length
+        obstacles = tuple(result[_RESULT.size : receipts].decode().splitlines())
+        self.json = JsonFigures(left_to_spark, obstacles, in_pages, fetched)
+        figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
+        return Receipt.parse_all(result[receipts:]), figures
 
     @property
     def java(self) -> Any:
@@ -187,13 +190,6 @@ class RowBridge:
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
         except Py4JJavaError as failure:
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
-
-
-def _figures(times: Any) -> ScanFigures:
-    count = int(times.count())
-    if count == 0:
-        return ScanFigures()
-    return ScanFigures(0, count, round(times.mean() * count), int(times.least()), int(times.greatest()))
 
 
 def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:

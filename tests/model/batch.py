@@ -94,18 +94,8 @@ class TaskMerge:
 class EventTimes:
     """`EventTimeWatermarkExec` with its accumulator; times are milliseconds."""
 
-    def __init__(self, delay_us: int) -> None:
-        self._delay_us = delay_us
+    def __init__(self) -> None:
         self.stats = Stats()
-
-    def delayMs(self) -> int:
-        return self._delay_us // 1000
-
-    def eventTimeStats(self) -> EventTimes:
-        return self
-
-    def value(self) -> Stats:
-        return self.stats
 
     def add(self, rows: list[Row]) -> None:
         """A task has ended well: what it has counted arrives."""
@@ -131,9 +121,6 @@ class Stats:
     def avg(self) -> float:
         return self._mean
 
-    def copy(self, greatest: int, least: int, mean: float, count: int) -> Stats:
-        return Stats(greatest, least, mean, count)
-
     def merge(self, other: Stats) -> None:
         self._greatest, self._least = max(self._greatest, other._greatest), min(self._least, other._least)
         self._count += other._count
@@ -147,8 +134,8 @@ class Cut:
         self._batch = batch
         self.late_us, self.eviction_us = batch.late_us, batch.entry.watermark_us
         self.is_without_rows = batch.entry.start == batch.entry.end
-        self.times = EventTimes(batch.query.workload.delay_us)
-        self.watermarks = [self.times]
+        self.times = EventTimes()
+        self.delays_ms = [batch.query.workload.delay_us // 1000]
         self.late_rows = 0  # native code counts them
 
     def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
@@ -156,6 +143,15 @@ class Cut:
 
     def reset_counts(self) -> None:
         self.times.stats = Stats()
+
+    def event_times(self) -> list[tuple[int, int, int, float]]:
+        stats = self.times.stats
+        return [(stats.count(), stats.min(), stats.max(), stats.avg())]
+
+    def add_event_times(self, watermark: int, times: tuple[int, int, int, float]) -> None:
+        count, least, greatest, mean = times
+        assert watermark == 0
+        self.times.stats.merge(Stats(greatest, least, mean, count))
 
     def count(self, **metrics: int) -> None:
         """Spark's metrics of the operator."""

@@ -1,7 +1,7 @@
 """Spark's stateful operators that pyslash executes: found in a plan, and cut out of the plan of each micro-batch."""
 
 from pyslash.plan.operators.aggregation import Aggregation
-from pyslash.plan.operators.base import OperatorCut, StatefulOperator
+from pyslash.plan.operators.base import EventTimes, OperatorCut, StatefulOperator
 from pyslash.plan.operators.deduplication import Deduplication
 from pyslash.plan.operators.join import JoinCut, StreamJoin
 from pyslash.plan.operators.match import cut_of, match, started
@@ -12,6 +12,7 @@ __all__ = [
     "Aggregation",
     "Deduplication",
     "DeduplicationWithinWatermark",
+    "EventTimes",
     "JoinCut",
     "OperatorCut",
     "SessionAggregation",

@@ -19,6 +19,7 @@ from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.operators.base import EventTimes
 from pyslash.plan.operators.columns import Column, InputColumns
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
@@ -149,7 +150,7 @@ class Aggregation:
             text=plan_text(cls._window_lines(found, window), carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
-            watermarks=len(found.watermarks()),
+            watermarks=len(found.delays().split()),
             thinned=thinned,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
@@ -244,12 +245,12 @@ class AggregationCut:
     @property
     def late_us(self) -> int:
         """Rows of windows that end at or before this are late; of no group where there is no watermark."""
-        return _microseconds(int(self._java.lateWatermark()))
+        return self._times[0]
 
     @property
     def eviction_us(self) -> int:
         """Windows that end at or before this are closed."""
-        return _microseconds(int(self._java.evictionWatermark()))
+        return self._times[1]
 
     @property
     def late_rows(self) -> int:
@@ -259,12 +260,26 @@ class AggregationCut:
     @property
     def is_without_rows(self) -> bool:
         """Whether the micro-batch has no input."""
-        return bool(self._java.isWithoutRows())
+        return bool(self._times[2])
 
     @cached_property
-    def watermarks(self) -> list[JavaObject]:
-        """Spark's operators below that collect event times."""
-        return elements(self._java.watermarks())
+    def _times(self) -> tuple[int, int, int]:
+        late, eviction, is_without_rows = map(int, self._java.times().split())
+        return _microseconds(late), _microseconds(eviction), is_without_rows
+
+    @property
+    def delays_ms(self) -> list[int]:
+        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
+        return [int(delay) for delay in self._java.delays().split()]
+
+    def event_times(self) -> list[EventTimes]:
+        """What each of these operators has collected; of a job's rows when it has ended."""
+        lines = (line.split() for line in self._java.eventTimes().splitlines())
+        return [(int(count), int(least), int(greatest), float(mean)) for count, least, greatest, mean in lines]
+
+    def add_event_times(self, watermark: int, times: EventTimes) -> None:
+        """Have one of them collect these as well, by its place in `delays_ms`."""
+        self._java.addEventTimes(watermark, *times)
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""

@@ -9,6 +9,9 @@ from pyspark.sql import SparkSession
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.output_mode import OutputMode
 
+EventTimes = tuple[int, int, int, float]
+"""What Spark collects of event times: count, least, greatest and mean, in milliseconds."""
+
 
 class OperatorCut(Protocol):
     """The operator in the physical plan of one micro-batch, cut out of it.
@@ -33,8 +36,14 @@ class OperatorCut(Protocol):
         """Rows that were dropped as late while the input was read, and that are not counted elsewhere."""
 
     @property
-    def watermarks(self) -> list[JavaObject]:
-        """Spark's operators below that collect event times."""
+    def delays_ms(self) -> list[int]:
+        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
+
+    def event_times(self) -> list[EventTimes]:
+        """What each of these operators has collected; of a job's rows when it has ended."""
+
+    def add_event_times(self, watermark: int, times: EventTimes) -> None:
+        """Have one of them collect these as well, by its place in `delays_ms`."""
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""

@@ -87,7 +87,7 @@ class StreamJoin(Aggregation):
             text=plan_text([window.line, "join"], columns, [_KEY], ["rows 0"]),
             result_schema=StructType(),
             scan_obstacle="it is a join of two streams",
-            watermarks=len(found.watermarks()),
+            watermarks=len(found.delays().split()),
             thinned=False,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
             type_sql=type_sql,

@@ -94,10 +94,11 @@ def cut_of(bridge: JavaObject, operators: Sequence[Aggregation], plan: JavaObjec
     Raises:
         Uncovered: Spark has planned this micro-batch otherwise.
     """
-    nodes = elements(bridge.statefulOperators(plan))
-    if [name_of(node) for node in nodes] != [operator.node for operator in operators]:
-        raise Uncovered(f"this micro-batch is planned with {[name_of(node) for node in nodes]}")
-    return operators[0].cut(bridge, plan, nodes[0])
+    nodes = bridge.statefulOperators(plan)
+    names = bridge.names(nodes).split()
+    if names != [operator.node for operator in operators]:
+        raise Uncovered(f"this micro-batch is planned with {names}")
+    return operators[0].cut(bridge, plan, nodes.get(0))
 
 
 def started(bridge: JavaObject, df: DataFrame) -> DataFrame:

@@ -6,6 +6,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.UUID;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -27,8 +30,11 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
-  /** Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order. */
-  public UpdateResult update(
+  /**
+   * Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order; gives what
+   * {@link UpdateResult} describes.
+   */
+  public byte[] update(
       SparkPlan rows,
       String planText,
       long watermarkMicros,
@@ -51,10 +57,9 @@ public final class Bridge {
             new AgentOrder(secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds));
     JsonInput json = new JsonInput(rows, readsJson, readsKafka);
     UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
-    UpdateResult result =
-        new UpdateResult(new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows), json);
+    List<byte[]> results = new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows);
     json.tellTimes();
-    return result;
+    return UpdateResult.of(results, json);
   }
 
   /** The same rows, their JSON read natively where that is exact; the plan is not executed. */
@@ -93,6 +98,22 @@ public final class Bridge {
         && (type.getSimpleName().equals("StateStoreWriter")
             || keepsState(type.getSuperclass())
             || Arrays.stream(type.getInterfaces()).anyMatch(Bridge::keepsState));
+  }
+
+  /** The classes of these operators without their packages, by blanks. */
+  public String names(List<SparkPlan> operators) {
+    return operators.stream().map(one -> one.getClass().getSimpleName()).collect(Collectors.joining(" "));
+  }
+
+  /** The `StreamExecution` whose thread this is, of a query that the session has started. */
+  public Object runningQuery(SparkSession session) {
+    String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
+    return Reflection.call(session.streams().get(UUID.fromString(id)), "streamingQuery");
+  }
+
+  /** The physical plan of the micro-batch that a `StreamExecution` is running. */
+  public SparkPlan runningPlan(Object stream) {
+    return ((QueryExecution) Reflection.call(stream, "lastExecution")).executedPlan();
   }
 
   /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
@@ -144,9 +165,10 @@ public final class Bridge {
    * The rows of a micro-batch's plan without operators that keep state: by a job when they are asked for, or at hand if they
    * need none.
    *
-   * @param schema as Spark has it for the micro-batch: its optimizer may know more of what is never null
+   * @param batch of which they have the schema, as Spark has it: its optimizer may know more of what is never null
    */
-  public Dataset<Row> rows(SparkSession session, SparkPlan plan, StructType schema) {
+  public Dataset<Row> rows(SparkSession session, SparkPlan plan, Dataset<Row> batch) {
+    StructType schema = batch.schema();
     List<InternalRow> few = LocalRows.of(plan);
     return few != null
         ? RowsDataset.of(session, few, schema)

@@ -13,12 +13,13 @@ final class CommitValidation {
   /** Spark is to expect no commit in the running micro-batch of this `StreamExecution`. */
   static void skip(Object stream) {
     try {
-      Object reporter = call(stream, "progressReporter");
+      Object reporter = Reflection.call(stream, "progressReporter");
       Method expects = reporter.getClass().getMethod("shouldValidateStateStoreCommit");
       if (((AtomicBoolean) expects.invoke(reporter)).getAndSet(false)) {
         // What it expects is dropped with the run's store instances, of which there are none.
-        Object runId = call(stream, "runId");
-        Object stores = call(call(call(stream, "sparkSession"), "streams"), "stateStoreCoordinator");
+        Object runId = Reflection.call(stream, "runId");
+        Object streams = Reflection.call(Reflection.call(stream, "sparkSession"), "streams");
+        Object stores = Reflection.call(streams, "stateStoreCoordinator");
         stores.getClass().getMethod("deactivateInstances", runId.getClass()).invoke(stores, runId);
       }
     } catch (NoSuchMethodException earlier) {
@@ -26,9 +27,5 @@ final class CommitValidation {
     } catch (ReflectiveOperationException unknown) {
       throw new IllegalStateException(unknown);
     }
-  }
-
-  private static Object call(Object object, String method) throws ReflectiveOperationException {
-    return object.getClass().getMethod(method).invoke(object);
   }
 }

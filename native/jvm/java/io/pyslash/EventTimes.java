@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.unsafe.Platform;
 
 /** Statistics of rows' event times in microseconds, as Spark's watermark operator collects them: no time counts as 0. */
-public final class EventTimes {
+final class EventTimes {
   static final int BYTES = 4 * Long.BYTES;
 
   private long count;
@@ -40,21 +40,5 @@ public final class EventTimes {
 
   void write(ByteBuffer target) {
     target.putLong(count).putLong(least).putLong(greatest).putDouble(sum);
-  }
-
-  public long count() {
-    return count;
-  }
-
-  public long least() {
-    return least;
-  }
-
-  public long greatest() {
-    return greatest;
-  }
-
-  public double mean() {
-    return sum / count;
   }
 }

@@ -32,6 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * the same everywhere. Anything else under the aggregation is a reason to leave the reading to Spark.
  */
 public final class FileScan {
+  private static final ObjectMapper JSON = new ObjectMapper();
   private static final String FIELD_ID = "parquet.field.id";
   private static final String VERIFY_CHECKSUM = "parquet.page.verify-checksum.enabled";
 
@@ -70,7 +71,7 @@ public final class FileScan {
       found = Map.of("reason", reason.getMessage());
     }
     try {
-      return new ObjectMapper().writeValueAsString(found);
+      return JSON.writeValueAsString(found);
     } catch (JsonProcessingException impossible) {
       throw new IllegalStateException(impossible);
     }

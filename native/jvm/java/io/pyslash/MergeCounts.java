@@ -2,6 +2,8 @@ package io.pyslash;
 
 import java.io.Serializable;
 import java.util.LinkedHashMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.LongAccumulator;
 
@@ -43,13 +45,10 @@ public final class MergeCounts implements Serializable {
     rowsGiven.add(rows);
   }
 
-  /** Bytes so far, by this transport. */
-  public long bytes(String transport) {
-    return bytesRead.get(transport).value();
-  }
-
-  /** Rows so far. */
-  public long rows() {
-    return rowsGiven.value();
+  /** So far: bytes by shm, tcp and verbs, then rows, by blanks. */
+  public String soFar() {
+    return Stream.concat(bytesRead.values().stream(), Stream.of(rowsGiven))
+        .map(count -> Long.toString(count.sum()))
+        .collect(Collectors.joining(" "));
   }
 }

@@ -3,6 +3,7 @@ package io.pyslash;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
@@ -38,13 +39,42 @@ public abstract class PlannedOperator {
   /** All that decides which rows the operator takes, as text. */
   public abstract String fingerprint();
 
+  /** Rows that are complete by this (milliseconds) are late; the least long: none are. */
+  abstract long lateWatermark();
+
+  /** Groups that are complete by this (milliseconds) are forgotten; the least long: none are. */
+  abstract long evictionWatermark();
+
+  /**
+   * The watermarks for late rows and for eviction, and 1 if the micro-batch has no input, else 0: by blanks, in one call
+   * from Python.
+   */
+  public String times() {
+    return lateWatermark() + " " + evictionWatermark() + " " + (isWithoutRows() ? 1 : 0);
+  }
+
   /** Spark's operators that collect the event times of the input. */
-  public List<SparkPlan> watermarks() {
+  private List<SparkPlan> watermarks() {
     return below().stream().flatMap(input -> Watermark.in(input).stream()).toList();
   }
 
+  /** The delay of each of them in milliseconds, by blanks. */
+  public String delays() {
+    return watermarks().stream().map(Watermark::delay).map(String::valueOf).collect(Collectors.joining(" "));
+  }
+
+  /** What each of them has collected, a line each: count, least, greatest and mean (milliseconds), by blanks. */
+  public String eventTimes() {
+    return watermarks().stream().map(Watermark::collected).collect(Collectors.joining("\n"));
+  }
+
+  /** Has one of them, from the top down, collect these as well; milliseconds. */
+  public void addEventTimes(int watermark, long count, long least, long greatest, double mean) {
+    Watermark.collect(watermarks().get(watermark), count, least, greatest, mean);
+  }
+
   /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
-  public boolean isWithoutRows() {
+  private boolean isWithoutRows() {
     // Static tables bring no rows of their own: Spark refuses joins that would keep them.
     return leaves().stream()
         .filter(leaf -> leaf.logicalLink().isEmpty() || leaf.logicalLink().get().isStreaming())

@@ -298,13 +298,15 @@ public final class StreamingAggregate extends StreamingOperator {
   }
 
   /** Rows of windows that end at or before this (milliseconds) are late; the least long: none are. */
-  public long lateWatermark() {
+  @Override
+  long lateWatermark() {
     // Whatever the output mode, late rows of sessions are dropped where sessions are restored.
     return isTimed || isOfSessions && hasWatermark ? watermark(LATE_WATERMARK) : NO_WATERMARK;
   }
 
   /** Windows that end at or before this (milliseconds) are closed; the least long: none are. */
-  public long evictionWatermark() {
+  @Override
+  long evictionWatermark() {
     return isTimed ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
   }
 

@@ -106,12 +106,14 @@ public final class StreamingDeduplicate extends StreamingOperator {
   }
 
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
-  public long lateWatermark() {
+  @Override
+  long lateWatermark() {
     return time == null ? NO_WATERMARK : watermark(LATE_WATERMARK);
   }
 
   /** Keys at or before this (milliseconds) are forgotten; the least long: none are. */
-  public long evictionWatermark() {
+  @Override
+  long evictionWatermark() {
     return isTimed() || isWithinWatermark() ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
   }
 

@@ -255,12 +255,14 @@ public final class StreamingJoin extends PlannedOperator {
   }
 
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
-  public long lateWatermark() {
+  @Override
+  long lateWatermark() {
     return watermark(LATE_WATERMARK);
   }
 
   /** What is evicted follows from this (milliseconds); the least long: nothing is. */
-  public long evictionWatermark() {
+  @Override
+  long evictionWatermark() {
     return watermark(EVICTION_WATERMARK);
   }
 

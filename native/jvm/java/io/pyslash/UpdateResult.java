@@ -2,39 +2,34 @@ package io.pyslash;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 
-/** What the tasks of an update job have returned. */
-public final class UpdateResult {
-  private final byte[] receipts;
-  private final EventTimes times = new EventTimes();
+/**
+ * What an update job has found, as Python reads it in one call; little endian.
+ *
+ * <p>The statistics of the event times that Spark has not collected itself ({@link EventTimes}; of no rows if its watermark
+ * operator was in the plan); int64 each: records of JSON left to Spark, of files in pages, of topics past Spark's reader;
+ * int32 length of the reasons why Spark reads JSON, the reasons (UTF-8, by line feeds); one receipt a partition, each behind
+ * its length (int32).
+ */
+final class UpdateResult {
+  private UpdateResult() {}
 
-  private final JsonInput json;
-
-  UpdateResult(List<byte[]> results, JsonInput json) {
-    this.json = json;
-    int size = results.stream().mapToInt(result -> Integer.BYTES + result.length - EventTimes.BYTES).sum();
-    ByteBuffer joined = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
-    for (byte[] result : results) {
-      ByteBuffer read = ByteBuffer.wrap(result).order(ByteOrder.LITTLE_ENDIAN);
-      times.merge(read);
-      joined.putInt(read.remaining()).put(read);
-    }
-    receipts = joined.array();
-  }
-
-  /** One receipt a partition, each behind its length (int32, little endian). */
-  public byte[] receipts() {
-    return receipts;
-  }
-
-  /** Statistics that Spark has not collected itself: of no rows if its watermark operator was in the plan. */
-  public EventTimes times() {
-    return times;
-  }
-
-  /** What was read of JSON natively, and what by Spark. */
-  public JsonInput json() {
-    return json;
+  /** The result of the tasks that returned these, and of what was read of JSON natively, and what by Spark. */
+  static byte[] of(List<byte[]> tasks, JsonInput json) {
+    byte[] obstacles = String.join("\n", json.obstacles()).getBytes(StandardCharsets.UTF_8);
+    int receipts = tasks.stream().mapToInt(task -> Integer.BYTES + task.length - EventTimes.BYTES).sum();
+    ByteBuffer result =
+        ByteBuffer.allocate(EventTimes.BYTES + 3 * Long.BYTES + Integer.BYTES + obstacles.length + receipts)
+            .order(ByteOrder.LITTLE_ENDIAN);
+    EventTimes times = new EventTimes();
+    List<ByteBuffer> read = tasks.stream().map(task -> ByteBuffer.wrap(task).order(ByteOrder.LITTLE_ENDIAN)).toList();
+    read.forEach(times::merge);
+    times.write(result);
+    result.putLong(json.leftToSpark()).putLong(json.inPages()).putLong(json.fetched());
+    result.putInt(obstacles.length).put(obstacles);
+    read.forEach(receipt -> result.putInt(receipt.remaining()).put(receipt));
+    return result.array();
   }
 }

@@ -2,6 +2,8 @@ package io.pyslash;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.util.AccumulatorV2;
@@ -34,10 +36,32 @@ final class Watermark {
     return (Attribute) ((Product) operator).productElement(EVENT_TIME);
   }
 
+  /** How far the watermark of such an operator stays behind the times, in milliseconds. */
+  static long delay(SparkPlan operator) {
+    return (Long) Reflection.call(operator, "delayMs");
+  }
+
   /** What such an operator has collected. */
   static AccumulatorV2<?, ?> times(SparkPlan operator) {
+    return (AccumulatorV2<?, ?>) Reflection.call(operator, "eventTimeStats");
+  }
+
+  /** The same as text: count, least, greatest and mean in milliseconds, by blanks. */
+  static String collected(SparkPlan operator) {
+    Object stats = times(operator).value();
+    return Stream.of("count", "min", "max", "avg")
+        .map(figure -> Reflection.call(stats, figure).toString())
+        .collect(Collectors.joining(" "));
+  }
+
+  /** Has such an operator collect these as well; milliseconds. */
+  static void collect(SparkPlan operator, long count, long least, long greatest, double mean) {
+    Object stats = times(operator).value();
     try {
-      return (AccumulatorV2<?, ?>) operator.getClass().getMethod("eventTimeStats").invoke(operator);
+      Class<?> type = stats.getClass();
+      Object added =
+          type.getConstructor(long.class, long.class, double.class, long.class).newInstance(greatest, least, mean, count);
+      type.getMethod("merge", type).invoke(stats, added);
     } catch (ReflectiveOperationException unknown) {
       throw new IllegalStateException(unknown);
     }
