@@ -46,8 +46,13 @@ def delta() -> str:
 
 
 @contextmanager
-def broker(partitions: int = 2, cores: Collection[int] = ()) -> Iterator[str]:
-    """The address of a broker on the loopback interface; new topics have so many partitions. It runs on these `cores`.
+def broker(partitions: int = 2, cores: Collection[int] = (), password: str = "") -> Iterator[str]:
+    """The address of a broker on the loopback interface; new topics have so many partitions.
+
+    Args:
+        partitions: of new topics.
+        cores: where it runs; anywhere, if there are none.
+        password: if there is one, clients name themselves `client` with it, by SASL/PLAIN.
 
     Raises:
         BrokerError: its jars are not there, or it does not start.
@@ -57,7 +62,7 @@ def broker(partitions: int = 2, cores: Collection[int] = ()) -> Iterator[str]:
     try:
         port, controller = _free_ports()
         settings = folder / "server.properties"
-        settings.write_text(_settings(folder / "data", port, controller, partitions))
+        settings.write_text(_settings(folder / "data", port, controller, partitions, password))
         cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         with (folder / "log").open("wb") as log:
             _run([*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)], log.name)
@@ -88,21 +93,29 @@ def _jars(of: str) -> list[Path]:
     return sorted((JARS / of).glob("*.jar"))
 
 
-def _settings(data: Path, port: int, controller: int, partitions: int) -> str:
+def _settings(data: Path, port: int, controller: int, partitions: int, password: str) -> str:
+    protocol = "SASL_PLAINTEXT" if password else "PLAINTEXT"
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "listeners": f"{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocol}:{protocol}",
+        "security.inter.broker.protocol": protocol,
         "log.dirs": data,
         "num.partitions": partitions,
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
+        "log.cleaner.backoff.ms": 100,
     }
+    if password:
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        name = f'{login} username="client" password="{password}" user_client="{password}";'
+        settings["sasl.enabled.mechanisms"] = settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
+        settings[f"listener.name.{protocol.lower()}.plain.sasl.jaas.config"] = name
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from eval.broker import broker
 from tests.streaming.json_stream import Run
 
 START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
@@ -100,6 +101,58 @@ def test_transactions(spark: SparkSession, kafka: str, tmp_path: Path, isolation
     plain, native = compared(spark, tmp_path, rows)
     assert read(plain) == (1600 if isolation == "read_committed" else 2400)
     assert sum(one["records_fetched"] for one in native.ours) == read(plain)
+
+
+def test_a_compacted_topic(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """The broker has kept the last record of each key: offsets have gaps, and micro-batches few records or none."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = "compacted"
+    settings = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01"}
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": kafka})
+    for first in range(0, 2400, 400):
+        for number in range(first, first + 400):
+            key = number % 7 if number < 1500 else number  # all but the last of seven keys go
+            producer.produce(topic, f"record {number}", f"{key}", partition=0, timestamp=START_MS + number * 500)
+        producer.flush()
+        time.sleep(0.1)  # the next one opens a segment: the cleaner leaves the open one alone
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "count", "enable.partition.eof": True})
+    end = time.monotonic() + 60
+    while True:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        kept = 0
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            kept += 1
+        if kept < 1500:
+            break
+        assert time.monotonic() < end, f"the broker has not compacted its topic: {kept} records"
+        time.sleep(0.2)
+    consumer.close()
+    plain, native = compared(spark, tmp_path, query(spark, kafka, topic))
+    assert read(plain) == kept
+    assert sum(one["records_fetched"] for one in native.ours) == kept
+
+
+def test_a_broker_that_wants_a_password(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's options of the connection are those of the reader that goes past Spark's."""
+    from confluent_kafka import Producer
+
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="client" password="open";'
+    options = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": login,
+    }
+    with broker(password="open") as address:
+        named = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        as_client = {"sasl.username": "client", "sasl.password": "open"}
+        send(Producer({"bootstrap.servers": address, **named, **as_client}), "locked", 0, 1400)
+        plain, native = compared(spark, tmp_path, query(spark, address, "locked", **options))
+    assert read(plain) == 1400
+    assert sum(one["records_fetched"] for one in native.ours) == 1400
 
 
 def test_ranges_of_one_partition(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
