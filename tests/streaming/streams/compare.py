@@ -11,6 +11,7 @@ from tests.streaming.streams.run import Outcome, SinkFailedError
 
 SINK = SinkFailedError.__name__
 OVERFLOW = "ARITHMETIC_OVERFLOW"
+NO_STORE = "CANNOT_LOAD_STATE_STORE"
 Tuple = tuple[Any, ...]
 
 
@@ -27,7 +28,10 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
         and not any(rows for _, _, rows in slash.batches[len(ids[0]) :])
     )
     fails_alike = bool(spark.errors) and spark.errors in (slash.errors, called)
-    later = (fails_alike or never) and ids[1][: len(ids[0])] == ids[0]
+    # Spark's optimizer may drop an operator from a micro-batch without rows that is repeated. Its store is not committed
+    # then, and the next micro-batch of plain Spark misses it: there is nothing to compare from there on.
+    is_lost = spark.errors[-1:] == [NO_STORE] and slash.errors == spark.errors[:-1]
+    later = (fails_alike or never or is_lost) and ids[1][: len(ids[0])] == ids[0]
     if spark.errors != slash.errors and not later:
         yield f"Spark ends with {spark.errors or 'success'}, pyslash with {slash.errors or 'success'}"
     if ids[0] != ids[1] and not later:
