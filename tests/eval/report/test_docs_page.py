@@ -43,6 +43,11 @@ def test_the_readme_has_the_kept_sessions_medians() -> None:
                 assert float(shown) == pytest.approx(wanted, abs=_last_place(shown)), f"{engine}, {title}"
             compared += 1
     assert compared == 19
+    of_parquet = re.findall(r"^\| Parquet:[^|]*\|([^|]*)\|([^|]*)\| *([^|]*)x \|$", text, re.MULTILINE)
+    for title, figures in zip(COLUMNS, of_parquet, strict=True):
+        wanted = [comparisons[title].engines[engine].rate / 1e6 for engine in ("slash", "spark-rocksdb")]
+        for shown, exact in zip(map(str.strip, figures), [*wanted, comparisons[title].ratio("slash")], strict=True):
+            assert float(shown) == pytest.approx(exact, abs=_last_place(shown)), title
 
 
 def test_missed_bars_and_what_was_left_out_are_on_the_page(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
         and not any(rows for _, _, rows in slash.batches[len(ids[0]) :])
     )
     fails_alike = bool(spark.errors) and spark.errors in (slash.errors, called)
-    # Spark's optimizer may drop an operator from a micro-batch without rows that is repeated. Its store is not committed
-    # then, and the next micro-batch of plain Spark misses it: there is nothing to compare from there on.
+    # Spark's optimizer may drop an operator from a micro-batch without rows that is repeated. Its store is then not
+    # committed, and the next micro-batch of plain Spark misses it: there is nothing to compare from there on.
     is_lost = spark.errors[-1:] == [NO_STORE] and slash.errors == spark.errors[:-1]
     later = (fails_alike or never or is_lost) and ids[1][: len(ids[0])] == ids[0]
     if spark.errors != slash.errors and not later:
