@@ -37,8 +37,8 @@ def _session(results: Results) -> str:
         "date": f"{datetime.fromisoformat(start['session']):%Y-%m-%d %H:%M %Z}",
         "commit": machine["commit"],
         "command": f"`{start['command']}`",
-        "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Linux "
-        "{machine['kernel']}",
+        "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
+        f"Linux {machine['kernel']}",
         "versions": f"Python {machine['python']}, PySpark {machine['pyspark']}, {machine['java']}",
     }
     return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])

@@ -18,6 +18,8 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 # In the driver; an agent's warnings are in its own log.
 WARNING_PACKAGES = ("streaming", "tasks", "plan")
 PLACEHOLDER = re.compile(r"%[sd]")
+# What an f-string leaves where its `f` is missing: `{name}`, `{name.field}`, `{name['key']}`.
+UNFILLED = re.compile(r"\{[a-z_]+(?:\.\w+|\[.*?\]|\(.*?\))*(?::[.,\w]+)?\}")
 
 
 def raised() -> list[str]:
@@ -51,6 +53,12 @@ def test_every_warning_has_an_entry() -> None:
     assert len(found) > 10
     entries = re.findall(r"^\| `([^`]+)` \|", TROUBLESHOOTING, re.MULTILINE)
     assert [text for text in found if PLACEHOLDER.sub("...", text) not in entries] == []
+
+
+def test_no_page_has_a_figure_that_was_not_filled_in() -> None:
+    assert UNFILLED.search("Linux {machine['kernel']} |")
+    pages = [ROOT / "README.md", *(path for path in (ROOT / "docs").rglob("*.*") if path.suffix in (".md", ".svg"))]
+    assert {page: found for page in pages if (found := UNFILLED.findall(page.read_text()))} == {}
 
 
 def test_the_map_is_the_tree() -> None:

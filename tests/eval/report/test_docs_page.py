@@ -64,6 +64,8 @@ def test_missed_bars_and_what_was_left_out_are_on_the_page(tmp_path: Path) -> No
     names = ("session", "figures", "missed", "unmeasured")
     page = rewritten("".join(f"<!-- {name} -->\nold\n<!-- /{name} -->\n" for name in names), Results(records, []))
     assert "0123456789ab" in page
+    assert "| A Processor @ 2.50GHz, 2 cores, 8 GiB, Linux 6.1 |" in page
+    assert "| Python 3.11, PySpark 4.3, 17 |" in page
     assert re.search(r"`slash` \| 2\.00 .*2\.00x", page)
     assert "| missed | 1 | 2 |" in page
     assert "| met |" not in page
