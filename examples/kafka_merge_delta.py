@@ -2,7 +2,7 @@
 
 An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. `make pipeline-merge` runs it on pyslash
 with a broker and orders of its own. In update mode a micro-batch has the rows that it has changed, and MERGE puts them
-in the place of the old ones.
+instead of the old ones.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,io.delta:delta-spark_4.2_2.13:4.4.0 \
       --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \

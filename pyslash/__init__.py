@@ -91,6 +91,6 @@ def _check_classic(spark: SparkSession) -> None:
     if not hasattr(spark, "_jsparkSession"):
         raise UnsupportedQueryError(
             "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "
-            "Python, beside its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
+            "Python, next to its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
             "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE (docs/connect.md)"
         )

@@ -282,7 +282,7 @@ class AgentServer:
 
 
 def _pieces(channel: Channel) -> Iterator[memoryview]:
-    """What a peer writes, until it is done; each is valid until the next one is asked for."""
+    """What a peer writes, until it is done; each is valid until the next one is read."""
     chunk = memoryview(bytearray(CHUNK_BYTES))
     while True:
         kind, body = channel.receive_into(chunk, _soon())

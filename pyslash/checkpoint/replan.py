@@ -48,7 +48,7 @@ def replanned(block: StoredBlock, before: PlanIdentity, now: PlanIdentity) -> by
 
 
 def rewritten(block: StoredBlock, plan: str, segments: Sequence[bytes]) -> bytes:
-    """The whole block as one of this plan, with these segments of the same groups in the place of its own."""
+    """The whole block as one of this plan, with these segments of the same groups instead of its own."""
     text = plan.encode()
     at = head_length = _up(HEADER_BYTES + ENTRY.size * len(block.segments) + len(text))
     entries, body = [], bytearray()

@@ -156,8 +156,8 @@ def write_years(flights: pd.DataFrame, folder: Path, files: int, years: int) -> 
 def late_rows(batches: Iterable[np.ndarray], windows: Windows) -> Late:
     """How many rows of these micro-batches are late, by Spark's rule.
 
-    A micro-batch is held against the watermark that the one before it evicted by: the latest event time of all before
-    that, less the delay. A row has lost its windows that end no later than this.
+    Late is what lies behind the watermark by which the micro-batch before evicted: the latest event time of all
+    micro-batches before that one, less the delay. A row has lost its windows that end no later than this.
     """
     window, slide, delay = (
         pd.Timedelta(each) // pd.Timedelta(microseconds=1) for each in (windows.window, windows.slide, windows.delay)

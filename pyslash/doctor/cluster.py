@@ -21,7 +21,7 @@ _PYTHON_FIX = (
 
 @dataclass(frozen=True)
 class Driver:
-    """What executors are held against: the driver's versions, and what they were given."""
+    """What executors are compared with: the driver's versions, and what they were given."""
 
     python: str
     pyslash: str

@@ -72,10 +72,8 @@ _TYPE = "cast the column to a type that is covered, or leave it out of the keys 
 _DETERMINISTIC = "compute the value before the stream is written to its source, or use a deterministic expression"
 _ONE_WINDOW = "have all branches of the union make the same window, or group the union by a window made above it"
 _REPORT = "report the query's plan (`df.explain()`): this release of Spark plans it in a way that pyslash does not know"
-_ADOPT = "spark.slash.adopt=true, or a new checkpointLocation, where the query begins anew with its sources"
-_STAY = (
-    "nothing is needed: plain Spark continues with its state; in a new checkpointLocation pyslash runs the query anew"
-)
+_ADOPT = "spark.slash.adopt=true, or a new checkpointLocation, where the query reads its sources from the start"
+_STAY = "nothing is needed: plain Spark continues with its state; with a new checkpointLocation pyslash runs it, from the start of its sources"
 _WATERMARK_COLUMN = "call withWatermark() on a column of the stream, and keep that column in what follows"
 
 REASONS = (
@@ -152,7 +150,7 @@ REASONS = (
     Reason(
         "its checkpoint {} holds state of plain Spark, which continues with it",
         _CHECKPOINT,
-        "a new checkpointLocation; the query then begins anew with its sources",
+        "a new checkpointLocation; the query then reads its sources from the start",
     ),
     Reason("its checkpoint {} cannot be reached: {}", _CHECKPOINT, "a location that the driver can read and write"),
     Reason(
@@ -340,8 +338,8 @@ def page() -> str:
         "# Why a query runs on plain Spark",
         "",
         "Every reason that pyslash has, by what of a query it is about, printed from the code by",
-        "`pyslash coverage --reasons`; `…` stands for the query's own names. A query's own reason is told by",
-        '`pyslash.explain(df)`, in the tab "Slash" of the Spark UI, in the log, and counted by the metric `fallbacks`',
+        "`pyslash coverage --reasons`; `…` stands for the query's own names. `pyslash.explain(df)`,",
+        'the tab "Slash" of the Spark UI and the log give the reason of a query; the metric `fallbacks` counts such queries',
         "([ui.md](ui.md)). With `spark.slash.mode=require` it is an error.",
     ]
     for about in dict.fromkeys(reason.about for reason in REASONS):

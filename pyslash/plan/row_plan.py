@@ -6,7 +6,7 @@ MOST_BITS = 12
 
 
 def plan_of_rows(text: str, bits: int) -> str:
-    r"""The same columns and keys; rows in 2**bits buckets of hash prefixes in the place of aggregates.
+    r"""The same columns and keys; rows in 2**bits buckets of hash prefixes instead of aggregates.
 
     >>> plan_of_rows("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\nkey 1\naggregate count - 0\n", 3)
     'pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\nkey 1\nrows 3\n'

@@ -201,7 +201,7 @@ class AgentClient:
                     kind, piece = channel.receive_into(into[filled:], until)
                     if kind is not Kind.DATA:
                         _result(kind, bytes(piece))
-                        raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it asked for")
+                        raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it requested")
                     filled += piece.nbytes
             # Only then has the agent let go of the block.
             _result(*channel.receive(until))

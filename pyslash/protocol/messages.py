@@ -1,4 +1,4 @@
-"""The control plane's messages: what an agent is asked for, each field with its bounds. `codec` writes them."""
+"""The control plane's messages: requests to an agent and replies, each field with its bounds. `codec` writes them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Repartition(Ingest):
         run: int,
         meet: Meet,
     ) -> None:
-        """`meet` is told of agents that hold rows: they are to hear of the epoch's commit, whatever else they hold."""
+        """`meet` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
         self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
         self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
         super().__init__(session, replace(plan, text=plan_of_rows(plan.text, self._bits)), conf, query_id, secret, run)

@@ -28,7 +28,7 @@ logger = logging.getLogger("pyslash")
 
 
 class QueryWatch:
-    """Tells of one query. A failure to tell is logged, and ends the telling, never the query."""
+    """Reports one query to the UI and the metrics. A failure is logged and ends the reports, never the query."""
 
     def __init__(self, java: Any, settings: WriterSettings, conf: Conf) -> None:
         """`java`: the JVM's `io.pyslash.ui.Watch`."""
@@ -60,7 +60,7 @@ class QueryWatch:
         self._tell_start(query, operators=told, settings=settings)
 
     def stays(self, query: StreamingQuery, fallback: Fallback) -> None:
-        """It runs on plain Spark."""
+        """The query runs on plain Spark."""
         self._tell_start(query, **_of(fallback))
 
     def began(self, query_id: str, run_id: str) -> None:
@@ -68,7 +68,7 @@ class QueryWatch:
         self._who = {"run": run_id, "id": query_id, "name": self._name}
 
     def left(self, fallback: Fallback) -> None:
-        """It goes on on plain Spark."""
+        """The query continues on plain Spark."""
         self._post("left", **self._who, **_of(fallback))
 
     def epoch(self, wall_ms: float, progress: Sequence[EpochProgress]) -> None:

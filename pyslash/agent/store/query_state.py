@@ -40,7 +40,7 @@ class QueryState:
     plan_text: str
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
     epoch: int = -1
-    stored: int = -1  # the last epoch whose checkpoint or replica was asked for: its update is over
+    stored: int = -1  # the last epoch whose checkpoint or replica was requested: its update is over
     offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
     freed: int = 0  # by the last commit
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed

@@ -91,7 +91,7 @@ class Aggregation:
 
     @property
     def grouping(self) -> str:
-        """What rows are grouped by beside keys, as users read it."""
+        """What rows are grouped by besides keys, as users read it."""
         panes = "" if self.window.is_all_time else f", panes of {timedelta(microseconds=self.window.pane_us)}"
         return f"{self.window}{panes}"
 
@@ -156,7 +156,7 @@ class Aggregation:
         )
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
-        """The plan with no rows in the place of the operator, as the operators above it are to be found in."""
+        """The plan with no rows instead of the operator, in which the operators above it are found."""
         found = self._found(bridge, plan, node, self.mode)
         return found.overNothing(session._jsparkSession, self.result_schema.json())
 
@@ -294,7 +294,7 @@ class AggregationCut:
         return understood(lambda: self._java.input(self._columns))
 
     def over(self, merged: JavaObject) -> JavaObject:
-        """The plan of the micro-batch with merged rows in the place of the operator."""
+        """The plan of the micro-batch with merged rows instead of the operator."""
         return understood(lambda: self._java.over(merged))
 
     def count(self, **metrics: int) -> None:

@@ -78,7 +78,7 @@ class StatefulOperator(Protocol):
         """
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
-        """The physical plan with no rows in the place of the operator, as the operators above it are to be found in."""
+        """The physical plan with no rows instead of the operator, in which the operators above it are found."""
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> OperatorCut:
         """The same operator in the plan of a micro-batch.

@@ -96,7 +96,7 @@ class StreamJoin(Aggregation):
         )
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
-        """The plan with no rows in the place of the join, as the operators above it are to be found in."""
+        """The plan with no rows instead of the join, in which the operators above it are found."""
         return understood(lambda: bridge.join(plan, node)).overNothing(session._jsparkSession)
 
     def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> JoinCut:

@@ -52,7 +52,7 @@ class SessionAggregation(Aggregation):
 
     @property
     def grouping(self) -> str:
-        """What rows are grouped by beside keys, as users read it."""
+        """What rows are grouped by besides keys, as users read it."""
         return f"sessions with a gap of {self.identity.session}"
 
     def place(self, pane: int, evicted_us: int) -> str:

@@ -135,7 +135,7 @@ class DeduplicationWithinWatermark(Deduplication):
         return [places[str(column)] for column in range(1, len(self.columns))]
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
-        """The plan with no rows in the place of the operator, as the operators above it are to be found in."""
+        """The plan with no rows instead of the operator, in which the operators above it are found."""
         assert self.candidates is not None
         return self.candidates.without(bridge, plan, node, session)
 
