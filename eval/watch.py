@@ -115,6 +115,18 @@ def timed(posts: list[float]) -> Iterator[None]:
         yield
 
 
+def everything_shown(port: int, events: Path) -> dict[str, str]:
+    """Settings of an application with a UI on that port, an event log in that folder, and Prometheus' servlet."""
+    return {
+        "spark.ui.port": str(port),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+        "spark.metrics.conf.*.sink.prometheusServlet.path": PROMETHEUS,
+    }
+
+
 @contextmanager
 def watched(scratch: Path) -> Iterator[SparkSession]:
     """An application in which everything can be seen, and somebody looks."""
@@ -128,12 +140,7 @@ def watched(scratch: Path) -> Iterator[SparkSession]:
     events = scratch / "events"
     events.mkdir()
     settings = {
-        "spark.ui.port": str(port),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
-        "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
-        "spark.metrics.conf.*.sink.prometheusServlet.path": PROMETHEUS,
+        **everything_shown(port, events),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.numRecentProgressUpdates": "10000",

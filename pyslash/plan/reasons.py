@@ -73,7 +73,10 @@ _DETERMINISTIC = "compute the value before the stream is written to its source, 
 _ONE_WINDOW = "have all branches of the union make the same window, or group the union by a window made above it"
 _REPORT = "report the query's plan (`df.explain()`): this release of Spark plans it in a way that pyslash does not know"
 _ADOPT = "spark.slash.adopt=true, or a new checkpointLocation, where the query reads its sources from the start"
-_STAY = "nothing is needed: plain Spark continues with its state; with a new checkpointLocation pyslash runs it, from the start of its sources"
+_STAY = (
+    "nothing is needed: plain Spark continues with its state; with a new checkpointLocation pyslash runs the query, "
+    "from the start of its sources"
+)
 _WATERMARK_COLUMN = "call withWatermark() on a column of the stream, and keep that column in what follows"
 
 REASONS = (
@@ -337,10 +340,10 @@ def page() -> str:
     lines = [
         "# Why a query runs on plain Spark",
         "",
-        "Every reason that pyslash has, by what of a query it is about, printed from the code by",
-        "`pyslash coverage --reasons`; `…` stands for the query's own names. `pyslash.explain(df)`,",
-        'the tab "Slash" of the Spark UI and the log give the reason of a query; the metric `fallbacks` counts such queries',
-        "([ui.md](ui.md)). With `spark.slash.mode=require` it is an error.",
+        "Every reason that pyslash has, by the part of a query that it is about, printed from the code by",
+        "`pyslash coverage --reasons`; `…` stands for the query's own names. `pyslash.explain(df)`, the tab",
+        '"Slash" of the Spark UI and the log give the reason of a query, and the metric `fallbacks` counts such',
+        "queries ([ui.md](ui.md)). With `spark.slash.mode=require` it is an error.",
     ]
     for about in dict.fromkeys(reason.about for reason in REASONS):
         lines += ["", f"## {about[0].upper()}{about[1:]}", "", "| reason | what would help |", "| --- | --- |"]

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
+from eval.watch import everything_shown
 from tests.jvm import end
 from tests.quiet_files import SETTINGS, quiet_files
 from tests.streaming.stream import Stream, seconds
@@ -29,7 +30,6 @@ from tests.streaming.stream import Stream, seconds
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 BATCHES, ROWS, KEYS, RETAINED = 12, 20_000, 500, 10
 LISTS = "lists <i>of values</i>"
-PROMETHEUS = "/metrics/prometheus"
 
 
 @dataclass
@@ -54,12 +54,7 @@ def session(folder: Path, port: int) -> SparkSession:
     events = folder / "events"
     events.mkdir()
     settings = {
-        "spark.ui.port": str(port),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
-        "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
-        "spark.metrics.conf.*.sink.prometheusServlet.path": PROMETHEUS,
+        **everything_shown(port, events),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.slash.arena.size": "64m",

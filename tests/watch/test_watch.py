@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from eval.cluster.standalone import free_port
+from eval.watch import PROMETHEUS
 from tests.watch import processes
-from tests.watch.application import BATCHES, LISTS, PROMETHEUS, RETAINED, ROWS
+from tests.watch.application import BATCHES, LISTS, RETAINED, ROWS
 from tests.watch.conftest import Watched
 from tests.watch.page import number, table
 
