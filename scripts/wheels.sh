@@ -64,7 +64,8 @@ if ! [ "$tools/.complete" -nt requirements/wheels.txt ]; then
   "$tools/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement requirements/wheels.txt
   touch "$tools/.complete"
 fi
-[ "$work/glibc-2.28/libc.so" -nt scripts/manylinux ] || scripts/manylinux/stubs.sh "$work/glibc-2.28" "$tools/bin/python"
+[ "$work/glibc-2.28/libc.so" -nt scripts/manylinux ] || \
+  scripts/manylinux/stubs.sh "$work/glibc-2.28" "$tools/bin/python" "$(uname -m)"
 jars=$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0] + "/jars")')
 
 status=0

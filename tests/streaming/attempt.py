@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
+from tests.spark_conf import changed
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema(
@@ -63,18 +64,11 @@ def add(stream: Stream, rows: Sequence[tuple[int, str, int]]) -> None:
 @contextmanager
 def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
     """These settings of the session, and pyslash enabled."""
-    before = {name: spark.conf.get(name, None) for name in values}
     pyslash.enable(spark)
-    for name, value in values.items():
-        spark.conf.set(name, value)
     try:
-        yield
+        with changed(spark, values):
+            yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
         pyslash.disable()
 
 

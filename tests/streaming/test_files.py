@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.spark_conf import changed
 from tests.streaming.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
 from tests.streaming.stream import in_order
 
@@ -151,13 +152,8 @@ def under(
     """What becomes of the files in `in`, read under some Spark settings."""
     folder = tmp_path / "in"
     schema = spark.read.parquet(str(folder / "0.parquet")).schema
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
+    with changed(spark, settings):
         return use(spark.readStream.schema(schema).options(maxFilesPerTrigger=1, **options).parquet(str(folder)))
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
 
 
 def both(

@@ -8,7 +8,7 @@ import os
 import random
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.tasks.row_bridge import RowBridge
+from tests.spark_conf import changed
 from tests.tasks.json_records import SCHEMA, Records
 from tests.tasks.same_rows import assert_same
 
@@ -65,21 +66,9 @@ class Reading:
         return [str(reason) for reason in self._json.obstacles()]
 
 
-@contextmanager
-def settings(spark: SparkSession, **values: object) -> Iterator[None]:
-    """Confs of Spark SQL for a while."""
-    names = {f"spark.sql.{name.replace('__', '.')}": str(value) for name, value in values.items()}
-    before = {name: spark.conf.get(name, None) for name in names}
-    for name, value in names.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
+def settings(spark: SparkSession, **values: object) -> AbstractContextManager[None]:
+    """Settings of Spark SQL for a while; `__` stands for a dot."""
+    return changed(spark, {f"spark.sql.{name.replace('__', '.')}": str(value) for name, value in values.items()})
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +13,7 @@ from pyslash.plan.operators import Aggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import operators_of
+from tests.spark_conf import changed
 
 SCHEMA = (
     "ts timestamp, b boolean, i int, l bigint, f float, d double, m decimal(20,3), s string, x binary, a array<int>"
@@ -106,15 +104,6 @@ def aggregates(events: DataFrame, call: str) -> list[str]:
     return [line.removeprefix("aggregate ") for line in text.splitlines() if line.startswith("aggregate")]
 
 
-@contextmanager
-def conf(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.unset(name)
-
-
 @pytest.mark.parametrize("call", COVERED)
 def test_covered(events: DataFrame, call: str) -> None:
     assert aggregates(events, call) == [COVERED[call]]
@@ -187,7 +176,7 @@ def test_uncovered_has_its_reason(events: DataFrame, call: str) -> None:
 
 @pytest.mark.parametrize("call", ["var_samp(d)", "stddev(d)", "skewness(d)", "kurtosis(d)", "covar_samp(d, f)"])
 def test_nan_where_it_divided_by_zero_in_old_releases(spark: SparkSession, events: DataFrame, call: str) -> None:
-    with conf(spark, "spark.sql.legacy.statisticalAggregate", "true"):
+    with changed(spark, {"spark.sql.legacy.statisticalAggregate": "true"}):
         (line,) = aggregates(events, call)
     assert line.endswith(" 0 nan")
 
