@@ -61,7 +61,7 @@ screenshots: setup ## the pictures of docs/ui.md, taken by the test that looks a
 	@scripts/watch_tools.sh
 	@PYSLASH_SCREENSHOTS=docs/ui pytest tests/watch
 
-lint: setup ## ruff, mypy --strict, clang-format
+lint: setup ## ruff, mypy --strict, clang-format, hadolint, bash -n
 	@scripts/lint.sh
 
 format: setup ## rewrite the sources as `make lint` wants them
@@ -82,7 +82,7 @@ bench: setup ## a quick comparison with plain Spark (2 M rows)
 bench-native: setup ## cycles a record of each native kernel, on one core
 	@scripts/bench_native.sh $(ARGS)
 
-bench-rdma: setup ## our RDMA transport beside perftest, on this machine's device or in a lab host
+bench-rdma: setup ## our RDMA transport and perftest, on this machine's device or in a lab host
 	@if compgen -G '/sys/class/infiniband/*' >/dev/null; then python -m eval.rdma $(ARGS); \
 	else scripts/rxe_lab/lab run -- python -m eval.rdma $(ARGS); fi
 

@@ -30,7 +30,7 @@ def check_processor(machine: str | None = None, cpuinfo: str | None = None) -> N
             if missing := sorted(X86_64_V3 - set(value.split())):
                 raise UnsupportedProcessorError(
                     "pyslash needs a processor of the level x86-64-v3 (Intel Haswell, AMD Excavator, or later); this "
-                    f"one lacks {', '.join(missing)}. Use another machine, or build pyslash from its sources without "
-                    "-march=x86-64-v3 in native/core/CMakeLists.txt"
+                    f"one lacks {', '.join(missing)}. Use another machine; or take -march=x86-64-v3 out of "
+                    "native/core/CMakeLists.txt and check_processor() out of pyslash/__init__.py, and build pyslash"
                 )
             return
