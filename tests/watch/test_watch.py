@@ -32,6 +32,9 @@ COUNTS = {
     "Agents": "agents",
     "Recoveries": "recoveries",
 }
+PHASES = {
+    f"{name.capitalize()} (ms)": f"{name}_ms" for name in ("update", "commit", "merge", "sink", "checkpoint", "replica")
+}
 HELP = "windows that do not overlap"
 
 
@@ -45,9 +48,12 @@ def check_epochs(html: str, progress: list[dict[str, Any]], epochs: int) -> None
     assert [number(row["Epoch"]) for row in rows] == [done["epoch"] for done in reversed(progress)]
     for row, done in zip(rows, reversed(progress), strict=True):
         assert {name: number(row[name]) for name in COUNTS} == {name: done[key] for name, key in COUNTS.items()}
-        assert number(row["Update (ms)"].split(".")[0]) == pytest.approx(done["update_ms"], abs=1)
         assert row["Ingest"] == done["ingest"]
         assert row["Merged by"] == f"{done['merged_by']} {done['emit']}".strip()
+        for header, phase in PHASES.items():
+            assert number(row[header].split(".")[0]) == pytest.approx(done[phase], abs=1), header
+        read = [part.split()[0] for part in row["Bytes read"].split(", ") if part]
+        assert read == list(done["bytes_read"])
         assert number(row["Micro-batch (ms)"]) >= done["update_ms"]
     assert f"the last {RETAINED} of {epochs}" in html
 
@@ -56,6 +62,7 @@ def test_the_page_of_a_query_tells_what_progress_tells(watched: Watched) -> None
     assert len(watched.ready.progress) == RETAINED < watched.ready.epochs
     html = watched.page(query_page(watched, "orders"))
     check_epochs(html, watched.ready.progress, watched.ready.epochs)
+    assert [row["Agent"] for row in table(html, "agents")] == [*watched.ready.progress[-1]["memory"]]
     assert [row["In Spark's plan"] for row in table(html, "operators")] == ["StateStoreSave"]
     assert "files: Parquet is read natively" in table(html, "operators")[0]["How pyslash executes it"]
 
