@@ -167,6 +167,27 @@ def dashboard() -> list[tuple[str, str]]:
     return found
 
 
+def test_the_dashboard_is_one_that_grafana_takes_as_it_is() -> None:
+    found = json.loads((GRAFANA / "pyslash.json").read_text())
+    panels = found["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells), "panels overlap"
+    assert {x for x, _ in cells} == {*range(24)}
+    assert {y for _, y in cells} == {*range(max(y for _, y in cells) + 1)}, "there is a gap between panels"
+    declared = {variable["name"] for variable in found["templating"]["list"]}
+    assert {*re.findall(r"\$\{?([a-z]+)", json.dumps(found))} == declared
+    for panel in panels:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references) > 0, panel["title"]
+
+
 def test_every_panel_of_the_dashboard_has_data(watched: Watched, tmp_path: Path) -> None:
     program = shutil.which("prometheus") or shutil.which("prometheus", path=str(ROOT / "build/prometheus/usr/bin"))
     if program is None:
