@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,10 @@ from tests.jvm import JAVA_OPTIONS
 from tests.quiet_files import SETTINGS, quiet_files
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
+
+# How fast an example is made says something about the machine's load, and nothing about the code.
+hypothesis.settings.register_profile("any load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any load")
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Executors run the tests' own Python; otherwise they take whatever `python3` is on the PATH.
