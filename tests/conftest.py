@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,10 +15,6 @@ from tests.jvm import JAVA_OPTIONS
 from tests.quiet_files import SETTINGS, quiet_files
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
-
-# How fast an example is made says something about the machine's load, and nothing about the code.
-hypothesis.settings.register_profile("any load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("any load")
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Executors run the tests' own Python; otherwise they take whatever `python3` is on the PATH.
@@ -34,6 +29,15 @@ _LONG = {
     "chaos": "every fault at every point, and a long soak: `make chaos` and `make soak` run them",
     "nightly": "minutes of Spark beside what the others cover: `make nightly` runs them",
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give Hypothesis all the time it takes: that tells of the machine's load, and nothing of the code."""
+    if config.pluginmanager.hasplugin("hypothesispytest"):  # the emulated hosts of the lab do without it
+        from hypothesis import HealthCheck, settings
+
+        settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("any load")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
