@@ -251,7 +251,9 @@ class Recovery:
             coordinator.reconnect(newest.agents)
             return
         obstacle = f"epoch {newest.epoch} has no standbys"
-        from_memory = self._conf.replicates and (newest.standbys or durable is None) and not is_rewritten
+        # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
+        may_be_whole = newest.standbys or durable is None or self._known
+        from_memory = self._conf.replicates and may_be_whole and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
