@@ -71,6 +71,7 @@ Landings = Annotated[list[list[Any]], list_of(_tuple(_unsigned, _unsigned, _rang
 Files = Annotated[list[list[Any]], list_of(_tuple(_file_name, _unsigned, _unsigned), MAX_OFFSETS)]
 PlanText = Annotated[str, text(MAX_PLAN_BYTES)]
 Incarnation = Annotated[str, _incarnation]
+Incarnations = Annotated[list[str], list_of(_incarnation, MAX_AGENTS)]
 Path = Annotated[str, _path]
 OptionalPath = Annotated[str, lambda value: value == "" or _path(value)]
 FileName = Annotated[str, _file_name]

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -59,7 +59,8 @@ class Described:
     """What an agent holds of a query; `epoch` is the last committed one, -1 if none.
 
     `replicas`: of which agents it keeps a copy, by incarnation, and as of which epoch; `promoted`: which of them, as of
-    which epoch, have become its own; panes before `first_live_pane` have been released.
+    which epoch, have become its own; panes before `first_live_pane` have been released. `settled`: of the replicas,
+    those of which no commit is outstanding: (epoch, agents whose shares its source had taken over as of that epoch).
     """
 
     incarnation: bytes
@@ -72,6 +73,7 @@ class Described:
     arena_bytes: int
     spilled_bytes: int = 0
     first_live_pane: int = -(1 << 63)
+    settled: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
 
 
 class AgentClient:
@@ -180,7 +182,9 @@ class AgentClient:
         """What the agent holds of the query."""
         answer = self.act("describe", Empty(), timeout_seconds)
         blocks = [base64.b64decode(head) for head in answer["blocks"]]
-        return Described(**{**answer, "incarnation": bytes.fromhex(answer["incarnation"]), "blocks": blocks})
+        settled = {source: (at, frozenset(taken)) for source, (at, taken) in answer["settled"].items()}
+        incarnation = bytes.fromhex(answer["incarnation"])
+        return Described(**{**answer, "incarnation": incarnation, "blocks": blocks, "settled": settled})
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""

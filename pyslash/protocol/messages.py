@@ -15,6 +15,7 @@ from pyslash.protocol.bounds import (
     Gid,
     Heads,
     Incarnation,
+    Incarnations,
     Landings,
     Offsets,
     OptionalPath,
@@ -85,7 +86,8 @@ class Restore:
 class Replicate:
     """Write these published blocks of the epoch to a standby, an agent's descriptor (JSON), by this transport.
 
-    `whole`: and all committed ones, for a standby that has none of them. `heads`: as in a commit.
+    `whole`: and all committed ones, for a standby that has none of them. `heads`: as in a commit. `settled`: the epoch
+    is committed already, and the standby has its replica as soon as it is written.
     """
 
     epoch: Epoch
@@ -96,11 +98,16 @@ class Replicate:
     transport: Annotated[str, text(16)]
     whole: Flag
     heads: Heads = field_of(default_factory=list)
+    settled: Flag = False
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """Make room for blocks, [offset in its own arena, bytes, CRC of its head there] each, of the agent `source`."""
+    """Make room for blocks, [offset in its own arena, bytes, CRC of its head there] each, of the agent `source`.
+
+    `settled`: they are its whole share as of an epoch that it has committed, with what it has taken over as of that
+    epoch: the shares of the agents `taken`.
+    """
 
     epoch: Epoch
     source: Incarnation
@@ -108,6 +115,8 @@ class Reserve:
     plan: PlanText
     run: Unsigned
     whole: Flag
+    settled: Flag = False
+    taken: Incarnations = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)

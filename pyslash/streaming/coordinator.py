@@ -81,6 +81,7 @@ class Coordinator:
         self._restored_epoch = -1
         self._clients: dict[str, AgentClient] = {}
         self._live: dict[str, list[LiveBlock]] = {}
+        self._committed_epoch = -1  # in this run
         self._released: int | None = None
         self._standbys: dict[str, str] = {}
         self._repaired_epoch = -1
@@ -134,23 +135,25 @@ class Coordinator:
         self.close()
         return [agent for agent in answered.values() if agent is not None], silent
 
-    def repair(self, newest: Manifest, before: Manifest | None, first_pane: int) -> Repair | str:
+    def repair(
+        self, newest: Manifest, before: Manifest | None, first_pane: int, others: list[AgentDescriptor]
+    ) -> Repair | str:
         """Find the state as of a manifest in agents' memory, and promote standbys of lost agents; or return why not.
 
-        Panes before `first_pane` are no longer needed. Without a repair, nothing has changed anywhere.
+        Panes before `first_pane` are no longer needed. Of agents that the manifest does not name, `others` may have
+        replicas. Without a repair, nothing has changed anywhere.
 
         Raises:
             StateLostError: an agent was lost meanwhile.
         """
-        self.meet(newest.agents)
+        self.meet([*newest.agents, *others])
         repair = plan_repair(newest, before, first_pane, self._describe())
         if isinstance(repair, str):
             self.close()
             return repair
-        wanted = {agent.incarnation for agent in repair.survivors}
-        for gone in [agent for agent in newest.agents if agent.incarnation not in wanted]:
-            self._clients.pop(gone.incarnation).close()
-            self._replaced.add(gone.incarnation)
+        for gone in self._clients.keys() - set(repair.holders):
+            self._clients.pop(gone).close()
+        self._replaced |= {agent.incarnation for agent in newest.agents} - set(repair.holders)
         reported: dict[str, dict[int, int]] = {}
         for incarnation, offset, head in newest.blocks:
             _report(reported, incarnation, offset, head)
@@ -192,6 +195,53 @@ class Coordinator:
         size = sum(self._each(send).values())
         self._standbys = chosen
         return chosen, size
+
+    def exposed(self) -> dict[str, str]:
+        """Agents with state of which no replica is complete, each with the standby that is to have one.
+
+        None before the first commit of a run: its state comes from the checkpoint, and the epoch sends it.
+        """
+        if self._committed_epoch < 0:
+            return {}
+        chosen = choose_standbys(self.agents, self._standbys)
+        return {
+            source: standby
+            for source, standby in chosen.items()
+            if self._live.get(source) and self._standbys.get(source) != standby
+        }
+
+    def resync(self, transport: str, may_spill: bool = True) -> int:
+        """Have agents whose replicas are not complete write all that they hold to a standby, all at once; the bytes.
+
+        What they hold is as of the last commit, and no other may be under way. What fails is left to the next epoch,
+        which sends the same again. `may_spill`: nobody reads blocks at the same time.
+        """
+        epoch = self._committed_epoch
+        exposed, sent = self.exposed(), dict[str, int]()
+
+        def send(client: AgentClient) -> None:
+            source = _name(client)
+            standby = exposed.get(source)
+            if standby is None or source in sent:
+                return
+            to = self._clients[standby].descriptor.to_json()
+            request = Replicate(epoch, [], self._plan, self._run, to, transport, True, settled=True)
+            try:
+                sent[source] = client.replicate(request, self._checkpoint_timeout)
+                self._standbys[source] = standby
+            except ArenaFullError:
+                raise
+            except SlashError as error:
+                logger.warning("%s has no replica until the next epoch: %s", client.descriptor, error)
+
+        try:
+            if may_spill:
+                self.with_room(epoch + 1, lambda: self._each(send))
+            else:
+                self._each(send)
+        except SlashError as error:
+            logger.warning("epoch %d: not every agent has a replica until the next epoch: %s", epoch, error)
+        return sum(sent.values())
 
     def make_room_ahead(self, epoch: int) -> None:
         """Before an epoch's update: agents whose arenas are nearly full spill, if they can."""
@@ -297,6 +347,7 @@ class Coordinator:
             )
 
         replies = self._each(commit)
+        self._committed_epoch = manifest.epoch
         for incarnation, reply in replies.items():
             self._live[incarnation] = self._blocks(incarnation, reply.blocks)
         self.memory = {

@@ -20,9 +20,10 @@ from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
 
-FORMAT = 5
+FORMAT = 6
 # Where the checksum of each format that can be read begins: a damaged number must not make one format another.
-_SEEDS = {b"4": 0, b"5": 5}  # in format 4 there are no `since` and no `is_adopted`
+# In format 4 there are no `since` and no `is_adopted`, in format 5 there is no `held`.
+_SEEDS = {b"4": 0, b"5": 5, b"6": 6}
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -43,7 +44,9 @@ class Manifest:
     its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
     restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
-    `before` is the `state` before this epoch. `pane` is, of sessions, the one that holds all that are open.
+    `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
+    that is not in it holds nothing. `before` is the `state` before this epoch. `pane` is, of sessions, the one that
+    holds all that are open.
     """
 
     epoch: int
@@ -68,6 +71,7 @@ class Manifest:
     pane: int = 0
     since: list[int] = field(default_factory=list)
     is_adopted: bool = False
+    held: dict[str, tuple[int, int]] | None = None
 
     @property
     def state(self) -> str:
@@ -117,6 +121,8 @@ class Manifest:
         fields["times"] = [tuple(times) for times in fields["times"]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
         fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
+        if fields.get("held") is not None:
+            fields["held"] = {name: (last, size) for name, (last, size) in fields["held"].items()}
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)
 

@@ -9,8 +9,9 @@ manifest: the replayed epoch merges the same blocks and yields the same rows. `p
 from __future__ import annotations
 
 import logging
+import threading
 
-from pyslash.agent.store.block_set import EVERY_PANE
+from pyslash.agent.store.block_set import BEFORE_ALL_PANES, EVERY_PANE
 from pyslash.block_head import head_crc
 from pyslash.checkpoint.directory import BlockFile
 from pyslash.conf import Conf
@@ -29,6 +30,7 @@ from pyslash.streaming.coordinator import LiveBlock
 from pyslash.streaming.execution import SparkBatch, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.joining import Joining
+from pyslash.streaming.keeper import Keeper
 from pyslash.streaming.manifest import Manifest
 from pyslash.streaming.merging import Merging
 from pyslash.streaming.phase import Event, Phase, advance
@@ -62,6 +64,9 @@ class OperatorRunner:
         self._state: RunState | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
         self._has_standby = True  # until it turns out otherwise, which is said once
+        self._keeper: Keeper | None = None
+        # Between the query's thread and the keeper's: held while what agents are told changes, not while tasks run.
+        self._telling = threading.RLock()
         self.phase = Phase.EMITTED
 
     @property
@@ -92,8 +97,11 @@ class OperatorRunner:
 
     def begin_again(self) -> None:
         """Forget the run that has failed."""
-        self.phase = advance(self.phase, Event.AGENT_LOST)
-        self._close()
+        with self._telling:
+            self.phase = advance(self.phase, Event.AGENT_LOST)
+            if self._state is not None:
+                self._recovery.remember(self._state.coordinator)
+            self._close()
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
         """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
@@ -105,14 +113,10 @@ class OperatorRunner:
 
     def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
-        state = self._state or self._begin(execution, epoch, progress)
-        if state.last is not None and state.last.epoch < epoch:
-            # Spark has logged the last epoch as done: its windows are not needed again.
-            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
-            state.manifests.purge(epoch)
-            if state.durable is not None:
-                state.durable.clean()
-            self._recovery.join_standby(execution.session, state.coordinator)
+        with self._telling:
+            state = self._state or self._begin(execution, epoch, progress)
+            self._let_go(execution, epoch, state)
+        self._watch_replicas(execution)
         manifest = state.manifests.read(epoch, self.operator.identity)
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and state.as_of < epoch:
@@ -122,11 +126,52 @@ class OperatorRunner:
         else:
             self.phase = advance(self.phase, Event.REPLAYED)
             tell_times(execution.cut, manifest.times)
-        with progress.timed("commit"):
+        with self._telling, progress.timed("commit"):
             state.coordinator.commit(manifest)
-        self.phase = advance(self.phase, Event.COMMITTED)
-        state.last = self._manifest = manifest
+            self.phase = advance(self.phase, Event.COMMITTED)
+            state.last = self._manifest = manifest
+        self._watch_replicas(execution)
         return self._merge(execution, manifest, state, progress)
+
+    def replicate_again(self, execution: SparkBatch) -> bool:
+        """Beside the query's own thread: start a standby if there is none, and have incomplete replicas sent again.
+
+        Returns whether it has to be called again.
+        """
+        state = self._state
+        if state is None or not execution.is_active:
+            return False
+        found = self._recovery.find_standby(execution.session, state.coordinator)
+        with self._telling:
+            if state is not self._state:
+                return False
+            state.coordinator.meet(found)
+            if not state.coordinator.exposed():
+                return self._lacks_replicas(state)
+            # No room is made for them: merges may be reading what would be spilled.
+            size = state.coordinator.resync(self._conf.transport, may_spill=False)
+            logger.info("replicas between epochs: %d bytes", size)
+            return not state.coordinator.exposed() and self._lacks_replicas(state)
+
+    def _watch_replicas(self, execution: SparkBatch) -> None:
+        if self._state is not None and self._lacks_replicas(self._state):
+            if self._keeper is None:
+                self._keeper = Keeper(lambda: self.replicate_again(execution), "pyslash replicas")
+            self._keeper.wake()
+
+    def _lacks_replicas(self, state: RunState) -> bool:
+        if not self._conf.replicates:
+            return False
+        return len(state.coordinator.agents) < 2 or bool(state.coordinator.exposed())
+
+    def _let_go(self, execution: SparkBatch, epoch: int, state: RunState) -> None:
+        """Of what only the epoch before needed, once Spark has logged it as done."""
+        if state.last is not None and state.last.epoch < epoch:
+            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
+            state.manifests.purge(epoch)
+            if state.durable is not None:
+                state.durable.clean()
+            state.coordinator.meet(self._recovery.find_standby(execution.session, state.coordinator))
 
     def end(self, resumable: bool) -> None:
         """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
@@ -145,9 +190,13 @@ class OperatorRunner:
             logger.warning("an agent still holds state of a query that has ended: %s", error)
         if self._merging is not None:
             self._merging.forget()
-        self._close()
+        with self._telling:
+            self._close()
 
     def _close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
         if self._ingest is not None:
             self._ingest.close()
             self._ingest = None
@@ -227,51 +276,54 @@ class OperatorRunner:
         progress.json_by_spark, progress.records_fetched = ingest.json_by_spark, ingest.records_fetched
         progress.groups = sum(receipt.head.groups for receipt in receipts)
         written = [receipt for receipt in published if receipt.head.length > 0]
-        agents = {agent.incarnation: agent for agent in coordinator.agents}
-        agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
-        files: list[BlockFile] = []
-        if state.durable is not None:
-            with progress.timed("checkpoint"):
-                added = coordinator.store(epoch, written, state.durable)
-            progress.checkpoint_bytes = sum(file.bytes for file in added)
-            files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us, pane))
-        standbys: dict[str, str] = {}
-        if self._conf.replicates:
-            with progress.timed("replica"):
-                standbys, progress.replica_bytes = coordinator.with_room(
-                    epoch, lambda: coordinator.replicate(epoch, written, self._conf.transport)
-                )
-            self._warn_without_standby(standbys)
-        self.phase = advance(self.phase, Event.STORED)
-        manifest = Manifest(
-            epoch=epoch,
-            run=state.manifests.run,
-            plan=operator.text,
-            columns=list(operator.identity.columns),
-            time=operator.identity.time,
-            since=list(operator.since),
-            is_adopted=operator.is_adopted,
-            offsets=logged.sources,
-            timestamp_ms=logged.timestamp_ms,
-            input=operator.fingerprint,
-            emitted_us=emitted_us,
-            watermark_us=max(emitted_us, closing_us),
-            rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
-            late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
-            times=cut.event_times(),
-            blocks=[
-                (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
-                for receipt in written
-            ],
-            agents=list(agents.values()),
-            files=files,
-            in_checkpoint=state.durable is not None,
-            standbys=standbys,
-            before=state.version,
-            pane=pane,
-        )
-        with progress.timed("commit"):
-            state.manifests.create(manifest)
+        with self._telling:
+            agents = {agent.incarnation: agent for agent in coordinator.agents}
+            agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
+            files: list[BlockFile] = []
+            if state.durable is not None:
+                with progress.timed("checkpoint"):
+                    added = coordinator.store(epoch, written, state.durable)
+                progress.checkpoint_bytes = sum(file.bytes for file in added)
+                files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us, pane))
+            standbys: dict[str, str] = {}
+            if self._conf.replicates:
+                with progress.timed("replica"):
+                    standbys, size = coordinator.with_room(
+                        epoch, lambda: coordinator.replicate(epoch, written, self._conf.transport)
+                    )
+                progress.replica_bytes += size
+                self._warn_without_standby(standbys)
+            self.phase = advance(self.phase, Event.STORED)
+            manifest = Manifest(
+                epoch=epoch,
+                run=state.manifests.run,
+                plan=operator.text,
+                columns=list(operator.identity.columns),
+                time=operator.identity.time,
+                since=list(operator.since),
+                is_adopted=operator.is_adopted,
+                offsets=logged.sources,
+                timestamp_ms=logged.timestamp_ms,
+                input=operator.fingerprint,
+                emitted_us=emitted_us,
+                watermark_us=max(emitted_us, closing_us),
+                rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
+                late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
+                times=cut.event_times(),
+                blocks=[
+                    (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+                    for receipt in written
+                ],
+                agents=list(agents.values()),
+                files=files,
+                in_checkpoint=state.durable is not None,
+                standbys=standbys,
+                before=state.version,
+                pane=pane,
+                held=_held(coordinator.live_blocks(), written),
+            )
+            with progress.timed("commit"):
+                state.manifests.create(manifest)
         if state.durable is not None:
             state.durable.logged(files)
             if not state.swept:
@@ -350,6 +402,17 @@ class OperatorRunner:
             allRemovalsTimeMs=round(progress.merge_ms),
             commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
         )
+
+
+def _held(blocks: list[LiveBlock], written: list[Receipt]) -> dict[str, tuple[int, int]]:
+    """Of each agent that holds something, the last pane and the bytes."""
+    held: dict[str, tuple[int, int]] = {}
+    heads = [(block.agent, block.head) for block in blocks] + [(one.agent, one.head) for one in written]
+    for agent, head in heads:
+        last, size = held.get(agent.incarnation, (BEFORE_ALL_PANES, 0))
+        last = max(last, *(pane for pane, _, _ in head.panes)) if head.panes else last
+        held[agent.incarnation] = (last, size + head.length)
+    return held
 
 
 def _panes(blocks: list[LiveBlock]) -> set[int]:

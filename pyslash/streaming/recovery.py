@@ -62,6 +62,7 @@ class Recovery:
         self._driver = uuid4().hex
         self._run_held = 0
         self._memory_failed = False  # when the state was last to be put together from it
+        self._known: dict[str, AgentDescriptor] = {}  # agents of the run before, which may keep replicas
 
     def may_succeed_after(self, error: Exception) -> bool:
         """Whether to try again after an attempt has failed to bring the state back."""
@@ -114,6 +115,11 @@ class Recovery:
             with progress.timed("restore"):
                 self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress, is_rewritten)
         coordinator.meet(agents)
+        self.remember(coordinator)
+        if self._conf.replicates and coordinator.exposed():
+            # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
+            with progress.timed("replica"):
+                progress.replica_bytes += coordinator.resync(self._conf.transport)
         return RunState(operator, coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
@@ -131,13 +137,18 @@ class Recovery:
             return  # nothing can be written there, and nothing was
         ManifestLog(manifests, runs).withdraw(epoch)
 
-    def join_standby(self, session: SparkSession, coordinator: Coordinator) -> None:
-        """If one agent alone has the state and another executor is running by now, add its agent too."""
+    def remember(self, coordinator: Coordinator) -> None:
+        """The agents of this run, for the next one."""
+        self._known = {agent.incarnation: agent for agent in coordinator.agents}
+
+    def find_standby(self, session: SparkSession, coordinator: Coordinator) -> list[AgentDescriptor]:
+        """If one agent alone has the state and another executor is running by now: the agents of both."""
         if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
             try:
-                coordinator.meet(self._find_agents(session))
+                return self._find_agents(session)
             except SlashError as error:
                 logger.warning("no standby could be started: %s", error)
+        return []
 
     def _agents(
         self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
@@ -148,9 +159,12 @@ class Recovery:
         wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
         if not wanted:
             return []
-        known = newest.agents if newest is not None else []
+        named = {agent.incarnation: agent for agent in newest.agents} if newest is not None else {}
+        known = list({**named, **self._known}.values())
         answering, silent = coordinator.probe(known)
-        if len(answering) >= wanted and not silent:
+        # Of one that is lost, an agent that the manifest does not name may have the replica.
+        whole = not self._conf.replicates or named.keys() <= {agent.incarnation for agent in answering}
+        if len(answering) >= wanted and not silent and whole:
             return answering
         found = self._find_agents(session, silent)
         gone = {agent.incarnation for agent in known} - {agent.incarnation for agent in answering}
@@ -237,23 +251,27 @@ class Recovery:
             coordinator.reconnect(newest.agents)
             return
         obstacle = f"epoch {newest.epoch} has no standbys"
-        from_memory = self._conf.replicates and newest.standbys and not is_rewritten
+        # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
+        may_be_whole = newest.standbys or durable is None or self._known
+        from_memory = self._conf.replicates and may_be_whole and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
-            repair = coordinator.repair(newest, before, first_pane)
+            repair = coordinator.repair(newest, before, first_pane, [*self._known.values(), *agents])
             self._memory_failed = False
             if isinstance(repair, Repair):
                 if durable is not None:
                     durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
-                progress.promotions = len(repair.promotions)
+                progress.promotions += len(repair.promotions)
                 logger.info("query continues after epoch %d with %s", newest.epoch, repair)
                 return
             obstacle = repair
         if durable is None:
             raise StateLostError(
-                f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. Give the query a "
-                "new checkpointLocation, and a spark.slash.durability that survives such a loss."
+                f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. If a process that "
+                "does not answer only stands still, start the query again once it goes on. Otherwise the open windows' "
+                "rows in that share are gone: start the query with a new checkpointLocation, which reads its source "
+                "again, and with spark.slash.durability=both, which survives such a loss."
             )
         if durable.files and self._conf.replicates and not is_rewritten:
             logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)

@@ -18,12 +18,12 @@ from pyslash.streaming.manifest import Manifest
 class Repair:
     """How a state comes back from memory. Agents are named by their incarnations.
 
-    `survivors` keep their shares; `promotions` maps a lost agent to the standby that takes its share over;
-    `moved` is the same, with those that an earlier run has done; `in_sync` maps survivors to standbys that have all of
-    their share.
+    `holders` go on with what they hold; `promotions` maps an agent that is lost, or was replaced, to the standby whose
+    replica of it becomes that standby's own; `moved` maps agents of the manifest to those that have their shares from
+    now on, or have had them since an earlier run; `in_sync` maps holders to standbys that have all of their share.
     """
 
-    survivors: list[AgentDescriptor]
+    holders: list[str]
     promotions: dict[str, str]
     moved: dict[str, str]
     in_sync: dict[str, str]
@@ -31,7 +31,7 @@ class Repair:
     def __str__(self) -> str:
         """For the log."""
         taken = ", ".join(f"{standby[:8]} for {source[:8]}" for source, standby in self.promotions.items())
-        return f"{len(self.survivors)} agents, standbys promoted: {taken or 'none'}"
+        return f"{len(self.holders)} agents, standbys promoted: {taken or 'none'}"
 
 
 def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str]) -> dict[str, str]:
@@ -54,61 +54,169 @@ def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str
 def plan_repair(
     newest: Manifest, before: Manifest | None, first_pane: int, described: Mapping[str, Described]
 ) -> Repair | str:
-    """The repair of the state as of a manifest, or why there is none.
+    """The repair of the state as of a manifest, or why there is none: what is lost.
 
     Args:
         newest: the manifest.
         before: that of the epoch before it, if there is one.
         first_pane: the first one (microseconds) that is still needed. A driver that was replaced may have gone on, and
             released more.
-        described: what each agent that answers holds.
+        described: what each agent that answers holds, whether the manifest names it or not.
     """
-    epoch = newest.epoch
-    earlier = {agent.incarnation for agent in before.agents} if before is not None else set()
-    sent = {incarnation for incarnation, *_ in newest.blocks}
+    witnesses = _Witnesses(newest, before, first_pane, described)
+    found = _Cover(witnesses)
+    for name in sorted(described, key=lambda name: (-described[name].run, -len(witnesses.taken_by(name)), name)):
+        found.take_what_it_holds(name)
+    needed = [agent for agent in newest.agents if _is_needed(newest, agent.incarnation, first_pane)]
+    for agent in needed:
+        found.look_for_replica(agent.incarnation)
+    lost = [agent for agent in needed if agent.incarnation not in found.holder_of]
+    if lost:
+        return "; ".join(_how_lost(agent, newest, described, witnesses) for agent in lost)
+    return found.repair(newest)
 
-    def is_up_to_date(name: str) -> bool:
-        held = described.get(name)
-        if held is None or held.first_live_pane > first_pane:
+
+def _is_needed(newest: Manifest, name: str, first_pane: int) -> bool:
+    """Whether the share of an agent may hold a pane that is still needed."""
+    if newest.held is None:
+        return True  # of a version that did not write it
+    last_pane, _ = newest.held.get(name, (None, 0))
+    return last_pane is not None and last_pane >= first_pane
+
+
+def _how_lost(
+    agent: AgentDescriptor, newest: Manifest, described: Mapping[str, Described], witnesses: _Witnesses
+) -> str:
+    name = agent.incarnation
+    size = "" if newest.held is None else f", {newest.held[name][1]} bytes"
+    what = f"the share of {agent}{size}, is lost: it "
+    what += "does not answer" if name not in described else "answers, but no longer has it"
+    standby = newest.standbys.get(name)
+    if standby is None:
+        return f"{what}, and it had no standby when that epoch was logged"
+    keeper = next((str(one) for one in newest.agents if one.incarnation == standby), f"agent {standby[:8]}")
+    if standby not in described:
+        return f"{what}, and its standby, {keeper}, does not answer either"
+    has = "answers, but has not all of its blocks" if witnesses.is_up_to_date(standby) else "is not up to date itself"
+    return f"{what}, and its standby, {keeper}, {has}"
+
+
+class _Witnesses:
+    """What agents say that they hold of the state as of a manifest, as far as that may be believed."""
+
+    def __init__(
+        self, newest: Manifest, before: Manifest | None, first_pane: int, described: Mapping[str, Described]
+    ) -> None:
+        self._newest = newest
+        self._first_pane = first_pane
+        self._described = described
+        self._earlier = {agent.incarnation for agent in before.agents} if before is not None else set()
+        self._sent = {incarnation for incarnation, *_ in newest.blocks}
+        self.shares = {agent.incarnation for agent in newest.agents}
+
+    def taken_by(self, name: str) -> frozenset[str]:
+        """The shares that an agent has taken over as of the epoch, since a run that knew its manifest."""
+        held = self._described[name]
+        if held.run < self._newest.run:
+            return frozenset()
+        return frozenset(s for s, at in held.promoted.items() if at == self._newest.epoch) & self.shares
+
+    def is_up_to_date(self, name: str) -> bool:
+        """Whether what an agent holds as its own is of the state, and all of it."""
+        held, epoch = self._described.get(name), self._newest.epoch
+        if held is None or held.first_live_pane > self._first_pane:
             return False
+        if name not in self.shares:
+            return not held.blocks or (held.epoch <= epoch and bool(self.taken_by(name)))
         # The commit of the manifest's epoch may not have reached it yet; it will be repeated.
-        return held.epoch == epoch or (held.epoch == epoch - 1 if name in earlier else not held.blocks)
+        if held.epoch == epoch:
+            return True
+        if name in self._earlier:
+            return held.epoch == epoch - 1
+        return not held.blocks or (held.epoch < 0 and bool(self.taken_by(name)))
 
-    moved: dict[str, str] = {}
-    # Later runs first: what an agent has taken over counts only if no later run has replaced that agent itself.
-    for holder in sorted(described, key=lambda name: -described[name].run):
-        if holder not in moved and is_up_to_date(holder):
-            taken = [source for source, at in described[holder].promoted.items() if at == epoch]
-            moved.update((source, holder) for source in taken if source not in moved)
+    def own(self, name: str) -> frozenset[str]:
+        """The shares that an agent holds as its own, if it is up to date."""
+        return self.taken_by(name) | (self.shares & {name})
 
-    def holds_its_share(name: str) -> bool:
-        return name not in moved and is_up_to_date(name)
+    def replica(self, keeper: str, source: str) -> frozenset[str]:
+        """The shares in a replica, if its keeper is up to date; none if it is not of the epoch."""
+        held, epoch = self._described[keeper], self._newest.epoch
+        settled, taken = held.settled.get(source, (-1, frozenset()))
+        if settled == epoch and held.run >= self._newest.run:
+            return (taken | {source}) & self.shares
+        # With blocks on their way it is to be trusted where the manifest says that they were the epoch's.
+        at = held.replicas.get(source)
+        if self._newest.standbys.get(source) == keeper and (
+            at == epoch or (at == epoch - 1 and source not in self._sent)
+        ):
+            return frozenset({source})
+        return frozenset()
 
-    def keeps_replica(standby: str, source: str) -> bool:
-        if not holds_its_share(standby):
-            return False
-        at = described[standby].replicas.get(source)
-        return at == epoch or (at == epoch - 1 and source not in sent)
+    def is_followed(self, keeper: str, source: str) -> bool:
+        """Whether a keeper's replica of the epoch is settled, or will be by the commit that is repeated."""
+        held, epoch = self._described[keeper], self._newest.epoch
+        return held.epoch < epoch or held.settled.get(source, (-1, frozenset()))[0] == epoch
 
-    if lost := [holder for holder in moved.values() if not holds_its_share(holder)]:
-        return f"agents {', '.join(sorted(holder[:8] for holder in lost))} had taken over shares, and are lost"
-    survivors = [agent for agent in newest.agents if holds_its_share(agent.incarnation)]
-    promotions = {}
-    for agent in newest.agents:
-        name = agent.incarnation
-        if holds_its_share(name) or name in moved:
-            continue
-        standby = newest.standbys.get(name)
-        if standby is None:
-            return f"{agent} is lost, and had no standby"
-        if not keeps_replica(standby, name):
-            return f"{agent} is lost, and its standby {standby[:8]} is too, or has not all of its blocks"
-        promotions[name] = standby
-    moved.update(promotions)
-    grown = set(moved.values())
-    in_sync = {
-        source: standby
-        for source, standby in newest.standbys.items()
-        if holds_its_share(source) and source not in grown and keeps_replica(standby, source)
-    }
-    return Repair(survivors, promotions, moved, in_sync)
+    def replicas(self, keeper: str) -> list[str]:
+        """The agents that a keeper has something of."""
+        held = self._described[keeper]
+        return sorted(held.replicas.keys() | held.settled.keys())
+
+
+class _Cover:
+    """Holders that together have each share exactly once."""
+
+    def __init__(self, witnesses: _Witnesses) -> None:
+        self._witnesses = witnesses
+        self._keepers: list[str] = []  # up to date, and not replaced: their replicas can be promoted
+        self._promotions: dict[str, str] = {}
+        self.holder_of: dict[str, str] = {}
+
+    def take_what_it_holds(self, name: str) -> None:
+        """Call it for later runs first: an agent counts only if no later run has replaced it, and then as a whole."""
+        if not self._witnesses.is_up_to_date(name):
+            return
+        own = self._witnesses.own(name)
+        if own.isdisjoint(self.holder_of):
+            self._keepers.append(name)
+            self.holder_of.update(dict.fromkeys(own, name))
+
+    def look_for_replica(self, share: str) -> None:
+        """Have the keeper of a replica with a lost share take it over, with all that is in the replica."""
+        if share in self.holder_of:
+            return
+        found = []
+        for keeper in self._keepers:
+            for source in self._witnesses.replicas(keeper):
+                within = self._witnesses.replica(keeper, source)
+                if share in within and source not in self._promotions:
+                    replaced = {self.holder_of[one] for one in within if one in self.holder_of}
+                    if all(self._may_replace(holder, keeper, within) for holder in replaced):
+                        found.append((len(replaced), source != share, source, keeper, within, replaced))
+        if not found:
+            return
+        *_, source, keeper, within, replaced = min(found)
+        self._keepers = [one for one in self._keepers if one not in replaced]
+        self._promotions[source] = keeper
+        self.holder_of.update(dict.fromkeys(within, keeper))
+
+    def _may_replace(self, holder: str, keeper: str, within: frozenset[str]) -> bool:
+        return holder != keeper and holder not in self._promotions.values() and self._witnesses.own(holder) <= within
+
+    def repair(self, newest: Manifest) -> Repair:
+        holders = set(self.holder_of.values())
+        held = {holder: {share for share, by in self.holder_of.items() if by == holder} for holder in holders}
+        in_sync = {}
+        for source in sorted(holders):
+            complete = [
+                keeper
+                for keeper in self._keepers
+                if keeper != source
+                and self._witnesses.replica(keeper, source) == held[source]
+                and self._witnesses.is_followed(keeper, source)
+            ]
+            if complete:
+                in_sync[source] = min(complete, key=lambda keeper: (newest.standbys.get(source) != keeper, keeper))
+        moved = {share: holder for share, holder in self.holder_of.items() if holder != share}
+        return Repair(sorted(holders | set(in_sync.values())), self._promotions, moved, in_sync)

@@ -141,6 +141,27 @@ def test_a_new_standby_gets_the_whole_share(
     assert merged(other[0], promoted(agent, other, 1), [0, 10]) == merged(agent, live, [0, 10])
 
 
+def test_a_share_is_replicated_between_epochs_with_what_was_taken_over(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair, start: Callable[..., Pair]
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    standby[1].resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
+    expected = merged(standby[0], standby[1].promote(Promote(0, agent.incarnation, [], PLAN, 2)).blocks, [0])
+    last = start()
+    settled = Replicate(0, [], PLAN, 2, last[0].to_json(), "auto", True, settled=True)
+    assert standby[1].replicate(settled, 20) > 0
+    assert last[1].describe().settled == {standby[0].incarnation: (0, frozenset({agent.incarnation}))}
+    with pytest.raises(InvalidRequestError, match="here already"):
+        standby[1].replicate(settled, 20)
+    with pytest.raises(InvalidRequestError, match="the last one that was committed is 0"):
+        standby[1].replicate(Replicate(1, [], PLAN, 2, last[0].to_json(), "auto", True, settled=True), 20)
+    last[1].resume(Resume(0, PLAN, 3, BEFORE_ALL_PANES))
+    for _ in range(2):
+        heads = last[1].promote(Promote(0, standby[0].incarnation, [], PLAN, 3)).blocks
+        assert merged(last[0], heads, [0]) == expected
+    assert last[1].describe().promoted == {standby[0].incarnation: 0, agent.incarnation: 0}
+
+
 def test_a_commit_without_its_replica_is_refused_and_changes_nothing(
     agent: AgentDescriptor, client: AgentClient, standby: Pair
 ) -> None:

@@ -1,6 +1,9 @@
 """One application on a master of its own: agents and executors are killed while a stream runs; prints what came of it.
 
-python -m tests.faults.standby_job MASTER FOLDER CASE...   a case: durability:victim:point
+python -m tests.faults.standby_job MASTER FOLDER CASE...   a case: durability:victim[+more]:point
+
+Of `executor+agent+agent`, each agent that holds blocks dies as soon as the shares that the loss before it has left with
+one copy have their replicas again; the sink waits until the last one has died, as a stream without new rows does.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,13 +64,22 @@ VICTIMS: dict[str, Callable[[list[AgentDescriptor]], list[int]]] = {
     "executor": lambda agents: [jvm_of(agents[0])],
     "nobody": lambda agents: [],
 }
+SYNC_SECONDS = 60
 
 
 class Struck:
     """Patches the point, so that the victims die once."""
 
     def __init__(self, victim: str, point: str) -> None:
-        self._victim = victim
+        self._victim, *self._more = victim.split("+")
+        self._struck_all = threading.Event()
+        if not self._more:
+            self._struck_all.set()
+        self._recovered = False
+        self._lost_at = 0.0
+        self._run, self._logged = 0, (0.0, 0)  # of the last manifest; the last loss, and the run that it struck
+        self.exposed_ms: list[int] = []  # after each loss, until all shares had replicas
+        self.logged_ms: list[int] = []  # after the last one, until the next manifest, which once came first
         self._owner, self._name, self._after = POINTS[point]
         self._calls = 0
         self._agents: list[AgentDescriptor] = []
@@ -77,6 +90,10 @@ class Struck:
 
         def remember(coordinator: Coordinator, *arguments: Any) -> Any:
             answer = commit(coordinator, *arguments)
+            self._run = arguments[0].run
+            if self._logged[0] and self._run > self._logged[1]:
+                self.logged_ms.append(round((time.monotonic() - self._logged[0]) * 1000))
+                self._logged = (0.0, 0)
             # Those that hold something: the loss of any of them would be seen.
             self._agents = sorted({block.agent for block in coordinator.live_blocks()}, key=lambda one: one.pid)
             return answer
@@ -85,16 +102,51 @@ class Struck:
             self._calls += 1
             strike = self._calls == STRIKE
             if strike and not self._after:
-                kill(VICTIMS[self._victim](self._agents))
+                self._strike(self._victim)
             answer = (remember if real is commit else real)(owner, *arguments)
             if strike and self._after:
-                kill(VICTIMS[self._victim](self._agents))
+                self._strike(self._victim)
             return answer
 
-        self._patches = [patch.object(Coordinator, "commit", remember), patch.object(self._owner, self._name, faulty)]
+        resync, repair = Coordinator.resync, Coordinator.repair
+
+        def recovered(*arguments: Any) -> Any:
+            answer = repair(*arguments)
+            self._recovered = True
+            return answer
+
+        def then_strike(coordinator: Coordinator, *arguments: Any, **named: Any) -> int:
+            size = resync(coordinator, *arguments, **named)
+            self._agents = sorted({block.agent for block in coordinator.live_blocks()}, key=lambda one: one.pid)
+            if self._lost_at and not coordinator.exposed():
+                self.exposed_ms.append(round((time.monotonic() - self._lost_at) * 1000))
+                self._lost_at = 0.0
+                if self._more:
+                    self._strike(self._more.pop(0))
+                if not self._more:
+                    self._struck_all.set()
+            return size
+
+        self._patches = [
+            patch.object(Coordinator, "commit", remember),
+            patch.object(self._owner, self._name, faulty),
+            patch.object(Coordinator, "resync", then_strike),
+            patch.object(Coordinator, "repair", recovered),
+        ]
         for one in self._patches:
             one.start()
         return self
+
+    def _strike(self, victim: str) -> None:
+        self._lost_at = time.monotonic()
+        self._logged = (self._lost_at, self._run)
+        kill(VICTIMS[victim](self._agents))
+
+    def wait(self) -> None:
+        """Once the query has recovered: until all losses have been replicated again, but for the last one."""
+        if self._recovered and not self._struck_all.wait(SYNC_SECONDS):
+            self._struck_all.set()
+            raise TimeoutError(f"no replica {SYNC_SECONDS} s after a loss")
 
     def __exit__(self, *_: object) -> None:
         for one in reversed(self._patches):
@@ -112,23 +164,33 @@ def run_case(stream: Stream, folder: Path, durability: str, victim: str, point: 
     pyslash.enable(spark)
     batches: dict[int, list[Any]] = {}
 
-    def sink(rows: DataFrame, epoch: int) -> None:
-        batches[epoch] = rows.collect()
+    errors: list[str] = []
+    figures: list[dict[str, Any]] = []
+    with Struck(victim, point) as struck:
 
-    error = ""
-    with Struck(victim, point):
-        counts = stream.read().groupBy(window, "k").agg(*calls)
-        writer = counts.writeStream.option("checkpointLocation", str(folder / "checkpoint")).foreachBatch(sink)
-        query = writer.trigger(availableNow=True).start()
-        try:
-            query.awaitTermination(180)
-        except StreamingQueryException as failure:
-            error = str(failure)
+        def sink(rows: DataFrame, epoch: int) -> None:
+            batches[epoch] = rows.collect()
+            struck.wait()
+
+        for _ in range(2):
+            counts = stream.read().groupBy(window, "k").agg(*calls)
+            writer = counts.writeStream.option("checkpointLocation", str(folder / "checkpoint")).foreachBatch(sink)
+            query = writer.trigger(availableNow=True).start()
+            try:
+                query.awaitTermination(180)
+                break
+            except StreamingQueryException as failure:
+                errors.append(str(failure))
+            finally:
+                figures += pyslash.progress(query)
     pyslash.disable()
-    figures = pyslash.progress(query)
+    error = errors[0] if errors else ""
     rows = [row for batch in batches.values() for row in batch]
     return {
         "error": error,
+        "errors": errors,
+        "exposed_ms": struck.exposed_ms,
+        "logged_ms": struck.logged_ms,
         "rows": len(rows),
         "differences": [] if error else list(differences(rows, expected, 1))[:5],
         "agents": max(one["agents"] for one in figures),

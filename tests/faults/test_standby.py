@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE_LOST = ["replica:agent:after replica", "replica:executor:before release"]
 # At the other points of an epoch's life, and beside a checkpoint.
 MORE_LOST = ["replica:agent:after update", "replica:agent:after manifest", "both:agent:after commit"]
+# Each loss as soon as the one before it is made good: while the epoch goes on, and while no rows come.
+ONE_AFTER_ANOTHER = ["replica:agent+agent:after replica", "replica:executor+agent:after update"]
+MORE_AFTER_ANOTHER = [
+    "replica:agent+executor+agent:after manifest",
+    "replica:executor+executor:after commit",
+    "both:executor+agent:after replica",
+]
 ALL_LOST = ["both:agents:after commit", "replica:agents:after commit"]
 Finding = dict[str, Any]
 
@@ -29,7 +37,7 @@ def run(cases: list[str], folder: Path) -> dict[str, Finding]:
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
-    return run([*ONE_LOST, *ALL_LOST], tmp_path_factory.mktemp("standby"))
+    return run([*ONE_LOST, *ONE_AFTER_ANOTHER, *ALL_LOST], tmp_path_factory.mktemp("standby"))
 
 
 @pytest.mark.timeout(660)
@@ -43,6 +51,27 @@ def test_a_lost_agent_comes_back_from_memory(findings: dict[str, Finding], case:
 def test_lost_agents_come_back_from_memory_at_any_point(tmp_path: Path) -> None:
     for case, found in run(MORE_LOST, tmp_path).items():
         comes_back_from_memory(case, found)
+
+
+@pytest.mark.timeout(660)
+@pytest.mark.parametrize("case", ONE_AFTER_ANOTHER)
+def test_agents_may_be_lost_one_after_another(findings: dict[str, Finding], case: str) -> None:
+    are_lost_one_after_another(case, findings[case])
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(660)
+def test_agents_may_be_lost_one_after_another_at_any_point(tmp_path: Path) -> None:
+    for case, found in run(MORE_AFTER_ANOTHER, tmp_path).items():
+        are_lost_one_after_another(case, found)
+
+
+def are_lost_one_after_another(case: str, found: Finding) -> None:
+    losses = case.count("+") + 1
+    assert (found["errors"], found["differences"]) == ([], [])
+    assert found["promotions"] == losses
+    assert len(found["exposed_ms"]) >= losses - 1
+    assert found["restored_files"] == 0
 
 
 def comes_back_from_memory(case: str, found: Finding) -> None:
@@ -64,5 +93,9 @@ def test_all_lost_at_once_come_back_from_the_checkpoint(findings: dict[str, Find
 
 def test_all_lost_at_once_without_a_checkpoint_end_the_query(findings: dict[str, Finding]) -> None:
     found = findings["replica:agents:after commit"]
-    assert "cannot be recovered from memory" in found["error"]
-    assert "checkpointLocation" in found["error"]
+    assert len(found["errors"]) == 2  # at the loss, and when the query is started again
+    for error in found["errors"]:
+        assert "cannot be recovered from memory" in error
+        assert re.search(r"the share of agent \w{8} \(pid .*\d+ bytes, is lost: it does not answer, and its", error)
+        assert "checkpointLocation" in error
+        assert "spark.slash.durability=both" in error

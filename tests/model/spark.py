@@ -31,6 +31,7 @@ from tests.model.update import SECRET, Ingest, Owners
 from tests.model.world import Driver, Injected, Violation, World
 
 _SWEEPS = 0.1
+_STEPS = 0.3
 _NOTHING_NEW = 0.25
 _TIME = TimestampType()
 _RESULT = StructType(
@@ -80,6 +81,28 @@ class ConcurrentQuery(Exception):
     """Spark's own error: another driver has written the entry of one of its logs."""
 
 
+class Keeper:
+    """Without a thread."""
+
+    def __init__(self, step: Callable[[], bool]) -> None:
+        self._step = step
+        self._awake = False
+
+    def wake(self) -> None:
+        self._awake = True
+
+    def close(self) -> None:
+        self._awake = False
+
+    def step(self) -> None:
+        """Once, if there is something to do; nobody hears of its failure."""
+        if self._awake:
+            try:
+                self._awake = self._step()
+            except Exception:
+                self._awake = False
+
+
 class Query:
     """A streaming query under a schedule: the same checkpoint and sink for all drivers that run it."""
 
@@ -104,8 +127,10 @@ class Query:
         self.executed_by_spark: dict[int, bool] = {}  # each batch that is committed
         self.is_finished = False  # a driver has found nothing more to do
         self.late_rows = 0
+        self.executors_at_first = 0
         self.failures: list[Exception] = []
         self._attempts = self._clock = 0
+        self._keepers: dict[int, Keeper] = {}  # of drivers
         self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
         self._batches: dict[int, MicroBatch] = {}  # that drivers are at
         self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
@@ -118,6 +143,7 @@ class Query:
         """
         world = self.world
         cluster = self._cluster()
+        self.executors_at_first = cluster.size
         try:
             for _ in range(2 * len(self.schedule.faults) + 4):
                 world.drive(self._start(cluster))
@@ -225,6 +251,7 @@ class Query:
             if self._ended and world.chance.random() < _SWEEPS:
                 world.say("ends queries of its application that have failed")
                 self._ended.pop().end(resumable=True)
+            self.keep()
             world.point("before Spark logs the epoch")
             self._commit(batch, watermark, runner)
             number, entry = number + 1, None
@@ -320,6 +347,19 @@ class Query:
         self.world.point("finds agents")
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
+    def begun(self, begin: Callable[..., recovery.RunState]) -> Callable[..., recovery.RunState]:
+        """`Recovery.begin`, and what may happen just after it."""
+
+        def begun(*arguments: Any) -> recovery.RunState:
+            state = begin(*arguments)
+            if state.coordinator.agents and state.last is not None:
+                fault = self.world.point("goes on from memory", frozenset({Kind.RECOVERED_DIES}))
+                if fault is not None and (agents := self.world.running.cluster.agents()):
+                    self.world.chance.choice(agents).die()
+            return state
+
+        return begun
+
     def executors(self, *_: Any) -> int:
         """`executors`."""
         return self.world.running.cluster.size
@@ -327,6 +367,16 @@ class Query:
     def ingest(self, *arguments: Any) -> Ingest:
         """`ingest_of`."""
         return Ingest(self) if self.strategy == "merge" else Owners(self, meet=arguments[-1])
+
+    def keeper(self, step: Callable[[], bool], _: str) -> Keeper:
+        """`Keeper`."""
+        return self._keepers.setdefault(self.world.running.number, Keeper(step))
+
+    def keep(self) -> None:
+        """A step of the running driver's keeper may fall between two others of its query, but is not cut by them."""
+        keeper = self._keepers.get(self.world.running.number)
+        if keeper is not None and self.world.chance.random() < _STEPS:
+            keeper.step()
 
     def next_attempt(self) -> int:
         """A number for each attempt of a task."""
@@ -342,7 +392,9 @@ def installed(query: Query) -> Iterator[None]:
         (recovery, "checkpoint_files", query.files),
         (recovery, "find_agents", query.found_agents),
         (recovery, "executors", query.executors),
+        (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
         (operator_runner, "ingest_of", query.ingest),
+        (operator_runner, "Keeper", query.keeper),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
         (merging, "RowBridge", lambda session: None),
         (merging, "ColumnMerge", TaskMerge),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -25,6 +26,7 @@ from tests.model.unsafe import (
     without_fingerprints,
     without_leaving,
     without_offsets,
+    without_resync,
     without_told_times,
 )
 from tests.model.world import Violation
@@ -108,14 +110,47 @@ def test_a_discard_may_come_at_any_time(number: int) -> None:
         assert violation(late) is None
 
 
+def test_with_standbys_alone_agents_may_be_lost_as_fast_as_the_query_recovers() -> None:
+    """One after the other: each as soon as the run that the loss before it has led to has begun."""
+    ran = 0
+    for number in range(FIRST, FIRST + round(0.2 * SCHEDULES)):
+        finished = _survives_three_losses(number)
+        ran += finished is not None
+        assert finished is not False, f"schedule {number}"
+    assert ran >= 0.15 * SCHEDULES * 0.4
+
+    with without_resync():
+        assert any(_survives_three_losses(number) is False for number in range(100))
+
+
+def _survives_three_losses(number: int) -> bool | None:
+    """Whether the first driver has brought the query to its end; None where nobody promises that.
+
+    That is, where there is one executor only, or a job's function whose error is the query's.
+    """
+    chance = random.Random(number)
+    faults = (Fault(Kind.AGENT_DIES, chance.randrange(120)), *[Fault(Kind.RECOVERED_DIES, 0)] * 2)
+    finished: list[bool | None] = []
+
+    def look(query: Query) -> None:
+        if query.is_function or query.executors_at_first < 2:
+            finished.append(None)
+        else:
+            finished.append(query.is_finished and len(query.world.drivers) == 1)
+
+    if violation(Schedule(number, faults), look, "replica") is not None:
+        pytest.fail(_told(Schedule(number, faults), "replica", "merge", "require"))
+    return finished[0]
+
+
 @pytest.mark.parametrize(
     ("unsafe", "kinds", "mode", "broken"),
     [
-        (without_fencing, tuple(Kind), "require", " emits "),
+        (without_fencing, KINDS["require"], "require", " emits "),
         # The state is gone: a manifest of the replaced driver names files that the newer one has swept away.
         (with_manifests_overwritten, (Kind.SECOND_DRIVER, Kind.AGENT_DIES), "require", "stuck after "),
         (without_checksums, (Kind.LINK_FLIPPED, Kind.FILE_FLIPPED, Kind.AGENTS_DIE), "require", " emits "),
-        (without_attempt_filtering, tuple(Kind), "require", " emits "),
+        (without_attempt_filtering, KINDS["require"], "require", " emits "),
         (without_offsets, (Kind.DRIVER_DIES, Kind.SINK_FAILS, Kind.OFFSETS_LOST), "require", " emits "),
         (without_fingerprints, (Kind.DRIVER_DIES, Kind.SINK_FAILS, Kind.REPAIRED), "require", " emits "),
         (without_told_times, (Kind.DRIVER_DIES, Kind.SINK_FAILS), "require", "Spark knows 0 event times"),

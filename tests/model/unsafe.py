@@ -21,6 +21,7 @@ from pyslash.checkpoint.block_file import Segment, StoredBlock
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.protocol.messages import Commit
 from pyslash.streaming import operator_runner
+from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.execution import LoggedOffsets
 from pyslash.streaming.manifest import Manifest, ManifestLog
 from pyslash.streaming.recovery import Recovery
@@ -41,6 +42,13 @@ def without_fencing() -> Iterator[None]:
         return 1
 
     with patch.object(ManifestLog, "take_over", take_over):
+        yield
+
+
+@contextmanager
+def without_resync() -> Iterator[None]:
+    """After a loss, replicas are sent with the next epoch only."""
+    with patch.object(Coordinator, "resync", lambda *_, **__: 0):
         yield
 
 

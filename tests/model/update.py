@@ -61,6 +61,7 @@ class Ingest:
         execution.cut.reset_counts()
         receipts = []
         for rows in execution.partitions:
+            self._query.keep()
             receipts.append(self.task(plan, _adding(rows), number, watermark_us))
             execution.cut.times.add(rows)
         return receipts

@@ -29,4 +29,4 @@ def test_a_checkpoint_of_manifests_of_format_4_continues(
     assert any(rows for _, rows in found.batches)
     manifests = checkpoint / "slash" / "manifests"
     formats = [(manifests / str(epoch)).read_text().split()[1] for epoch in (BATCHES, BATCHES + 1)]
-    assert formats == ["4", "5"]
+    assert formats == ["4", "6"]

@@ -33,8 +33,16 @@ def as_of(epoch: int, names: list[str], standbys: dict[str, str], wrote: list[st
     )
 
 
-def holding(epoch: int, replicas: dict[str, int], promoted: dict[str, int] | None = None, run: int = 1) -> Described:
-    return Described(b"", epoch, run, replicas, promoted or {}, [b"head"], 0, 0)
+def holding(
+    epoch: int,
+    replicas: dict[str, int],
+    promoted: dict[str, int] | None = None,
+    run: int = 1,
+    settled: dict[str, tuple[int, frozenset[str]]] | None = None,
+    blocks: list[bytes] | None = None,
+) -> Described:
+    heads = [b"head"] if blocks is None else blocks
+    return Described(b"", epoch, run, replicas, promoted or {}, heads, 0, 0, settled=settled or {})
 
 
 @given(st.lists(st.sampled_from(NAMES), unique=True), st.lists(st.sampled_from("ab"), min_size=5, max_size=5))
@@ -70,8 +78,14 @@ def worlds(draw: st.DrawFn) -> tuple[Manifest, Manifest, dict[str, Described]]:
             draw(st.dictionaries(st.sampled_from(NAMES), epochs)),
             draw(st.dictionaries(st.sampled_from([other for other in NAMES if other != name]), epochs)),
             draw(st.integers(0, 9)),
+            draw(
+                st.dictionaries(
+                    st.sampled_from(NAMES), st.tuples(epochs, st.frozensets(st.sampled_from(NAMES), max_size=2))
+                )
+            ),
+            draw(st.sampled_from([[], [b"head"]])),
         )
-        for name in draw(st.lists(st.sampled_from(names), unique=True))
+        for name in draw(st.lists(st.sampled_from(NAMES), unique=True))
     }
     return newest, before, described
 
@@ -83,36 +97,44 @@ def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifes
     if isinstance(repair, str):
         assert "lost" in repair
         return
-    survivors = {one.incarnation for one in repair.survivors}
+    survivors = set(repair.holders)
     for one in newest.agents:
         assert (one.incarnation in survivors) != (one.incarnation in repair.moved)
-    for source, standby in repair.moved.items():
-        assert standby in survivors or source not in {one.incarnation for one in newest.agents}
-    for source, standby in repair.promotions.items():
-        assert described[standby].replicas[source] >= EPOCH - 1
     assert survivors <= described.keys()
-    assert not repair.in_sync.keys() & set(repair.moved.values())  # these hold more than their standbys know of
+    counted: list[str] = []  # what those that go on will have as their own
+    for name in survivors:
+        held = described[name]
+        own = {name} | {source for source, at in held.promoted.items() if at == EPOCH and held.run >= newest.run}
+        for source, standby in repair.promotions.items():
+            if standby == name:
+                settled, taken = held.settled.get(source, (-1, frozenset()))
+                assert settled == EPOCH or held.replicas[source] >= EPOCH - 1
+                own |= {source} | (taken if settled == EPOCH else set())
+        counted += own & {one.incarnation for one in newest.agents}
+    assert sorted(counted) == sorted(one.incarnation for one in newest.agents)
+    for source, standby in repair.in_sync.items():
+        assert {source, standby} <= survivors
 
 
 def test_a_lost_agent_is_replaced_by_its_standby() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     repair = plan_repair(newest, newest, 0, {two: holding(EPOCH - 1, {one: EPOCH})})
-    assert repair == Repair([agent(two)], {one: two}, {one: two}, {})
+    assert repair == Repair([two], {one: two}, {one: two}, {})
 
 
 def test_one_that_was_replaced_and_lives_is_not_counted_again() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {two: EPOCH}), two: holding(EPOCH, {}, {one: EPOCH})}
-    assert plan_repair(newest, newest, 0, held) == Repair([agent(two)], {}, {one: two}, {})
+    assert plan_repair(newest, newest, 0, held) == Repair([two], {}, {one: two}, {})
 
 
 def test_two_that_have_replaced_each_other_are_told_apart_by_their_runs() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {}, {two: EPOCH}, run=3), two: holding(EPOCH, {}, {one: EPOCH}, run=2)}
-    assert plan_repair(newest, newest, 0, held) == Repair([agent(one)], {}, {two: one}, {})
+    assert plan_repair(newest, newest, 0, held) == Repair([one], {}, {two: one}, {})
 
 
 def test_a_replica_that_lacks_the_epoch_is_not_promoted() -> None:
@@ -137,3 +159,52 @@ def test_one_that_lost_its_memory_is_lost() -> None:
         repair = plan_repair(newest, newest, 0, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
         assert isinstance(repair, Repair)
         assert repair.promotions == {one: two}
+
+
+def test_one_that_joined_since_the_manifest_has_the_replica() -> None:
+    one, two, new, last = NAMES[:4]
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    # The second one took the first one's share over, had it replicated, and is lost too.
+    held = {new: holding(-1, {two: EPOCH}, run=2, settled={two: (EPOCH, frozenset({one}))}, blocks=[])}
+    assert plan_repair(newest, newest, 0, held) == Repair([new], {two: new}, {one: new, two: new}, {})
+    # So is the one that joined: the next one has a replica of an agent that no manifest names.
+    settled = {new: (EPOCH, frozenset({one, two}))}
+    held = {last: holding(-1, {new: EPOCH}, run=3, settled=settled, blocks=[])}
+    assert plan_repair(newest, newest, 0, held) == Repair([last], {new: last}, {one: last, two: last}, {})
+
+
+def test_a_replica_without_what_its_source_took_over_is_not_the_whole_state() -> None:
+    one, two, three = NAMES[:3]
+    newest = as_of(EPOCH, [one, two, three], {one: two, two: three, three: one}, [one, two, three])
+    held = {three: holding(EPOCH, {two: EPOCH}, settled={two: (EPOCH, frozenset())})}
+    told = str(plan_repair(newest, newest, 0, held))
+    assert one[:8] in told
+    assert f"its standby, {agent(two)}, does not answer either" in told
+
+
+def test_one_that_comes_back_is_replaced_by_a_replica_that_has_its_share_too() -> None:
+    one, two, new = NAMES[:3]
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    settled = {two: (EPOCH, frozenset({one}))}
+    held = {one: holding(EPOCH, {}), new: holding(-1, {two: EPOCH}, run=2, settled=settled, blocks=[])}
+    assert plan_repair(newest, newest, 0, held) == Repair([new], {two: new}, {one: new, two: new}, {})
+
+
+def test_a_replica_of_a_run_before_the_manifest_is_not_believed() -> None:
+    one, new = NAMES[:2]
+    newest = replace(as_of(EPOCH, [one], {}, [one]), run=5)
+    held = {new: holding(-1, {one: EPOCH}, run=4, settled={one: (EPOCH, frozenset())}, blocks=[])}
+    assert isinstance(plan_repair(newest, newest, 0, held), str)
+
+
+def test_a_lost_share_without_live_panes_is_no_loss() -> None:
+    one, two = NAMES[:2]
+    newest = as_of(EPOCH, [one, two], {}, [one, two])
+    held = {two: holding(EPOCH, {})}
+    assert isinstance(plan_repair(newest, newest, 50, held), str)  # of a version that did not write what is held
+    for share, is_lost in [({}, False), ({one: (49, 640)}, False), ({one: (50, 640)}, True)]:
+        repair = plan_repair(replace(newest, held={two: (90, 1), **share}), newest, 50, held)
+        if is_lost:
+            assert "640 bytes, is lost" in str(repair)
+        else:
+            assert repair == Repair([two], {}, {}, {})

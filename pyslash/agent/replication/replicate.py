@@ -49,7 +49,9 @@ class Replicator:
         epoch, plan, run = request.epoch, request.plan, request.run
         with self._state.blocks_of_epoch(query, request, request.whole) as blocks:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
-            places = client.act("reserve", Reserve(epoch, self._source, room, plan, run, request.whole))["offsets"]
+            taken = self._state.taken_over(query, epoch) if request.settled else []
+            asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken)
+            places = client.act("reserve", asked)["offsets"]
             if blocks:
                 transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)
                 for block, place in zip(blocks, places, strict=True):

@@ -39,12 +39,13 @@ class Standby:
             InvalidRequestError: the call comes late: blocks of this epoch are here already, and have been checked.
             ArenaFullError: no room for all of them; nothing is reserved then.
         """
-        if state.replica_epochs().get(request.source, -1) >= request.epoch:
+        if self._is_late(state, request):
             raise InvalidRequestError(
                 f"the blocks of epoch {request.epoch} of agent {request.source[:8]} are here already"
             )
         self.abandon(query, state, request.source)
-        incoming = Incoming(request.epoch, request.whole, {}, {offset: head for offset, _, head in request.blocks})
+        heads = {offset: head for offset, _, head in request.blocks}
+        incoming = Incoming(request.epoch, request.whole, {}, heads, request.settled, frozenset(request.taken))
         state.incoming[request.source] = incoming
         try:
             for offset, length, _ in request.blocks:
@@ -53,6 +54,17 @@ class Standby:
             self.abandon(query, state, request.source)
             raise
         return [here for here, _ in incoming.places.values()]
+
+    @staticmethod
+    def _is_late(state: QueryState, request: Reserve) -> bool:
+        here = state.replica_epochs().get(request.source, -1)
+        if not request.settled:
+            return here >= request.epoch
+        replica, incoming = state.replicas.get(request.source), state.incoming.get(request.source)
+        if here > request.epoch or (incoming is not None and incoming.epoch > request.epoch):
+            return True
+        # Its source may have taken a share over since.
+        return replica is not None and (replica.epoch, replica.taken) == (request.epoch, frozenset(request.taken))
 
     def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> Incoming:
         """The blocks of an epoch that are being written; no peer can write to them any more.
@@ -68,8 +80,10 @@ class Standby:
                 self._conceal(query, offset)
         return incoming
 
-    def publish(self, state: QueryState, source: str, incoming: Incoming, blocks: list[LiveBlock]) -> None:
-        """The blocks are complete.
+    def publish(
+        self, query: bytes, state: QueryState, source: str, incoming: Incoming, blocks: list[LiveBlock]
+    ) -> None:
+        """The blocks are complete; those of an epoch that their agent has committed are the replica from here on.
 
         Raises:
             InvalidRequestError: they have been abandoned meanwhile.
@@ -80,6 +94,13 @@ class Standby:
             for block in blocks:
                 self._arena.publish(block.offset)
             incoming.sealed = blocks
+        if incoming.settled:
+            del state.incoming[source]
+            if (replica := state.replicas.get(source)) is not None:
+                replica.forget(self._holding)
+            self._holding.commit(query, [block.offset for block in blocks])
+            state.replicas[source] = Replica(epoch=incoming.epoch, taken=incoming.taken)
+            state.replicas[source].add(blocks)
 
     def abandon(self, query: bytes, state: QueryState, source: str) -> None:
         """Frees the blocks that a source is still writing."""
@@ -123,9 +144,11 @@ class Standby:
         if incoming is not None and incoming.sealed is not None:
             if incoming.whole:
                 replica.forget(self._holding)
+                # Another set: a compaction of the old one that is under way finds nobody to give its result to.
+                replica = state.replicas[source] = Replica()
             self._holding.commit(query, [block.offset for block in incoming.sealed])
             replica.add(incoming.sealed)
-        replica.epoch = epoch
+        replica.epoch, replica.taken = epoch, frozenset()
         return replica
 
     def promote(self, query: bytes, state: QueryState, request: Promote) -> None:
@@ -144,7 +167,7 @@ class Standby:
         replica.swap(self._holding, query, state.first_live_pane)
         del state.replicas[request.source]
         state.own.add(replica.live.values())
-        state.promoted[request.source] = request.epoch
+        state.promoted.update(dict.fromkeys((request.source, *replica.taken), request.epoch))
 
     def forget(self, query: bytes, state: QueryState) -> None:
         """Every replica goes."""

@@ -12,9 +12,13 @@ from pyslash.errors import FencedError
 
 @dataclass
 class Replica(BlockSet):
-    """A copy of another agent's blocks as of an epoch. It is not read before its promotion."""
+    """A copy of another agent's blocks as of an epoch. It is not read before its promotion.
+
+    `taken`: other agents whose shares that agent had taken over as of the same epoch: they are part of the copy.
+    """
 
     epoch: int = -1
+    taken: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -22,13 +26,16 @@ class Incoming:
     """Blocks of an epoch that become part of a replica: reserved, then written by their agent, then sealed.
 
     `places` maps a block's offset in its own arena to (offset, bytes) here, `heads` to the CRC of its head there.
-    `whole`: they are all that there is, and replace what the replica holds.
+    `whole`: they are all that there is, and replace what the replica holds. `settled`: once sealed, without a commit,
+    for their agent has committed the epoch; `taken`: as of a replica.
     """
 
     epoch: int
     whole: bool
     places: dict[int, tuple[int, int]]
     heads: dict[int, int]
+    settled: bool = False
+    taken: frozenset[str] = frozenset()
     sealed: list[LiveBlock] | None = None
 
 
@@ -70,3 +77,7 @@ class QueryState:
         epochs = {source: replica.epoch for source, replica in self.replicas.items()}
         epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
         return epochs
+
+    def settled_replicas(self) -> dict[str, tuple[int, list[str]]]:
+        """For each source, of the replica without blocks on their way: its epoch, and the shares taken over in it."""
+        return {source: (replica.epoch, sorted(replica.taken)) for source, replica in self.replicas.items()}

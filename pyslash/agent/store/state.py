@@ -94,10 +94,15 @@ class AgentState:
         """The published blocks of an epoch that is not committed yet, and if `whole` all committed ones, pinned.
 
         Raises:
-            InvalidRequestError: an offset is no published block of this query and epoch.
+            InvalidRequestError: an offset is no published block of this query and epoch, or a `settled` epoch is not
+                the last one that was committed.
         """
         with self.lock:
             state = self.state_for(query, request.plan, request.run)
+            if isinstance(request, Replicate) and request.settled and state.epoch != request.epoch:
+                raise InvalidRequestError(
+                    f"replica as of epoch {request.epoch}: the last one that was committed is {state.epoch}"
+                )
             self.queries[query] = state
             state.stored = max(state.stored, request.epoch)
             blocks = reported(self.arena, query, state, request)
@@ -109,6 +114,12 @@ class AgentState:
         finally:
             with self.lock:
                 self.holding.unpin(pinned)
+
+    def taken_over(self, query: bytes, epoch: int) -> list[str]:
+        """The agents whose shares this one has taken over as of an epoch."""
+        with self.lock:
+            state = self.queries.get(query)
+            return [] if state is None else [source for source, at in state.promoted.items() if at == epoch]
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
         """Bytes of a block of `blocks_of_epoch`."""
@@ -141,7 +152,7 @@ class AgentState:
             for offset, length in incoming.places.values()
         ]
         with self.lock:
-            self._standby.publish(state, request.source, incoming, blocks)
+            self._standby.publish(query, state, request.source, incoming, blocks)
             self.counters["replica bytes"] += sum(block.length for block in blocks)
         return {}
 
@@ -239,6 +250,7 @@ class AgentState:
                 "run": 0 if state is None else state.run,
                 "replicas": {} if state is None else state.replica_epochs(),
                 "promoted": {} if state is None else state.promoted,
+                "settled": {} if state is None else state.settled_replicas(),
                 "first_live_pane": BEFORE_ALL_PANES if state is None else state.first_live_pane,
                 "blocks": [] if state is None else self._heads(state),
                 **self._room(),
