@@ -117,7 +117,8 @@ class Search:
         (Search("checkpoint", "ab", silent=True), 1, ["n"], [True]),
         (Search("checkpoint", "", ingest="arrow"), 1, ["n"], [True]),
         (Search("checkpoint", "", found="an"), 1, ["n"], [False, True]),
-        (Search("both", "ab"), 1, ["a", "b"], []),
+        (Search("both", "abc"), 1, ["a", "b", "c"], []),
+        (Search("both", "ab", found="abn"), 1, ["a", "b", "n"], [False]),  # any agent may keep the replica of c
         (Search("both", "a", found="an"), 1, ["a", "n"], [False]),
         (Search("both", "a"), 1, ["n"], [False]),
         (Search("replica", ""), 0, ["n"], [False]),
@@ -137,13 +138,12 @@ def test_a_job_looks_for_agents_only_where_too_few_answer(
 def test_an_agent_that_is_alone_gets_a_standby_once_there_is_an_executor_for_it(
     monkeypatch: pytest.MonkeyPatch, durability: str, agents: int, executors: int, met: list[str]
 ) -> None:
-    search, found = Search(durability, ""), []
+    search = Search(durability, "")
     monkeypatch.setattr(recovery, "executors", lambda session: executors)
     monkeypatch.setattr(recovery, "find_agents", lambda *_: ["new"])
-    coordinator: Any = SimpleNamespace(agents=KNOWN[:agents], meet=found.extend)
+    coordinator: Any = SimpleNamespace(agents=KNOWN[:agents])
     session: Any = None
-    search.recovery.join_standby(session, coordinator)
-    assert found == met
+    assert search.recovery.find_standby(session, coordinator) == met
 
 
 def test_what_may_pass_is_tried_again_and_what_is_wrong_with_a_file_is_not() -> None:
