@@ -99,6 +99,12 @@ _KEYS = (
         "that it is certain to read as Spark does, and Spark's parser all others; `spark`: Spark parses all of them.",
     ),
     Key(
+        "ingest.csv",
+        "auto",
+        _choice("auto", "spark"),
+        "Who parses the CSV files below an aggregation: `auto` and `spark` as for `spark.slash.ingest.json`.",
+    ),
+    Key(
         "ingest.kafka",
         "auto",
         _choice("auto", "spark"),
@@ -258,6 +264,7 @@ class Conf:
     ingest: str
     ingest_files_min_bytes: int
     ingest_json: str
+    ingest_csv: str
     ingest_kafka: str
     transport: str
     strategy: str

@@ -1,5 +1,3 @@
-#include "pyslash/json.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,28 +6,19 @@
 #include <vector>
 
 #include "expect_error.h"
+#include "pyslash/records.h"
+#include "record_text.h"
 
 namespace pyslash {
 namespace {
-
-std::string hex(std::string_view name) {
-  std::string digits;
-  for (const char byte : name) {
-    digits += "0123456789abcdef"[static_cast<uint8_t>(byte) >> 4];
-    digits += "0123456789abcdef"[byte & 15];
-  }
-  return digits;
-}
 
 std::string schema_of(std::string_view type) {
   return "pyslash-json 1\nzone 3600\nfield " + std::string(type) + " " + hex("a") + "\n";
 }
 
-Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
-
 // The word of the one field of a record {"a": value}; nothing if it is left to Spark.
 std::optional<uint64_t> word(std::string_view type, std::string_view value) {
-  JsonReader reader(schema_of(type));
+  RecordReader reader(schema_of(type));
   const std::string record = "{\"a\": " + std::string(value) + "}";
   const auto row = reader.read(bytes_of(record));
   if (!row) return std::nullopt;
@@ -38,7 +27,7 @@ std::optional<uint64_t> word(std::string_view type, std::string_view value) {
 }
 
 std::optional<std::string> text(std::string_view value) {
-  JsonReader reader(schema_of("string"));
+  RecordReader reader(schema_of("string"));
   const std::string record = "{\"a\":" + std::string(value) + "}";
   const auto row = reader.read(bytes_of(record));
   if (!row) return std::nullopt;
@@ -47,7 +36,7 @@ std::optional<std::string> text(std::string_view value) {
   return std::string(reinterpret_cast<const char*>(row->data()) + (place >> 32), place & 0xffffffff);
 }
 
-TEST(JsonReader, ReadsNumbersThatFit) {
+TEST(JsonFormat, ReadsNumbersThatFit) {
   EXPECT_EQ(word("int8", "-128"), 0x80u);
   EXPECT_EQ(word("int8", "128"), std::nullopt);
   EXPECT_EQ(word("int32", "2147483648"), std::nullopt);
@@ -64,7 +53,7 @@ TEST(JsonReader, ReadsNumbersThatFit) {
   }
 }
 
-TEST(JsonReader, ReadsPlainTimes) {
+TEST(JsonFormat, ReadsPlainTimes) {
   constexpr uint64_t second = 1'000'000;
   EXPECT_EQ(word("timestamp", "\"1970-01-01T00:00:01.0000019Z\""), second + 1);
   EXPECT_EQ(word("timestamp", "\"1970-01-01 02:00:00\""), 3600 * second);  // an hour to the east
@@ -80,8 +69,8 @@ TEST(JsonReader, ReadsPlainTimes) {
 }
 
 // Whatever times came before.
-TEST(JsonReader, ReadsTimesOneAfterAnother) {
-  JsonReader reader(schema_of("timestamp"));
+TEST(JsonFormat, ReadsTimesOneAfterAnother) {
+  RecordReader reader(schema_of("timestamp"));
   std::mt19937 random(3);
   size_t read = 0;
   for (size_t round = 0; round < 20000; ++round) {
@@ -104,7 +93,7 @@ TEST(JsonReader, ReadsTimesOneAfterAnother) {
   EXPECT_LT(read, 10000u);
 }
 
-TEST(JsonReader, ReadsStrings) {
+TEST(JsonFormat, ReadsStrings) {
   EXPECT_EQ(text(R"("plain and longer than a word")"), "plain and longer than a word");
   EXPECT_EQ(text(R"("\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00")"), "\"\\/\b\f\n\r\t\u00fc\U0001f600");
   EXPECT_EQ(text("\"\u6f22\""), "\u6f22");
@@ -114,8 +103,8 @@ TEST(JsonReader, ReadsStrings) {
   }
 }
 
-TEST(JsonReader, LeavesOtherRecordsToSpark) {
-  JsonReader reader(schema_of("int64"));
+TEST(JsonFormat, LeavesOtherRecordsToSpark) {
+  RecordReader reader(schema_of("int64"));
   for (const auto* good : {"{}", " {\"a\":1}\n", R"({"b":[{"a":"x"},[]],"a":2})", R"({"A":"x"})"}) {
     EXPECT_TRUE(reader.read(bytes_of(good))) << good;
   }
@@ -132,9 +121,9 @@ TEST(JsonReader, LeavesOtherRecordsToSpark) {
   EXPECT_FALSE(reader.read(bytes_of(deep)));
 }
 
-TEST(JsonReader, ReadsStructs) {
-  JsonReader reader("pyslash-json 1\nzone -\nstruct " + hex("s") + " 2\nfield string " + hex("t") + "\nfield int32 " +
-                    hex("i") + "\nfield int32 " + hex("i") + "\n");
+TEST(JsonFormat, ReadsStructs) {
+  RecordReader reader("pyslash-json 1\nzone -\nstruct " + hex("s") + " 2\nfield string " + hex("t") + "\nfield int32 " +
+                      hex("i") + "\nfield int32 " + hex("i") + "\n");
   const auto row = reader.read(bytes_of(R"({"s":{"i":7,"t":"text"},"i":8})"));
   ASSERT_TRUE(row);
   const auto place = load<uint64_t>(row->data() + 8);
@@ -146,46 +135,12 @@ TEST(JsonReader, ReadsStructs) {
   EXPECT_FALSE(reader.read(bytes_of(R"({"s":1})")));
 }
 
-// Of the text, cut anywhere into parts that are read in pages of any size, each line is read once, by the part that it
-// starts in or just behind of.
-TEST(JsonReader, ReadsEachLineOfAFileOnce) {
-  const std::string text = "{}\n{\"a\":1}\r\n\r[]\r\r\n{\"a\":22}\n\n{\"a\":3";
-  const std::vector<std::string> wanted = {"{}", "{\"a\":1}", "[]", "{\"a\":22}", "{\"a\":3"};
-  JsonReader reader(schema_of("int64"));
-  for (size_t part = 1; part <= text.size(); ++part) {
-    for (size_t step = 1; step <= text.size(); ++step) {
-      std::vector<std::string> found;
-      for (size_t begin = 0; begin < text.size(); begin += part) {
-        const size_t end = begin + part;
-        size_t start = begin;
-        size_t size = 0;
-        bool skips = begin != 0;
-        while (true) {
-          size = std::min(size + step, text.size() - start);
-          const bool is_end = start + size == text.size();
-          const std::vector<uint8_t> page(text.begin() + start, text.begin() + start + size);
-          const auto& lines = reader.read_lines(page, end - start, skips, is_end);
-          for (const auto& line : lines.lines) {
-            found.emplace_back(reinterpret_cast<const char*>(line.text.data()), line.text.size());
-            EXPECT_EQ(line.row.empty(), !found.back().ends_with('}')) << found.back();
-          }
-          skips = skips && lines.consumed == 0;
-          start += lines.consumed;
-          size -= lines.consumed;
-          if (is_end || start > end) break;
-        }
-      }
-      ASSERT_EQ(found, wanted) << part << " " << step;
-    }
-  }
-}
-
 // What was learned of the layout of the records before does not change what a record is read as.
-TEST(JsonReader, ReadsRecordsOfAnyLayout) {
+TEST(JsonFormat, ReadsRecordsOfAnyLayout) {
   const std::string schema = "pyslash-json 1\nzone 0\nfield int64 " + hex("a") + "\nstruct " + hex("s") +
                              " 2\nfield string " + hex("a") + "\nfield boolean " + hex("b") + "\nfield string " +
                              hex("t") + "\n";
-  JsonReader experienced(schema);
+  RecordReader experienced(schema);
   std::mt19937 random(7);
   const auto one_of = [&](const std::vector<std::string>& choices) { return choices[random() % choices.size()]; };
   const auto space = [&] { return one_of({"", "", "", " ", "\t ", "   "}); };
@@ -200,7 +155,7 @@ TEST(JsonReader, ReadsRecordsOfAnyLayout) {
                         R"({"a": "x", "b": true})", R"({"b":false,"a":"y"})", R"({"a":"z"})"});
     }
     record += space() + one_of({"}", "}", "}", "}", "", ",}"}) + space();
-    JsonReader fresh(schema);
+    RecordReader fresh(schema);
     const auto expected = fresh.read(bytes_of(record));
     const auto found = experienced.read(bytes_of(record));
     ASSERT_EQ(found.has_value(), expected.has_value()) << record;
@@ -212,52 +167,19 @@ TEST(JsonReader, ReadsRecordsOfAnyLayout) {
   EXPECT_LT(read, 18000u);
 }
 
-// Rows stand behind their sizes, and the reader stops where it has no room for another one.
-TEST(JsonReader, FillsPagesOfRows) {
-  JsonReader reader(schema_of("string"), true);
-  std::string text;
-  for (size_t i = 0; i < 60'000; ++i) text += i % 1000 == 999 ? "?\n" : "{\"a\":\"" + std::to_string(i) + "\"}\n\n";
-  size_t at = 0;
-  size_t row = 0;
-  size_t left = 0;
-  size_t pages = 0;
-  while (at < text.size()) {
-    const auto& lines = reader.read_lines(bytes_of(std::string_view(text).substr(at)), text.size() - at, false, true);
-    ASSERT_EQ(lines.is_full, at + lines.consumed < text.size());
-    at += lines.consumed;
-    left += lines.left;
-    ++pages;
-    const uint8_t* place = lines.rows.data();
-    for (const auto& line : lines.lines) {
-      if (line.row.empty()) continue;
-      EXPECT_EQ(load<uint64_t>(place), line.row.size());
-      EXPECT_EQ(place + 8, line.row.data());
-      const auto of = load<uint64_t>(place + 16);
-      const std::string number = std::to_string(row % 999 + row / 999 * 1000);
-      EXPECT_EQ(std::string(reinterpret_cast<const char*>(place) + 8 + (of >> 32), of & 0xffffffff), number);
-      place += 8 + line.row.size();
-      ++row;
-    }
-    EXPECT_EQ(place, lines.rows.data() + lines.rows.size());
-  }
-  EXPECT_EQ(row, 59'940u);
-  EXPECT_EQ(left, 60u);
-  EXPECT_GT(pages, 1u);
-}
-
-TEST(JsonReader, RefusesOtherSchemas) {
+TEST(JsonFormat, RefusesOtherSchemas) {
   for (const auto* bad :
        {"", "pyslash-json 2\n", "pyslash-json 1\nzone x\n", "pyslash-json 1\nzone -\nfield int65 61\n",
         "pyslash-json 1\nzone -\nfield int64 6\n", "pyslash-json 1\nzone -\nfield binary 61\n",
         "pyslash-json 1\nzone -\nstruct 61 2\nfield int64 61\n"}) {
-    expect_error(Status::invalid_plan, "", [&] { JsonReader reader(bad); });
+    expect_error(Status::invalid_plan, "", [&] { RecordReader reader(bad); });
   }
 }
 
 // Under ASan: no byte beyond the record is read, whatever is in it.
-TEST(JsonReader, StaysWithinDamagedRecords) {
-  JsonReader reader("pyslash-json 1\nzone 0\nfield int64 " + hex("number") + "\nfield string " + hex("text") +
-                    "\nfield timestamp " + hex("at") + "\nfield float64 " + hex("real") + "\n");
+TEST(JsonFormat, StaysWithinDamagedRecords) {
+  RecordReader reader("pyslash-json 1\nzone 0\nfield int64 " + hex("number") + "\nfield string " + hex("text") +
+                      "\nfield timestamp " + hex("at") + "\nfield float64 " + hex("real") + "\n");
   const std::string whole =
       R"({"number": 12345, "text": "a \u00fc \ud83d\ude00 ü", "at": "2020-01-01T00:00:00.123456Z", "real": 1.5e3, "x": [null, {}]})";
   std::mt19937 random(1);

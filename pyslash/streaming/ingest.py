@@ -44,9 +44,9 @@ class Ingest:
         self._reads_files = conf.ingest in ("auto", "files")
         self._static_tables = StaticTables()
         self._obstacle = ""
-        self._json_obstacles: tuple[str, ...] = ()
+        self._obstacles_of_records: tuple[str, ...] = ()
         self.path = ""
-        self.json_by_spark = 0  # records of the last update that native code left to Spark
+        self.records_by_spark = 0  # records of the last update that native code left to Spark
         self.records_fetched = 0  # of the last update, from topics, past Spark's reader
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
 
@@ -59,7 +59,7 @@ class Ingest:
             watermark_us: rows whose last window ends at or before this are late.
             place: a line that the plan has for this epoch alone, or nothing.
         """
-        self.json_by_spark = self.records_fetched = 0
+        self.records_by_spark = self.records_fetched = 0
         if execution.cut.is_without_rows:
             self.path = "none"
             return []
@@ -132,15 +132,16 @@ class Ingest:
             execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
             reads_json=self._conf.ingest_json == "auto",
+            reads_csv=self._conf.ingest_csv == "auto",
             reads_kafka=self._conf.ingest_kafka == "auto",
         )
         count_times(execution.cut, figures)
-        self.json_by_spark = self._bridge.json.left_to_spark
-        self.records_fetched = self._bridge.json.fetched
-        if self._bridge.json.obstacles != self._json_obstacles:
-            self._json_obstacles = self._bridge.json.obstacles
-            for reason in self._json_obstacles:
-                logger.info("query %s: Spark reads the JSON: %s", execution.query_id, reason)
+        self.records_by_spark = self._bridge.input.left_to_spark
+        self.records_fetched = self._bridge.input.fetched
+        if self._bridge.input.obstacles != self._obstacles_of_records:
+            self._obstacles_of_records = self._bridge.input.obstacles
+            for reason in self._obstacles_of_records:
+                logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
         return receipts
 
     def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:

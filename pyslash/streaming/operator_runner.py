@@ -273,7 +273,7 @@ class OperatorRunner:
         if is_early:
             closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
-        progress.json_by_spark, progress.records_fetched = ingest.json_by_spark, ingest.records_fetched
+        progress.records_by_spark, progress.records_fetched = ingest.records_by_spark, ingest.records_fetched
         progress.groups = sum(receipt.head.groups for receipt in receipts)
         written = [receipt for receipt in published if receipt.head.length > 0]
         with self._telling:

@@ -28,8 +28,8 @@ class EpochProgress:
     rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
     owners through it, where rows are repartitioned.
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
-    `json_by_spark`: records of JSON that native code has left to Spark's parser, counted at each `from_json` and
-    scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
+    `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
+    and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
     `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
@@ -56,7 +56,7 @@ class EpochProgress:
     agents: int = 0
     merged_rows: int = 0
     ingest: str = ""
-    json_by_spark: int = 0
+    records_by_spark: int = 0
     records_fetched: int = 0
     merged_by: str = ""
     emit: str = ""

@@ -53,8 +53,8 @@ def jar_path() -> Path:
 
 
 @dataclass(frozen=True)
-class JsonFigures:
-    """JSON of an update: records that native code left to Spark, and why Spark read all of a `from_json`.
+class InputFigures:
+    """Records of an update that native code left to Spark, and why Spark read all of a `from_json` or of files.
 
     `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
     topics that have come past Spark's reader.
@@ -67,7 +67,7 @@ class JsonFigures:
 
 
 class RowBridge:
-    """The update jobs of one session. `json` belongs to the last one."""
+    """The update jobs of one session. `input` belongs to the last one."""
 
     def __init__(self, session: SparkSession) -> None:
         """Adds the jar to the session's application, if it is not there yet.
@@ -77,7 +77,7 @@ class RowBridge:
         """
         self._session = session
         self._bridge = self._find()
-        self.json = JsonFigures()
+        self.input = InputFigures()
 
     def update(
         self,
@@ -93,6 +93,7 @@ class RowBridge:
         runtime_dir: str | None = None,
         start_timeout_seconds: int = 30,
         reads_json: bool = True,
+        reads_csv: bool = True,
         reads_kafka: bool = True,
     ) -> tuple[list[Receipt], ScanFigures]:
         """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
@@ -112,6 +113,7 @@ class RowBridge:
             runtime_dir: where agents meet their executors; default: below the temporary directory.
             start_timeout_seconds: for each agent that has to start.
             reads_json: whether native code reads the JSON that it is certain to read as Spark does.
+            reads_csv: the same of CSV files.
             reads_kafka: whether executors fetch records of topics past Spark's reader.
 
         Raises:
@@ -133,6 +135,7 @@ class RowBridge:
                 runtime_dir,
                 start_timeout_seconds,
                 reads_json,
+                reads_csv,
                 reads_kafka,
             )
         except Py4JJavaError as failure:
@@ -142,7 +145,7 @@ class RowBridge:
         count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
         receipts = _RESULT.size + length
         obstacles = tuple(result[_RESULT.size : receipts].decode().splitlines())
-        self.json = JsonFigures(left_to_spark, obstacles, in_pages, fetched)
+        self.input = InputFigures(left_to_spark, obstacles, in_pages, fetched)
         figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
         return Receipt.parse_all(result[receipts:]), figures
 

@@ -31,7 +31,7 @@ class Ingest:
     def __init__(self, query: Query) -> None:
         self._query = query
         self.shuffled: dict[str, int] = {}
-        self.json_by_spark = self.records_fetched = 0
+        self.records_by_spark = self.records_fetched = 0
 
     def close(self) -> None:
         """Nothing was sent to executors."""

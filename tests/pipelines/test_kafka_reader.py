@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from eval.broker import broker
-from tests.streaming.json_stream import Run
+from tests.streaming.record_stream import Run
 
 START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
 

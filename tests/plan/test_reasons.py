@@ -12,8 +12,11 @@ from pyslash.plan.reasons import REASONS, Reason, Uncovered, fallback_of, page
 
 ROOT = Path(__file__).resolve().parents[2]
 JAVA = ROOT / "native" / "jvm" / "java" / "io" / "pyslash"
-# Here `OnlySpark` tells why native code does not read files or JSON: the query runs on pyslash all the same.
-OF_INGEST = {"FileScan", "FilterText", "JsonScanExec", "JsonSchema", "ScanPath", "StaticJoin"}
+# Here `OnlySpark` tells why native code does not read files or records: the query runs on pyslash all the same.
+OF_INGEST = {
+    *("FileScan", "FilterText", "ScanPath", "StaticJoin"),
+    *("CsvSchema", "JsonSchema", "LineRecords", "LineScanExec", "RecordSchema"),
+}
 # `understood` passes on what the JVM has said, in the JVM's words.
 PASSED_ON = "pyslash/plan/operators/aggregation.py", "{}"
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -9,9 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import pyslash
-from pyslash.tasks.row_bridge import RowBridge
-from tests.streaming.json_stream import SCHEMA, START, Run, by_a_time_of_its_own, by_fields, events
+from tests.streaming.record_stream import SCHEMA, START, by_a_time_of_its_own, by_fields, compare, events, pages_of
 from tests.streaming.stream import in_order
 
 
@@ -35,14 +33,7 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", ["variable", "fixed"])
 def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
     """Columns go to the accumulator a page at a time, in their order, but for pages with records left to Spark."""
-    in_pages, update = [], RowBridge.update
-
-    def counted(bridge: RowBridge, *order: object, **more: object) -> object:
-        found = update(bridge, *order, **more)
-        in_pages.append(bridge.json.in_pages)
-        return found
-
-    monkeypatch.setattr(RowBridge, "update", counted)
+    in_pages = pages_of(monkeypatch)
     write(tmp_path / "in", plain=6000)
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
     grouped = rows.withWatermark("at", "5 seconds").groupBy(
@@ -63,17 +54,3 @@ def write(folder: Path, plain: int = 0) -> None:
         records += events(batch, 1000, START + 20 * batch + plain // 100)
         path.write_bytes(b"\n".join(record.translate(None, b"\r\n") for record in records))
         in_order(path, batch)
-
-
-def compare(rows: DataFrame, folder: Path) -> None:
-    """Micro-batch by micro-batch."""
-    spark = rows.sparkSession
-    pyslash.enable(spark)
-    plain, native = Run(rows, folder / "plain", "off"), Run(rows, folder / "native", "require")
-    try:
-        plain.go_on()
-        native.go_on()
-    finally:
-        spark.conf.unset("spark.slash.mode")
-        pyslash.disable()
-    native.check(plain, records=3000)

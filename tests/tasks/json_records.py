@@ -31,7 +31,8 @@ SCHEMA = (
 )
 
 _EDGES = [2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**53, 10**17, 10**18, 10**19, 2**63, 2**64, 10**25, 10**40]
-_ODD_NUMBERS = [
+# What is odd in records of any format.
+ODD_NUMBERS = [
     "-0", "0", "00", "01", "-01", "1.", ".5", "-.5", "1e5", "1E-3", "1e+2", "1e", "1e400", "-1e400", "1e-400",
     "0e999999999", "1.0", "-0.0", "0.0", "1.5", "-", "+1", "NaN", "Infinity", "-Infinity", "+INF", "-INF", "INF",
     "0x10", "1_000", "1L", "123456789012345678.5", "9007199254740993", "16777217", "16777217.0", "1.0000000596046448",
@@ -39,7 +40,7 @@ _ODD_NUMBERS = [
     "100000000", "12.345", "1e2", "1" * 101, "1" * 1001, "0." + "1" * 99, "0." + "3" * 1100, "253402300800",
     "9223372036854", "9223372036855",
 ]  # fmt: skip
-_ODD_TIMES = [
+ODD_TIMES = [
     "2020", "2020-01", "2020-1-1", "2020-01-01", "2020-01-01T", "2020-01-01 ", " 2020-01-01", "2020-02-29",
     "2021-02-29", "2020-13-01", "2020-00-10", "2020-01-32", "2020-01-00", "0000-01-01", "0001-01-01", "9999-12-31",
     "10000-01-01", "-0001-01-01", "+2020-01-01", "2020-01-01T1:2:3", "2020-01-01T24:00:00", "2020-01-01T23:60:00",
@@ -59,7 +60,7 @@ _ODD_TEXTS = [
     r"\u0000", r"a\/b", r"\b\f\n\r\t\"\\", "\x00", "\n", "\t", "\x7f", "ü", "€", "😀", "\ufeff", "\u2028", "'", "",
     " ", "null", "a" * 5000, "ü" * 300, r"\u00fc" * 50, "{", "}", "[1]", ",", ":", "\\u00FC", r"\U0041", r"\0",
 ]  # fmt: skip
-_ODD_BYTES = [
+ODD_BYTES = [
     b"\xff",
     b"\xc0\x80",
     b"\xed\xa0\x80",
@@ -183,14 +184,14 @@ class Records:
         if kind == 0:
             return draw.choice(["null", "true", "false"] + (["True", "nul", "truex", "NULL"] if oddity else []))
         if kind == 1 and oddity:
-            return draw.choice(_ODD_NUMBERS)
+            return draw.choice(ODD_NUMBERS)
         if kind in (1, 2):
             edge = draw.choice(_EDGES) + draw.randint(-2, 2)
             return str(draw.choice([edge, -edge, draw.randint(-200, 200), draw.uniform(-1e3, 1e3)]))
         if kind == 3 and oddity:
             return f'"{draw.choice(_ODD_TEXTS)}"'
         if kind == 4:
-            return json.dumps(draw.choice(_ODD_TIMES))
+            return json.dumps(draw.choice(ODD_TIMES))
         if kind in (3, 5):
             return json.dumps(self._text())
         if kind == 6:
@@ -211,7 +212,7 @@ class Records:
         if kind == 1:
             return text + draw.choice([b"x", b"{}", b" 1", b",", b"}", b"\x00", text])
         if kind == 2:
-            return text[:at] + draw.choice(_ODD_BYTES) + text[at:]
+            return text[:at] + draw.choice(ODD_BYTES) + text[at:]
         if kind == 3:
             return text[:at] + bytes([draw.randrange(256)]) + text[at + 1 :]
         if kind == 4:

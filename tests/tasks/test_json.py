@@ -34,7 +34,7 @@ class Reading:
         parsed = F.from_json(F.col("value").cast("string"), schema, options)
         self.by_spark = spark.read.parquet(str(path)).select(parsed.alias("found")).select("found", "found.*")
         bridge = RowBridge(spark).java
-        self._json = bridge.json(self.by_spark._jdf.queryExecution().executedPlan())
+        self._json = bridge.natively(self.by_spark._jdf.queryExecution().executedPlan())
         self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._json.plan()), spark)
 
     def expected(self) -> pa.Table:
@@ -128,7 +128,7 @@ def test_what_only_spark_reads(
         path = tmp_path / "records.parquet"
         pq.write_table(pa.table({"value": ["[1]"]}), path)
         plan = spark.read.parquet(str(path)).select(F.from_json("value", schema))._jdf.queryExecution().executedPlan()
-        json = RowBridge(spark).java.json(plan)
+        json = RowBridge(spark).java.natively(plan)
         assert json.plan().equals(plan)
         assert [str(one) for one in json.obstacles()] == [reason]
         return

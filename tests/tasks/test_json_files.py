@@ -5,22 +5,18 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
-import random
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from pyslash.tasks.row_bridge import RowBridge
-from tests.spark_conf import changed
 from tests.tasks.json_records import SCHEMA, Records
-from tests.tasks.same_rows import assert_same
+from tests.tasks.line_files import Reading, hadoops_own_files, lines, splits
 
 SEED = 20261
 RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "9000"))  # more for a longer search
@@ -28,72 +24,11 @@ CORRUPT = f"{SCHEMA}, _corrupt_record string"
 PLAIN = [b'{"number": 1, "text": "x"}', b'{"number": 2, "text": "y"}', b'{"number": null}', b"{}"]
 
 
-class Reading:
-    """A batch of rows, by Spark and with native code."""
-
-    def __init__(self, rows: DataFrame) -> None:
-        spark = rows.sparkSession
-        self.by_spark = rows
-        bridge = RowBridge(spark).java
-        self._json = bridge.json(rows._jdf.queryExecution().executedPlan())
-        self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._json.plan()), spark)
-
-    def check(self) -> pa.Table:
-        """Both are the same, and so is how many rows the scan says that it gave."""
-        expected = self.by_spark.toArrow()
-        before = self._scanned()
-        found = self.natively.toArrow()
-        assert self.obstacles == []
-        assert_same(found, expected, lambda row: expected.slice(row, 1).to_pylist())
-        assert self._scanned() == 2 * before
-        return found
-
-    def _scanned(self) -> int:
-        """Rows; Spark's scan counts what either reading takes."""
-        node = self._json.plan()
-        while node.children().nonEmpty():
-            node = node.children().head()
-        return int(node.metrics().apply("numOutputRows").value())
-
-    @property
-    def left_to_spark(self) -> int:
-        """Records."""
-        return int(self._json.leftToSpark())
-
-    @property
-    def obstacles(self) -> list[str]:
-        """Why Spark reads all of them."""
-        return [str(reason) for reason in self._json.obstacles()]
-
-
-def settings(spark: SparkSession, **values: object) -> AbstractContextManager[None]:
-    """Settings of Spark SQL for a while; `__` stands for a dot."""
-    return changed(spark, {f"spark.sql.{name.replace('__', '.')}": str(value) for name, value in values.items()})
-
-
 @pytest.fixture(autouse=True)
 def hadoops_files(spark: SparkSession) -> Iterator[None]:
-    """Hadoop's own local file system, not that of the tests: native code reads plain files of it past its streams."""
-    spark.conf.set("fs.file.impl.disable.cache", "true")
-    yield
-    spark.conf.unset("fs.file.impl.disable.cache")
-
-
-def splits(spark: SparkSession, size: int) -> object:
-    """Splits of so many bytes."""
-    return settings(spark, files__maxPartitionBytes=size, files__openCostInBytes=0, files__minPartitionNum=1)
-
-
-def lines(records: Sequence[bytes], seed: int) -> list[bytes]:
-    """The lines of a file of records, with all kinds of ends, and none at the last of every other file.
-
-    Some of the records hold what ends a line.
-    """
-    draw = random.Random(seed)
-    ends = [b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\n\n", b"\n \n"]
-    found = [(one if draw.random() < 0.02 else one.translate(None, b"\r\n")) + draw.choice(ends) for one in records]
-    found[-1] = found[-1].rstrip(b"\r\n") if seed % 2 else found[-1]
-    return b"".join(found).splitlines(keepends=True)
+    """Native code reads plain files past Hadoop's streams."""
+    with hadoops_own_files(spark):
+        yield
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
@@ -266,7 +201,7 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     reader = spark.read.schema("number int").option("lineSep", "\n") if option == "encoding" else spark.read
     rows = reader.schema("number int").option(option, value).json(str(tmp_path))
     plan = rows._jdf.queryExecution().executedPlan()
-    json = RowBridge(spark).java.json(plan)
+    json = RowBridge(spark).java.natively(plan)
     assert json.plan().equals(plan)
     assert len(json.obstacles()) == 1
     found = str(json.obstacles()[0]).lower()

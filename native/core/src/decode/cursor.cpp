@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "decode/utf8.h"
+
 namespace pyslash {
 namespace {
 
@@ -11,26 +13,6 @@ int hex_digit(uint8_t byte) {
   if (is_digit(byte)) return byte - '0';
   const uint8_t lower = byte | 0x20;
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// The bytes of the character that starts here, which is not ASCII; 0 if it is not UTF-8 (RFC 3629).
-size_t utf8_size(const uint8_t* at, const uint8_t* end) {
-  const auto continues = [&](size_t i, uint8_t least, uint8_t most) {
-    return static_cast<size_t>(end - at) > i && at[i] >= least && at[i] <= most;
-  };
-  const uint8_t lead = at[0];
-  if (lead >= 0xc2 && lead <= 0xdf) return continues(1, 0x80, 0xbf) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const uint8_t least = lead == 0xe0 ? 0xa0 : 0x80;
-    const uint8_t most = lead == 0xed ? 0x9f : 0xbf;
-    return continues(1, least, most) && continues(2, 0x80, 0xbf) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const uint8_t least = lead == 0xf0 ? 0x90 : 0x80;
-    const uint8_t most = lead == 0xf4 ? 0x8f : 0xbf;
-    return continues(1, least, most) && continues(2, 0x80, 0xbf) && continues(3, 0x80, 0xbf) ? 4 : 0;
-  }
-  return 0;
 }
 
 void append_utf8(uint32_t character, std::string& target) {
@@ -107,40 +89,11 @@ bool JsonCursor::name(JsonString& found) {
   return string(found) && found.raw.size() <= longest;
 }
 
-size_t JsonCursor::digits(uint64_t& value) {
-  const uint8_t* const begin = at_;
-  for (; at_ != end_ && is_digit(*at_); ++at_) value = value * 10 + (*at_ - '0');
-  return static_cast<size_t>(at_ - begin);
-}
-
-bool JsonCursor::number(JsonNumber& found) {
-  constexpr size_t longest = 100;  // Jackson's own bound is 1,000
-  const uint8_t* const begin = at_;
-  found = {};
-  found.negative = take('-');
-  const bool leads_with_zero = peek() == '0';
-  found.digits = digits(found.unscaled);
-  if (found.digits == 0 || (leads_with_zero && found.digits > 1)) return false;
-  if (take('.')) {
-    found.has_point = true;
-    found.fraction = digits(found.unscaled);
-    if (found.fraction == 0) return false;
-  }
-  if (take('e') || take('E')) {
-    uint64_t exponent = 0;
-    found.has_exponent = true;
-    if (!take('+')) take('-');
-    if (digits(exponent) == 0) return false;
-  }
-  found.text = {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
-  return found.text.size() <= longest;
-}
-
 bool JsonCursor::skip(size_t depth) {
   constexpr size_t deepest = 64;  // Jackson's own bound is 1,000
   if (depth == deepest) return false;
   JsonString string;
-  JsonNumber number;
+  Number number;
   switch (peek()) {
     case '"':
       return this->string(string);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "decode/numbers.h"
 #include "pyslash/bytes.h"
 
 #ifdef __AVX2__
@@ -19,19 +20,6 @@ namespace pyslash {
 struct JsonString {
   std::string_view raw;
   bool escaped = false;  // it has a backslash
-};
-
-// A number as it is written, [-]digits[.digits][e[+-]digits] without leading zeros.
-struct JsonNumber {
-  std::string_view text;
-  uint64_t unscaled = 0;  // the digits without sign and point, if they are at most 19
-  size_t digits = 0;      // before the point
-  size_t fraction = 0;    // digits behind the point
-  bool negative = false;
-  bool has_point = false;
-  bool has_exponent = false;
-
-  bool is_integer() const { return !has_point && !has_exponent; }
 };
 
 class JsonCursor {
@@ -62,13 +50,12 @@ class JsonCursor {
   bool string(JsonString& found);
   // The same for the name of a member.
   bool name(JsonString& found);
-  bool number(JsonNumber& found);
+  bool number(Number& found) { return found.read(at_, end_); }
   // Any value.
   bool skip(size_t depth);
 
  private:
   bool skip_members(size_t depth, char close, bool named);
-  size_t digits(uint64_t& value);
   // On to a quote, a backslash, a control character or one that is not ASCII, or to the end or a few bytes beyond it.
   void find_special();
 

@@ -27,7 +27,7 @@ struct JsonField {
 };
 
 struct JsonSchema {
-  // Grammar: pyslash/json.h. Status::invalid_plan if the text has another.
+  // Grammar: pyslash/records.h. Status::invalid_plan if the text has another.
   static JsonSchema parse(std::string_view text);
 
   std::vector<JsonField> fields;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "pyslash/types.h"
+
 namespace pyslash {
 
 inline constexpr int64_t micros_per_second = 1'000'000;
@@ -23,6 +25,21 @@ struct PlainTime {
 class TimeReader {
  public:
   std::optional<PlainTime> read(std::string_view text);
+
+  // Into a date, a timestamp or a timestamp_ntz: `set` gets its days or microseconds; false if the text is not surely
+  // such a value. `zone_seconds`: of times that name no zone.
+  template <typename Set>
+  bool set(TypeId type, std::string_view text, std::optional<int64_t> zone_seconds, const Set& set) {
+    if (type == TypeId::date) {
+      const auto days = parse_date(text);
+      return days && set(*days);
+    }
+    const auto time = read(text);
+    if (!time) return false;
+    if (type == TypeId::timestamp_ntz) return !time->zone_seconds && set(time->micros);
+    const auto zone = time->zone_seconds ? time->zone_seconds : zone_seconds;
+    return zone && set(time->micros - *zone * micros_per_second);
+  }
 
  private:
   std::array<char, sizeof("YYYY-MM-DDThh:mm:") - 1> minute_{};  // as it was written; empty bytes: there was none

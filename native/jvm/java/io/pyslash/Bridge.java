@@ -47,6 +47,7 @@ public final class Bridge {
       String runtimeDirectory,
       int startTimeoutSeconds,
       boolean readsJson,
+      boolean readsCsv,
       boolean readsKafka) {
     UpdateOrder order =
         new UpdateOrder(
@@ -55,16 +56,16 @@ public final class Bridge {
             query,
             epoch,
             new AgentOrder(secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds));
-    JsonInput json = new JsonInput(rows, readsJson, readsKafka);
-    UpdateRows input = new UpdateRows(json.plan(), planText.contains("\ndeduplicate\n"));
+    NativeInput read = new NativeInput(rows, readsJson, readsCsv, readsKafka);
+    UpdateRows input = new UpdateRows(read.plan(), planText.contains("\ndeduplicate\n"));
     List<byte[]> results = new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows);
-    json.tellTimes();
-    return UpdateResult.of(results, json);
+    read.tellTimes();
+    return UpdateResult.of(results, read);
   }
 
-  /** The same rows, their JSON read natively where that is exact; the plan is not executed. */
-  public JsonInput json(SparkPlan rows) {
-    return new JsonInput(rows, true, true);
+  /** The same rows, read natively where that is exact; the plan is not executed. */
+  public NativeInput natively(SparkPlan rows) {
+    return new NativeInput(rows, true, true, true);
   }
 
   /** The physical plan of a streaming query that has not started. */

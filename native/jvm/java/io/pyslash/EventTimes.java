@@ -17,7 +17,7 @@ final class EventTimes {
     add(row.getLong(0)); // Spark writes 0 where it sets the null bit
   }
 
-  void add(JsonPage page) {
+  void add(LinePage page) {
     long first = Long.BYTES + UnsafeRow.calculateBitSetWidthInBytes(page.fields);
     for (long row = page.address; row < page.address + page.bytes; row += Long.BYTES + Platform.getLong(null, row)) {
       add(Platform.getLong(null, row + first));

@@ -37,7 +37,7 @@ final class JsonDecoder implements Function<Object, Object>, Serializable {
   private transient long pageBytes;
   private transient UnsafeRow row;
 
-  /** `schema`: as the native core's JsonReader reads it; `leftToSpark` counts records. */
+  /** `schema`: as the native core's RecordReader reads it; `leftToSpark` counts records. */
   JsonDecoder(byte[] schema, int fields, JsonToStructs json, LongAccumulator leftToSpark) {
     this.schema = schema;
     this.fields = fields;
@@ -61,7 +61,7 @@ final class JsonDecoder implements Function<Object, Object>, Serializable {
       grow(size);
     }
     Platform.copyMemory(json.getBaseObject(), json.getBaseOffset(), null, page, size);
-    long found = Native.readJson(reader, page, size);
+    long found = Native.readRecord(reader, page, size);
     if (found == 0) {
       return bySpark(json);
     }
@@ -78,7 +78,7 @@ final class JsonDecoder implements Function<Object, Object>, Serializable {
     close();
     task = current;
     row = new UnsafeRow(fields);
-    reader = Native.createJsonReader(schema, false);
+    reader = Native.createRecordReader(schema, false);
     grow(FIRST_BYTES);
     current.<Void>addTaskCompletionListener(
         ended -> {
@@ -98,7 +98,7 @@ final class JsonDecoder implements Function<Object, Object>, Serializable {
 
   private void close() {
     if (task != null) {
-      Native.closeJsonReader(reader);
+      Native.closeRecordReader(reader);
       Platform.freeMemory(page);
       page = 0;
       pageBytes = 0;

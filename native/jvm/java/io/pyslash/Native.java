@@ -141,33 +141,41 @@ final class Native {
   static native void closeHomes(byte[] query);
 
   /**
-   * A reader of records of JSON into rows of this schema, in the text of the native core's JsonReader. {@code sized}: a page's
-   * rows stand each behind its size, as {@link #add} takes them.
+   * A reader of records of text into rows of this schema, in the text of the native core's RecordReader. {@code sized}: a
+   * page's rows stand each behind its size, as {@link #add} takes them.
    */
-  static native long createJsonReader(byte[] schema, boolean sized);
+  static native long createRecordReader(byte[] schema, boolean sized);
 
   /**
    * Reads the record in {@code bytes} bytes of off-heap memory. The address of two longs, bytes and address of an
    * UnsafeRow, which are valid until the next call; 0 if it is not certain that Spark reads the record so.
    */
-  static native long readJson(long reader, long address, long bytes);
+  static native long readRecord(long reader, long address, long bytes);
 
   /**
    * Reads the records of a part of a text file, a line each, in {@code bytes} bytes of off-heap memory. The address of
    * longs, valid until the next call: bytes consumed; 1 if there was no room for the row of the next line, else 0; number of
-   * lines, those that are empty left out; number of lines without a row; bytes and address of all rows. Then for each line
-   * size and address of its UnsafeRow, and of its text, and bits of the first 64 columns that the record has; the row has
-   * size 0 if it is not certain that Spark reads it so. {@code asPage}: only if a line has no row.
+   * lines, those that are empty left out; number of lines without a row; bytes and address of all rows, and of the header.
+   * Then for each line size and address of its UnsafeRow, and of its text, and bits of the first 64 columns that the record
+   * has; the row has size 0 if it is not certain that Spark reads it so. {@code asPage}: only if a line has no row.
    *
    * <p>Lines start at {@code lastStart} at most; {@code skipsFirst}: the page begins within a line that is not of this
-   * part; {@code isEnd}: nothing follows the page.
+   * part; {@code hasHeader}: its first line that is not blank is no record, but the header (of size 0: none has come yet);
+   * {@code isEnd}: nothing follows the page.
    */
-  static native long readJsonLines(
-      long reader, long address, long bytes, long lastStart, boolean skipsFirst, boolean isEnd, boolean asPage);
+  static native long readLines(
+      long reader,
+      long address,
+      long bytes,
+      long lastStart,
+      boolean skipsFirst,
+      boolean hasHeader,
+      boolean isEnd,
+      boolean asPage);
 
   /** Off-heap memory as a buffer, which does not own it. */
   static native ByteBuffer buffer(long address, long bytes);
 
   /** Nothing if the handle is closed already. */
-  static native void closeJsonReader(long reader);
+  static native void closeRecordReader(long reader);
 }

@@ -60,7 +60,7 @@ final class RowPage implements AutoCloseable {
   }
 
   /** Rows that are a page by themselves, behind those that were added before. */
-  void add(JsonPage page) {
+  void add(LinePage page) {
     if (page.fields != fields) {
       throw new SlashException("invalid_input", "rows of " + page.fields + " fields; the plan has " + fields);
     }

@@ -21,7 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Spark's watermark operator writes each row's event time into a row of its own, and divides generated code into two
  * stages with a row written between them. Where only columns are chosen above it, the job runs without it, in one stage,
- * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway. Where they are columns of JSON
+ * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway. Where they are columns of
  * files and nothing else, it takes the pages of rows that native code has read.
  */
 final class UpdateRows {
@@ -49,7 +49,7 @@ final class UpdateRows {
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
     SparkPlan chosen = withoutWatermark ? fused : plan;
-    RDD<InternalRow> pages = withoutWatermark ? JsonScanExec.pagesOf(fused) : null;
+    RDD<InternalRow> pages = withoutWatermark ? LineScanExec.pagesOf(fused) : null;
     rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
   }
 

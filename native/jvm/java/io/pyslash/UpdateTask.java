@@ -92,7 +92,7 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
     Iterator<?> found = rows; // rows and pages of them
     while (found.hasNext()) {
       Object row = found.next();
-      if (row instanceof JsonPage many) {
+      if (row instanceof LinePage many) {
         if (countsTimes) {
           times.add(many);
         }

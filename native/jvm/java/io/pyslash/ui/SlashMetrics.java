@@ -43,7 +43,7 @@ public final class SlashMetrics extends SparkListener implements Source {
           Map.entry("checkpointBytes", "checkpoint_bytes"),
           Map.entry("replicaBytes", "replica_bytes"),
           Map.entry("promotions", "promotions"),
-          Map.entry("jsonBySpark", "json_by_spark"),
+          Map.entry("recordsBySpark", "records_by_spark"),
           Map.entry("recordsFetched", "records_fetched"));
 
   private static final Map<String, String> GAUGES =

@@ -1,5 +1,5 @@
-// Records of JSON: the native methods of io.pyslash.Native that read them.
-#include "pyslash/json.h"
+// Records of text: the native methods of io.pyslash.Native that read them.
+#include "pyslash/records.h"
 
 #include <jni.h>
 
@@ -17,16 +17,16 @@ struct RowAnswer {
   int64_t address = 0;
 };
 
-struct GuardedJsonReader {
-  GuardedJsonReader(std::string_view schema, bool sized) : reader(schema, sized) {}
+struct GuardedReader {
+  GuardedReader(std::string_view schema, bool sized) : reader(schema, sized) {}
   std::mutex mutex;
-  JsonReader reader;
+  RecordReader reader;
   RowAnswer answer;
-  std::vector<int64_t> lines;  // as Java reads them: see Native.readJsonLines
+  std::vector<int64_t> lines;  // as Java reads them: see Native.readLines
 };
 
-Handles<GuardedJsonReader>& readers() {
-  static auto& handles = *new Handles<GuardedJsonReader>("reader of JSON");
+Handles<GuardedReader>& readers() {
+  static auto& handles = *new Handles<GuardedReader>("reader of records");
   return handles;
 }
 
@@ -38,14 +38,14 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createJsonReader(JNIEnv* env, jclass, jbyteArray schema,
-                                                                jboolean sized) {
-  return guarded<jlong>(env, [&] {
-    return readers().put(std::make_shared<GuardedJsonReader>(text_of(env, schema, "schema"), sized != 0));
-  });
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createRecordReader(JNIEnv* env, jclass, jbyteArray schema,
+                                                                  jboolean sized) {
+  return guarded<jlong>(
+      env, [&] { return readers().put(std::make_shared<GuardedReader>(text_of(env, schema, "schema"), sized != 0)); });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlong handle, jlong record, jlong bytes) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readRecord(JNIEnv* env, jclass, jlong handle, jlong record,
+                                                          jlong bytes) {
   return guarded<jlong>(env, [&]() -> jlong {
     if (record == 0 || bytes < 0) throw Error(Status::invalid_input, "a record needs an address and a size");
     const auto guarded = readers().get(handle);
@@ -57,16 +57,20 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJson(JNIEnv* env, jclass, jlo
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
-                                                             jlong last_start, jboolean skips_first, jboolean is_end,
-                                                             jboolean as_page) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
+                                                         jlong last_start, jboolean skips_first, jboolean has_header,
+                                                         jboolean is_end, jboolean as_page) {
   return guarded<jlong>(env, [&]() -> jlong {
     if (page == 0 || bytes < 0 || last_start < 0)
       throw Error(Status::invalid_input, "a page needs an address and a size");
     const auto guarded = readers().get(handle);
     const std::lock_guard lock(guarded->mutex);
-    const auto& found = guarded->reader.read_lines({reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes)},
-                                                   static_cast<size_t>(last_start), skips_first != 0, is_end != 0);
+    const auto& found =
+        guarded->reader.read_lines({.bytes = {reinterpret_cast<const uint8_t*>(page), static_cast<size_t>(bytes)},
+                                    .last_start = static_cast<size_t>(last_start),
+                                    .skips_first = skips_first != 0,
+                                    .has_header = has_header != 0,
+                                    .is_end = is_end != 0});
     auto& answer = guarded->lines;
     answer.clear();
     const auto put = [&](size_t number) { answer.push_back(static_cast<int64_t>(number)); };
@@ -79,6 +83,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readJsonLines(JNIEnv* env, jclass
     put(found.lines.size());
     put(found.left);
     put_bytes(found.rows);
+    put_bytes(found.header);
     if (as_page != 0 && found.left == 0) return reinterpret_cast<jlong>(answer.data());
     for (const auto& line : found.lines) {
       put_bytes(line.row);
@@ -93,7 +98,7 @@ JNIEXPORT jobject JNICALL Java_io_pyslash_Native_buffer(JNIEnv* env, jclass, jlo
   return env->NewDirectByteBuffer(reinterpret_cast<void*>(address), bytes);  // null: an exception is pending
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeJsonReader(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_Native_closeRecordReader(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { readers().close(handle); });
 }
 

@@ -23,6 +23,7 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.internal.SQLConf;
@@ -35,13 +36,14 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, {@link JsonScanExec} in that of a scan of
- * JSON files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has no generated code for `from_json`, and so interrupts a
- * stage for it.
+ * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, {@link LineScanExec} in that of a scan of
+ * JSON or CSV files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has
+ * no generated code for `from_json`, and so interrupts a stage for it.
  */
-public final class JsonInput {
+public final class NativeInput {
   private final SQLConf conf;
   private final boolean readsJson;
+  private final boolean readsCsv;
   private final boolean readsKafka;
   private final LongAccumulator leftToSpark;
   private final LongAccumulator fetched;
@@ -54,16 +56,18 @@ public final class JsonInput {
 
   /**
    * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
+   * @param readsCsv the same of CSV files
    * @param readsKafka whether records of topics come past Spark's reader
    */
-  JsonInput(SparkPlan spark, boolean readsJson, boolean readsKafka) {
+  NativeInput(SparkPlan spark, boolean readsJson, boolean readsCsv, boolean readsKafka) {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
     fetched = new LongAccumulator();
     inPages = new LongAccumulator();
     this.readsJson = readsJson;
+    this.readsCsv = readsCsv;
     this.readsKafka = readsKafka;
-    SparkPlan decoded = readsJson || readsKafka ? decoded(spark, null) : spark;
+    SparkPlan decoded = readsJson || readsCsv || readsKafka ? decoded(spark, null) : spark;
     if (decoders.isEmpty() && !readsItself) {
       plan = spark;
       watermarks.clear();
@@ -75,7 +79,7 @@ public final class JsonInput {
     }
   }
 
-  /** What is to be executed: Spark's own plan where native code reads none of its JSON. */
+  /** What is to be executed: Spark's own plan where native code reads none of its records. */
   public SparkPlan plan() {
     return plan;
   }
@@ -124,7 +128,7 @@ public final class JsonInput {
     if (readsKafka && node instanceof MicroBatchScanExec scan) {
       return consumed(scan, needed == null ? ids(scan.outputSet()) : needed);
     }
-    if (readsJson && node instanceof FileSourceScanExec scan && JsonScanExec.isJson(scan)) {
+    if (node instanceof FileSourceScanExec scan && readsFiles(scan.relation().fileFormat())) {
       return scanned(scan);
     }
     if (node.children().isEmpty()) { // Spark looks for its figures in the very scans that it has planned
@@ -171,9 +175,13 @@ public final class JsonInput {
     return new ProjectExec(CollectionConverters.asScala(chosen).toSeq(), scan);
   }
 
+  private boolean readsFiles(FileFormat format) {
+    return readsJson && LineRecords.isJson(format) || readsCsv && LineRecords.isCsv(format);
+  }
+
   private SparkPlan scanned(FileSourceScanExec scan) {
     try {
-      return inOneStage(new JsonScanExec(scan, leftToSpark, inPages), ids(scan.outputSet()));
+      return inOneStage(new LineScanExec(scan, leftToSpark, inPages), ids(scan.outputSet()));
     } catch (OnlySpark reason) {
       obstacles.add(reason.getMessage());
       return scan;

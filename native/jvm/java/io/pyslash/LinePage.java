@@ -8,12 +8,12 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
  *
  * <p>A batch of no columns to Spark, whose scan counts its rows.
  */
-final class JsonPage extends ColumnarBatch {
+final class LinePage extends ColumnarBatch {
   final long address; // of UnsafeRows, each behind its size (a long)
   final long bytes;
   final int fields; // of a row
 
-  JsonPage(long address, long bytes, int rows, int fields) {
+  LinePage(long address, long bytes, int rows, int fields) {
     super(new ColumnVector[0], rows);
     this.address = address;
     this.bytes = bytes;

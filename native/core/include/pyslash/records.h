@@ -1,7 +1,7 @@
-// Records of JSON into Spark's UnsafeRows, where it is certain that Spark's from_json reads the same.
+// Records of text, of JSON or CSV, into Spark's UnsafeRows, where it is certain that Spark reads the same.
 //
 // This is no general parser: it recognizes the plain shape of what programs write, and leaves the rest to Spark's own
-// parser, record by record. docs/design/026 says what is plain.
+// parsers, record by record. docs/design/026 says what is plain.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace pyslash {
 
 // Not safe for concurrent use.
-class JsonReader {
+class RecordReader {
  public:
-  // The schema as text, a word a thing:
+  // The schema as text, a word a thing. Of JSON:
   //
   //   pyslash-json 1
   //   zone 3600                    seconds to the east of UTC of times that name no zone; -: Spark reads such times
@@ -26,14 +26,35 @@ class JsonReader {
   //   field none -                 a column that no record has
   //   struct 75736572 2            a column that is a struct of the next two fields
   //
+  // Of CSV, whose quote is '"':
+  //
+  //   pyslash-csv 1
+  //   zone 3600
+  //   separator 2c                 one byte of ASCII, as hexadecimal
+  //   escape 5c
+  //   null 4e41                    what is null beside an empty field, as hexadecimal UTF-8; -: nothing
+  //   fields 7                     that a record has; -: any number, what is missing is null
+  //   field int64 0                a column: its type, and the place of its field in the record
+  //   field other 1
+  //   field none -
+  //
   // Status::invalid_plan if it is none. `sized`: rows of lines stand each behind its int64 size.
-  explicit JsonReader(std::string_view schema, bool sized = false);
-  ~JsonReader();
-  JsonReader(JsonReader&&) noexcept;
-  JsonReader& operator=(JsonReader&&) noexcept;
+  explicit RecordReader(std::string_view schema, bool sized = false);
+  ~RecordReader();
+  RecordReader(RecordReader&&) noexcept;
+  RecordReader& operator=(RecordReader&&) noexcept;
 
   // The record as an UnsafeRow (docs/design/007), valid until the next call; nothing if Spark has to read it.
   std::optional<Bytes> read(Bytes record);
+
+  // A piece of a part of a text file, whose lines are records. A line ends with \n, \r or \r\n, as Hadoop has it.
+  struct Page {
+    Bytes bytes;
+    size_t last_start = 0;     // the last offset at which a line of this part may start
+    bool skips_first = false;  // it begins within a line that is another part's
+    bool has_header = false;   // the first line that is not blank is no record
+    bool is_end = false;       // nothing follows, so its last line ends there
+  };
 
   // A line of a page without what ends it, and its UnsafeRow; no row if Spark has to read it. Of the first 64 columns
   // a bit tells whether the record has them.
@@ -43,17 +64,16 @@ class JsonReader {
     uint64_t present = 0;
   };
   struct Lines {
-    std::vector<Line> lines;  // but those that are empty
+    std::vector<Line> lines;  // but those that are empty, and those that are blank where Spark passes over them
+    Bytes header;             // empty: none was looked for, or none has come yet
     Bytes rows;               // all of them: a page as Accumulator::add_rows takes it
     size_t left = 0;          // lines without a row
     size_t consumed = 0;      // bytes of the page, up to where the next line starts
     bool is_full = false;     // there was no room for the row of the next line, which is in the page
   };
 
-  // The records of a part of a text file, one a line; valid until the next call. A line ends with \n, \r or \r\n, as
-  // Hadoop has it. `last_start`: the last offset in the page at which a line of this part may start. `skips_first`: the
-  // page begins within a line that is another part's. `is_end`: nothing follows the page, so its last line ends there.
-  const Lines& read_lines(Bytes page, size_t last_start, bool skips_first, bool is_end);
+  // Valid until the next call.
+  const Lines& read_lines(const Page& page);
 
  private:
   class Impl;

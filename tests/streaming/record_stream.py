@@ -1,4 +1,4 @@
-"""Streams of JSON: their records, queries over them, and what a query gives batch by batch."""
+"""Streams of records of text: those of JSON, queries over them, and what a query gives batch by batch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.tasks.row_bridge import RowBridge
 from tests.tasks.json_records import Records
 
 SCHEMA = "at timestamp, key string, kind string, value int, text string, deep struct<number: int, text: string>"
@@ -89,4 +91,31 @@ class Run:
         assert self.figures == plain.figures
         assert sum(len(batch) for _, batch in plain.batches) > 100
         assert sum(one["late_rows"] for one in self.ours) > 0
-        assert 0 < sum(one["json_by_spark"] for one in self.ours) < records * 0.1
+        assert 0 < sum(one["records_by_spark"] for one in self.ours) < records * 0.1
+
+
+def compare(rows: DataFrame, folder: Path) -> None:
+    """Micro-batch by micro-batch."""
+    spark = rows.sparkSession
+    pyslash.enable(spark)
+    plain, native = Run(rows, folder / "plain", "off"), Run(rows, folder / "native", "require")
+    try:
+        plain.go_on()
+        native.go_on()
+    finally:
+        spark.conf.unset("spark.slash.mode")
+        pyslash.disable()
+    native.check(plain, records=3000)
+
+
+def pages_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of each update from now on the number of records that went to the accumulator in pages."""
+    in_pages, update = [], RowBridge.update
+
+    def counted(bridge: RowBridge, *order: object, **more: object) -> object:
+        found = update(bridge, *order, **more)
+        in_pages.append(bridge.input.in_pages)
+        return found
+
+    monkeypatch.setattr(RowBridge, "update", counted)
+    return in_pages

@@ -1,75 +1,33 @@
 package io.pyslash;
 
-import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
-import java.io.Serializable;
 import java.nio.ByteBuffer;
-import java.util.Arrays;
-import java.util.HashSet;
-import java.util.List;
 import java.util.NoSuchElementException;
-import java.util.Set;
-import java.util.stream.IntStream;
-import org.apache.hadoop.io.Text;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.StructFilters;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.catalyst.json.CreateJacksonParser;
-import org.apache.spark.sql.catalyst.json.JSONOptionsInRead;
-import org.apache.spark.sql.catalyst.json.JacksonParser;
-import org.apache.spark.sql.catalyst.json.JsonFilters;
-import org.apache.spark.sql.catalyst.util.FailureSafeParser;
-import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
-import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractFunction2;
 
 /**
- * The rows of a split of a text file, a record of JSON a line: pages of bytes go to native code, which divides them into
- * lines and reads those that it is certain to read as Spark does; Spark's own parser reads the others.
+ * The rows of a split of a text file, a record a line: pages of bytes go to native code, which divides them into lines and
+ * reads those that it is certain to read as Spark does; Spark's own parser reads the others.
  *
- * <p>They come one by one, or as a {@link JsonPage} where that is wanted and native code has read all of a page. A row is valid
+ * <p>They come one by one, or as a {@link LinePage} where that is wanted and native code has read all of a page. A row is valid
  * until the next one is asked for.
  */
-final class JsonLines extends AbstractIterator<Object> {
+final class LineRows extends AbstractIterator<Object> {
   private static final int FIRST_BYTES = 1 << 19; // of a page; a longer line makes it grow
   private static final int MOST_BYTES = Integer.MAX_VALUE - 64; // of a line, as Hadoop has it
   private static final ByteBuffer ORDER_MARK = ByteBuffer.wrap(new byte[] {(byte) 0xef, (byte) 0xbb, (byte) 0xbf});
-  private static final int HEAD = 6; // longs of an answer: bytes consumed, is it full, lines, those without a row, all rows
+  // Longs of an answer: bytes consumed, is it full, lines, those without a row, all rows, the header
+  private static final int HEAD = 8;
   private static final int LINE = 5; // longs of a line: size and address of its row and of its text, columns
-
-  /**
-   * What records are read as.
-   *
-   * <p>`schema`: the columns as the native core's JsonReader has them; `filters`: those that Spark has its parser pass over
-   * records by; `asPages`: rows may come as pages, if there are no filters.
-   */
-  record Records(
-      byte[] schema,
-      StructType columns,
-      JSONOptionsInRead options,
-      List<Filter> filters,
-      LongAccumulator leftToSpark,
-      boolean asPages)
-      implements Serializable {
-
-    /** The columns but that of corrupt records. */
-    StructType parsed() {
-      return new StructType(
-          Arrays.stream(columns.fields())
-              .filter(column -> !column.name().equals(options.columnNameOfCorruptRecord()))
-              .toArray(StructField[]::new));
-    }
-  }
 
   private enum Verdict {
     KEPT,
@@ -77,10 +35,12 @@ final class JsonLines extends AbstractIterator<Object> {
     SPARKS
   }
 
-  private final Records records;
+  private final LineRecords records;
+  private final PartitionedFile file;
   private final TextBytes input;
+  private final LongAccumulator leftToSpark;
   private final UnsafeRow row;
-  private final JsonFilters filters;
+  private final StructFilters filters;
   private final int[] filtered; // columns that filters look at
   private final boolean asPages;
   private final TaskContext task = TaskContext.get();
@@ -88,6 +48,7 @@ final class JsonLines extends AbstractIterator<Object> {
   private long ahead; // bytes of the split behind the page; no more than none: the page ends behind the split
   private boolean isFirst; // nothing has been read
   private boolean skipsFirst; // the first line is another split's
+  private boolean hasHeader; // the header is still to come
   private boolean isEnd; // of the file
   private boolean isOver; // no line is behind those of the answer
   private boolean isFull; // lines of the page wait for room for their rows
@@ -100,23 +61,36 @@ final class JsonLines extends AbstractIterator<Object> {
   private long answer;
   private long lines;
   private long line;
-  private FailureSafeParser<Text> parser;
-  private UnsafeProjection unsafe;
+  private LineRecords.Parser parser;
+  private UnsafeProjection unsafe; // of its rows, the columns in their order here
   private Iterator<InternalRow> bySpark; // rows of one line
   private Object next;
 
-  /** `length`: of the split, which begins at `start`, where the input stands. */
-  JsonLines(Records records, TextBytes input, long start, long length) {
+  /**
+   * `length`: of the split, which begins at `start`, where the input stands; `asPages`: rows may come as pages, if no filter
+   * is to be asked about them; `leftToSpark` counts records.
+   */
+  LineRows(
+      LineRecords records,
+      PartitionedFile file,
+      TextBytes input,
+      long start,
+      long length,
+      boolean asPages,
+      LongAccumulator leftToSpark) {
     this.records = records;
+    this.file = file;
     this.input = input;
+    this.leftToSpark = leftToSpark;
     ahead = length;
     skipsFirst = start != 0;
     isFirst = start == 0;
+    hasHeader = start == 0 && records.hasHeader();
     row = new UnsafeRow(records.columns.length());
-    filters = new JsonFilters(CollectionConverters.asScala(records.filters).toSeq(), records.columns);
-    filtered = filtered(records);
-    asPages = records.asPages && filtered.length == 0;
-    reader = Native.createJsonReader(records.schema, asPages);
+    filters = records.newFilters();
+    filtered = records.filtered();
+    this.asPages = asPages && filtered.length == 0;
+    reader = Native.createRecordReader(records.schema(), this.asPages);
     resize(FIRST_BYTES);
     if (task != null) {
       task.<Void>addTaskCompletionListener(
@@ -125,13 +99,6 @@ final class JsonLines extends AbstractIterator<Object> {
             return null;
           });
     }
-  }
-
-  private static int[] filtered(Records records) {
-    Set<String> names = new HashSet<>();
-    records.filters.forEach(filter -> names.addAll(List.of(filter.references())));
-    String[] columns = records.columns.fieldNames();
-    return IntStream.range(0, columns.length).filter(i -> names.contains(columns[i])).toArray();
   }
 
   @Override
@@ -192,45 +159,22 @@ final class JsonLines extends AbstractIterator<Object> {
   }
 
   private void parse(long address, int size) {
-    if (parser == null) {
-      openParser();
-    }
-    records.leftToSpark.add(1L);
-    byte[] text = new byte[size];
-    Platform.copyMemory(null, address, text, Platform.BYTE_ARRAY_OFFSET, size);
-    bySpark = parser.parse(new Text(text));
+    leftToSpark.add(1L);
+    bySpark = parser().parse(copied(address, size));
   }
 
-  private void openParser() {
-    JacksonParser jackson =
-        new JacksonParser(
-            records.parsed(), records.options, true, CollectionConverters.asScala(records.filters).toSeq());
-    AbstractFunction2<JsonFactory, Text, JsonParser> opened =
-        new AbstractFunction2<>() {
-          @Override
-          public JsonParser apply(JsonFactory factory, Text text) {
-            return CreateJacksonParser.text(factory, text);
-          }
-        };
-    AbstractFunction1<Text, UTF8String> literal =
-        new AbstractFunction1<>() {
-          @Override
-          public UTF8String apply(Text text) {
-            return UTF8String.fromBytes(text.getBytes(), 0, text.getLength());
-          }
-        };
-    parser =
-        new FailureSafeParser<>(
-            new AbstractFunction1<>() {
-              @Override
-              public scala.collection.Iterable<InternalRow> apply(Text text) {
-                return jackson.parse(text, opened, literal);
-              }
-            },
-            records.options.parseMode(),
-            records.columns,
-            records.options.columnNameOfCorruptRecord());
-    unsafe = UnsafeProjection.create(records.columns);
+  private static byte[] copied(long address, int size) {
+    byte[] text = new byte[size];
+    Platform.copyMemory(null, address, text, Platform.BYTE_ARRAY_OFFSET, size);
+    return text;
+  }
+
+  private LineRecords.Parser parser() {
+    if (parser == null) {
+      parser = records.parser(file);
+      unsafe = records.toColumns();
+    }
+    return parser;
   }
 
   private void readPage() {
@@ -239,7 +183,7 @@ final class JsonLines extends AbstractIterator<Object> {
         fill();
       }
     } catch (IOException failure) {
-      throw JsonFiles.sneaked(failure);
+      throw LineFiles.sneaked(failure);
     }
     // A line belongs to the split in which, or just behind which, it starts.
     long lastStart = Math.max(0, end - start + Math.min(ahead, 0));
@@ -247,7 +191,7 @@ final class JsonLines extends AbstractIterator<Object> {
       isOver = isEnd;
       return;
     }
-    answer = Native.readJsonLines(reader, page + start, end - start, lastStart, skipsFirst, isEnd, asPages);
+    answer = Native.readLines(reader, page + start, end - start, lastStart, skipsFirst, hasHeader, isEnd, asPages);
     long consumed = answered(0);
     isFull = answered(1) != 0;
     lines = answered(2);
@@ -255,8 +199,12 @@ final class JsonLines extends AbstractIterator<Object> {
     skipsFirst &= consumed == 0;
     isOver = !isFull && (isEnd || consumed > lastStart);
     start += (int) consumed;
+    if (answered(6) > 0) {
+      hasHeader = false;
+      parser().checkHeader(copied(answered(7), (int) answered(6)));
+    }
     if (asPages && lines > 0 && answered(3) == 0) {
-      next = new JsonPage(answered(5), answered(4), (int) lines, records.columns.length());
+      next = new LinePage(answered(5), answered(4), (int) lines, records.columns.length());
       line = lines;
     }
   }
@@ -292,7 +240,7 @@ final class JsonLines extends AbstractIterator<Object> {
 
   private void grow() throws IOException {
     if (capacity == MOST_BYTES) {
-      throw new IOException("a line of JSON has more than " + MOST_BYTES + " bytes");
+      throw new IOException("a line has more than " + MOST_BYTES + " bytes");
     }
     resize((int) Math.min(2L * capacity, MOST_BYTES));
   }
@@ -307,7 +255,7 @@ final class JsonLines extends AbstractIterator<Object> {
     if (page == 0) {
       return;
     }
-    Native.closeJsonReader(reader);
+    Native.closeRecordReader(reader);
     Platform.freeMemory(page);
     page = 0;
     lines = 0;
@@ -315,7 +263,7 @@ final class JsonLines extends AbstractIterator<Object> {
     try {
       input.close();
     } catch (IOException failure) {
-      throw JsonFiles.sneaked(failure);
+      throw LineFiles.sneaked(failure);
     }
   }
 }

@@ -5,21 +5,25 @@ import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
 import org.apache.hadoop.io.compress.SplittableCompressionCodec;
+import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.json.JSONOptionsInRead;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
-import org.apache.spark.sql.execution.datasources.json.JsonFileFormat;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Function1;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
@@ -27,23 +31,43 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
 
-/** Spark's JSON source, a record a line, whose splits are read by {@link JsonLines}. */
-final class JsonFiles extends JsonFileFormat {
+/** A source of Spark's, of text files with a record a line, whose splits are read by {@link LineRows}. */
+final class LineFiles implements FileFormat, Serializable {
   private static final long serialVersionUID = 1L;
   private static final String LONGEST_LINE = "mapreduce.input.linerecordreader.line.maxlength";
 
-  private final byte[] schema;
+  private final FileFormat spark;
   private final LongAccumulator leftToSpark;
   private final boolean asPages;
 
   /**
-   * `schema`: of the columns that are read, for the native core's JsonReader; `leftToSpark` counts records; `asPages`: rows
-   * may come as {@link JsonPage}s, if no filter is to be asked about them.
+   * `leftToSpark` counts records; `asPages`: rows may come as {@link LinePage}s, if no filter is to be asked about them.
    */
-  JsonFiles(byte[] schema, LongAccumulator leftToSpark, boolean asPages) {
-    this.schema = schema;
+  LineFiles(FileFormat spark, LongAccumulator leftToSpark, boolean asPages) {
+    this.spark = spark;
     this.leftToSpark = leftToSpark;
     this.asPages = asPages;
+  }
+
+  @Override
+  public boolean isSplitable(SparkSession session, Map<String, String> options, Path path) {
+    return spark.isSplitable(session, options, path);
+  }
+
+  @Override
+  public Option<StructType> inferSchema(SparkSession session, Map<String, String> options, Seq<FileStatus> files) {
+    return spark.inferSchema(session, options, files);
+  }
+
+  @Override
+  public OutputWriterFactory prepareWrite(
+      SparkSession session, Job job, Map<String, String> options, StructType dataSchema) {
+    return spark.prepareWrite(session, job, options, dataSchema);
+  }
+
+  @Override
+  public String toString() {
+    return spark.toString();
   }
 
   @Override
@@ -58,7 +82,7 @@ final class JsonFiles extends JsonFileFormat {
     if (partitionSchema.isEmpty()) { // nothing to append: the rows are UnsafeRows as they are
       return buildReader(session, dataSchema, partitionSchema, requiredSchema, filters, options, hadoop);
     }
-    return super.buildReaderWithPartitionValues(
+    return FileFormat.super.buildReaderWithPartitionValues(
         session, dataSchema, partitionSchema, requiredSchema, filters, options, hadoop);
   }
 
@@ -71,39 +95,49 @@ final class JsonFiles extends JsonFileFormat {
       Seq<Filter> filters,
       Map<String, String> options,
       Configuration hadoop) {
+    LineRecords records =
+        LineRecords.of(
+            spark,
+            new LineRecords.Source(
+                session.sessionState().conf(),
+                dataSchema,
+                requiredSchema,
+                List.copyOf(CollectionConverters.asJava(filters)),
+                CollectionConverters.asJava(options)));
     Function1<PartitionedFile, Iterator<InternalRow>> bySpark =
-        super.buildReader(session, dataSchema, partitionSchema, requiredSchema, filters, options, hadoop);
-    if (hadoop.getInt(LONGEST_LINE, Integer.MAX_VALUE) != Integer.MAX_VALUE) {
-      return bySpark;
-    }
-    var conf = session.sessionState().conf();
-    JSONOptionsInRead json =
-        new JSONOptionsInRead(options, conf.sessionLocalTimeZone(), conf.columnNameOfCorruptRecord());
-    JsonLines.Records records =
-        new JsonLines.Records(
-            schema, requiredSchema, json, List.copyOf(CollectionConverters.asJava(filters)), leftToSpark, asPages);
+        spark.buildReader(session, dataSchema, partitionSchema, records.inOrder, filters, options, hadoop);
+    boolean onlySpark = hadoop.getInt(LONGEST_LINE, Integer.MAX_VALUE) != Integer.MAX_VALUE;
     Broadcast<SerializableConfiguration> shared =
         session
             .sparkContext()
             .broadcast(new SerializableConfiguration(hadoop), ClassTag$.MODULE$.apply(SerializableConfiguration.class));
-    return new Splits(records, bySpark, shared);
+    return new Splits(records, bySpark, onlySpark, shared, leftToSpark, asPages);
   }
 
   /** A split to its rows. */
   private static final class Splits extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>>
       implements Serializable {
     private static final long serialVersionUID = 1L;
-    private final JsonLines.Records records;
+    private final LineRecords records;
     private final Function1<PartitionedFile, Iterator<InternalRow>> bySpark;
+    private final boolean onlySpark;
     private final Broadcast<SerializableConfiguration> hadoop;
+    private final LongAccumulator leftToSpark;
+    private final boolean asPages;
 
     Splits(
-        JsonLines.Records records,
+        LineRecords records,
         Function1<PartitionedFile, Iterator<InternalRow>> bySpark,
-        Broadcast<SerializableConfiguration> hadoop) {
+        boolean onlySpark,
+        Broadcast<SerializableConfiguration> hadoop,
+        LongAccumulator leftToSpark,
+        boolean asPages) {
       this.records = records;
       this.bySpark = bySpark;
+      this.onlySpark = onlySpark;
       this.hadoop = hadoop;
+      this.leftToSpark = leftToSpark;
+      this.asPages = asPages;
     }
 
     @Override
@@ -111,17 +145,35 @@ final class JsonFiles extends JsonFileFormat {
       Configuration conf = hadoop.value().value();
       Path path = file.toPath();
       CompressionCodec codec = new CompressionCodecFactory(conf).getCodec(path);
-      if (codec instanceof SplittableCompressionCodec || (codec != null && file.start() != 0)) {
-        return bySpark.apply(file);
+      if (onlySpark || codec instanceof SplittableCompressionCodec || (codec != null && file.start() != 0)) {
+        return bySpark.apply(file).map(new InColumns(records));
       }
       try {
         return rows(
             codec == null
-                ? new JsonLines(records, TextBytes.of(path, file.start(), conf), file.start(), file.length())
-                : new JsonLines(records, TextBytes.of(path, codec, conf), 0, Long.MAX_VALUE));
+                ? lines(file, TextBytes.of(path, file.start(), conf), file.start(), file.length())
+                : lines(file, TextBytes.of(path, codec, conf), 0, Long.MAX_VALUE));
       } catch (IOException failure) {
         throw sneaked(failure);
       }
+    }
+
+    private LineRows lines(PartitionedFile file, TextBytes input, long start, long length) {
+      return new LineRows(records, file, input, start, length, asPages, leftToSpark);
+    }
+  }
+
+  /** Rows of Spark's reader with the columns in their order. */
+  private static final class InColumns extends AbstractFunction1<InternalRow, InternalRow> {
+    private final UnsafeProjection columns;
+
+    InColumns(LineRecords records) {
+      columns = records.toColumns();
+    }
+
+    @Override
+    public InternalRow apply(InternalRow row) {
+      return columns.apply(row);
     }
   }
 
@@ -133,7 +185,7 @@ final class JsonFiles extends JsonFileFormat {
 
   /** Spark tells files that are missing from those that are corrupt by the very exception. */
   static RuntimeException sneaked(IOException failure) {
-    return JsonFiles.<UncheckedIOException>thrown(failure);
+    return LineFiles.<UncheckedIOException>thrown(failure);
   }
 
   @SuppressWarnings("unchecked")

@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.SparkContext;
@@ -26,10 +25,8 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.json.JsonFileFormat;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
@@ -43,57 +40,52 @@ import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Spark's scan of JSON files, its files read by {@link JsonFiles}: Spark's own choice of files and splits, partition and
+ * Spark's scan of text files, a record a line, read by {@link LineFiles}: Spark's own choice of files and splits, partition and
  * metadata columns, and metrics.
  */
-final class JsonScanExec extends SparkPlan {
+final class LineScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
-  // Of options, in lower case: what chooses files, or matters only where a schema is inferred.
-  private static final Set<String> HARMLESS =
-      Set.of(
-          "path", "paths", "basepath", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter",
-          "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "maxcachedfiles", "latestfirst", "filenameonly",
-          "cleansource", "sourcearchivedir", "ignoremissingfiles", "samplingratio", "primitivesasstring",
-          "prefersdecimal", "dropfieldifallnull", "infertimestamp", "__globpaths__");
-  private static final String IGNORES_CORRUPT = "ignorecorruptfiles";
-  private static final String MULTILINE = "multiline";
+  private static final String ARCHIVES = "spark.sql.files.archive.reader.enabled"; // from 4.3 on
   private static final String ROWS = "numOutputRows";
 
   private final FileSourceScanExec spark;
   private final LongAccumulator leftToSpark;
   private final LongAccumulator inPages;
 
-  static boolean isJson(FileSourceScanExec scan) {
-    return scan.relation().fileFormat().getClass() == JsonFileFormat.class;
-  }
-
   /**
    * `leftToSpark` and `inPages` count records.
    *
    * @throws OnlySpark it depends on what is not known to be read alike
    */
-  JsonScanExec(FileSourceScanExec spark, LongAccumulator leftToSpark, LongAccumulator inPages) {
+  LineScanExec(FileSourceScanExec spark, LongAccumulator leftToSpark, LongAccumulator inPages) {
     this.spark = spark;
     this.leftToSpark = leftToSpark;
     this.inPages = inPages;
     List<Expression> filters = new ArrayList<>(CollectionConverters.asJava(spark.partitionFilters()));
     filters.addAll(CollectionConverters.asJava(spark.dataFilters()));
     if (filters.stream().anyMatch(SubqueryExpression::hasSubquery)) {
-      throw new OnlySpark("what is read of JSON files follows from another table");
+      throw new OnlySpark("what is read of files follows from another table");
     }
     StructType columns = spark.requiredSchema();
     if (columns.isEmpty()) {
-      throw new OnlySpark("no column of the JSON files is read");
+      throw new OnlySpark("no column of the files is read");
     }
-    schema(columns);
+    if (Boolean.parseBoolean(spark.conf().getConfString(ARCHIVES, "false"))) {
+      throw new OnlySpark("files may be archives (" + ARCHIVES + ")");
+    }
+    HadoopFsRelation relation = spark.relation();
+    Map<String, String> options = CollectionConverters.asJava(relation.options());
+    LineRecords.of(
+        relation.fileFormat(),
+        new LineRecords.Source(spark.conf(), relation.dataSchema(), columns, List.of(), options));
   }
 
-  /** Of the rows of a plan that are columns of JSON files and nothing else, in pages as they are read; null for other plans. */
+  /** Of the rows of a plan that are columns of files and nothing else and nothing else, in pages as they are read; null for other plans. */
   static RDD<InternalRow> pagesOf(SparkPlan plan) {
     List<Long> columns = ids(plan.output());
     SparkPlan node = plan;
-    while (!(node instanceof JsonScanExec scan)) {
+    while (!(node instanceof LineScanExec scan)) {
       if (node instanceof ProjectExec project) {
         Map<Long, Long> sources = new HashMap<>();
         for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
@@ -132,39 +124,22 @@ final class JsonScanExec extends SparkPlan {
     return read(CollectionConverters.asScala(columns).toSeq(), new StructType(fields), true);
   }
 
-  private byte[] schema(StructType columns) {
-    SQLConf conf = spark.conf();
-    Map<String, String> options = new HashMap<>();
-    boolean ignoresCorrupt = conf.ignoreCorruptFiles();
-    for (Map.Entry<String, String> option : CollectionConverters.asJava(spark.relation().options()).entrySet()) {
-      String name = option.getKey().toLowerCase(Locale.ROOT);
-      if (name.equals(IGNORES_CORRUPT)) {
-        ignoresCorrupt = Boolean.parseBoolean(option.getValue().strip());
-      } else if (!name.equals(MULTILINE) || !option.getValue().strip().equalsIgnoreCase("false")) {
-        options.put(option.getKey(), option.getValue());
-      }
-    }
-    if (ignoresCorrupt) {
-      throw new OnlySpark("corrupt files are ignored (ignoreCorruptFiles): how much of one is read depends on the reader");
-    }
-    return new JsonSchema("the JSON source", columns, options, HARMLESS, conf.sessionLocalTimeZone(), conf).text();
-  }
-
   @Override
   public RDD<InternalRow> doExecute() {
     return read(spark.output(), spark.requiredSchema(), false);
   }
 
   private RDD<InternalRow> read(Seq<Attribute> output, StructType columns, boolean asPages) {
-    FileSourceScanExec scan = natively(output, columns, new JsonFiles(schema(columns), leftToSpark, asPages));
+    LineFiles files = new LineFiles(spark.relation().fileFormat(), leftToSpark, asPages);
+    FileSourceScanExec scan = natively(output, columns, files);
     RDD<InternalRow> read = scan.inputRDDs().head();
     tellFiles(scan);
     return read.mapPartitionsInternal(
-        new OfPartition(spark.schema(), metrics().apply(ROWS), inPages), true, ClassTag$.MODULE$.apply(InternalRow.class));
+        new OfPartition(asPages ? columns : spark.schema(), metrics().apply(ROWS), inPages), true, ClassTag$.MODULE$.apply(InternalRow.class));
   }
 
   /** Spark's scan with another format, perhaps its columns in another order, and metrics that nobody looks at. */
-  private FileSourceScanExec natively(Seq<Attribute> output, StructType columns, JsonFiles format) {
+  private FileSourceScanExec natively(Seq<Attribute> output, StructType columns, LineFiles format) {
     HadoopFsRelation relation = spark.relation();
     HadoopFsRelation read =
         new HadoopFsRelation(
@@ -229,7 +204,7 @@ final class JsonScanExec extends SparkPlan {
             @Override
             public Object next() {
               Object row = found.next();
-              if (row instanceof JsonPage page) {
+              if (row instanceof LinePage page) {
                 count.add(page.numRows());
                 inPages.add((long) page.numRows());
                 return page;
@@ -286,12 +261,12 @@ final class JsonScanExec extends SparkPlan {
 
   @Override
   public boolean canEqual(Object other) {
-    return other instanceof JsonScanExec;
+    return other instanceof LineScanExec;
   }
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof JsonScanExec exec && exec.spark.equals(spark);
+    return other instanceof LineScanExec exec && exec.spark.equals(spark);
   }
 
   @Override

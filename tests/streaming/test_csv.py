@@ -1,0 +1,78 @@
+"""CSV files into windows: the rows, the watermarks and the figures of each micro-batch are plain Spark's."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.streaming.record_stream import START, compare, pages_of
+from tests.streaming.stream import in_order
+from tests.tasks.csv_records import Records
+
+HEADER = b"at,key,kind,value,text\r\n"
+SCHEMA = "at timestamp, key string, kind string, value int, text string"
+
+
+def test_csv_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's parser passes over lines by the filters that are pushed down to it; one column is not read."""
+    write(tmp_path / "in")
+    chosen = read(spark, tmp_path).where("kind in ('view', 'click') and value is not null")
+    grouped = chosen.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key")
+    compare(grouped.agg(F.count("*"), F.sum("value")), tmp_path)
+
+
+@pytest.mark.parametrize("width", ["variable", "fixed"])
+def test_pages_of_csv_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    """Columns go to the accumulator a page at a time, in the plan's order, but for pages with lines left to Spark.
+
+    With `variable` all columns are read, in another order than the files have them.
+    """
+    in_pages = pages_of(monkeypatch)
+    write(tmp_path / "in", plain=12_000)
+    grouped = (
+        read(spark, tmp_path)
+        .withWatermark("at", "5 seconds")
+        .groupBy(F.window("at", "4 seconds"), "key" if width == "variable" else "value")
+    )
+    texts = (F.max("text"), F.first("kind"), F.last("kind")) if width == "variable" else ()
+    compare(grouped.agg(F.sum("value"), F.count("*"), *texts), tmp_path)
+    assert len(in_pages) == 3
+    assert all(1000 < count < 13_000 for count in in_pages)
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    """A file a micro-batch."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.option("header", "true").csv(str(folder / "in"))
+
+
+def write(folder: Path, plain: int = 0) -> None:
+    """Three files of events with a header; so many others, none of them odd, are before these."""
+    folder.mkdir()
+    for batch in range(3):
+        path = folder / f"{batch}.csv"
+        lines = events(batch + 100, plain, START + 20 * batch, share=0)
+        lines += events(batch, 1000, START + 20 * batch + plain // 100)
+        path.write_bytes(HEADER + b"\n".join(line.translate(None, b"\r\n") for line in lines))
+        in_order(path, batch)
+
+
+def events(seed: int, count: int, start: int, share: float = 0.05) -> list[bytes]:
+    """Lines whose times run from `start` (seconds): this share is odd or damaged, and one in a hundred late."""
+    draw, odd = random.Random(seed), Records(seed)
+    found = []
+    for number in range(count):
+        if draw.random() < share:
+            found.append(odd.record())
+            continue
+        seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())
+        at = datetime.fromtimestamp(seconds, UTC).isoformat()
+        kind = draw.choice(["view", "click", "ünknown", ""])
+        key, value, text = f"user-{draw.randrange(50)}", draw.randrange(-1000, 1000), f"{number}, {kind}{'x' * 20}"
+        found.append(f'{at},{key},{kind},{value},"{text}"'.encode())
+    return found
