@@ -8,11 +8,11 @@ from eval.workloads.base import Workload
 from eval.workloads.deduplicated import Deduplicated
 from eval.workloads.grouped import Grouped
 from eval.workloads.joined import Joined
-from eval.workloads.json_files import JsonEvents
 from eval.workloads.monitoring import CategoryLoad, JobLoad, JobUse
 from eval.workloads.nexmark import BidderSessions, HighestBid, NewSellers, Nexmark
 from eval.workloads.readonly import ReadOnly
 from eval.workloads.spread import Spread
+from eval.workloads.text_files import CsvEvents, JsonEvents
 from eval.workloads.ysb import Ysb
 
 _KINDS: tuple[type[Workload], ...] = (
@@ -29,6 +29,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Spread,
     Joined,
     JsonEvents,
+    CsvEvents,
     Nexmark,
     NewSellers,
     JobUse,
@@ -41,6 +42,7 @@ __all__ = [
     "Arcon",
     "BidderSessions",
     "CategoryLoad",
+    "CsvEvents",
     "Deduplicated",
     "Grouped",
     "HighestBid",
