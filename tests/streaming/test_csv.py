@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,19 @@ def test_pages_of_csv_files(spark: SparkSession, tmp_path: Path, monkeypatch: py
     compare(grouped.agg(F.sum("value"), F.count("*"), *texts), tmp_path)
     assert len(in_pages) == 3
     assert all(1000 < count < 13_000 for count in in_pages)
+
+
+def test_files_that_only_spark_divides(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come row by row where others come in pages, their columns in the same order."""
+    in_pages = pages_of(monkeypatch)
+    write(tmp_path / "in", plain=12_000)
+    path = tmp_path / "in" / "1.csv"
+    path.with_suffix(".csv.bz2").write_bytes(bz2.compress(path.read_bytes()))
+    path.unlink()
+    in_order(path.with_suffix(".csv.bz2"), 1)
+    rows = read(spark, tmp_path).withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key")
+    compare(rows.agg(F.sum("value"), F.max("text"), F.last("kind")), tmp_path)
+    assert [count > 0 for count in in_pages] == [True, False, True]
 
 
 def read(spark: SparkSession, folder: Path) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.tasks.row_bridge import RowBridge
 from tests.tasks.json_records import SCHEMA, Records
-from tests.tasks.line_files import Reading, hadoops_own_files, lines, splits
+from tests.tasks.line_files import Reading, hadoops_own_files, lines, settings, splits
 
 SEED = 20261
 RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "9000"))  # more for a longer search
@@ -127,12 +127,14 @@ def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: 
         "text like 'x%' and number < 9",
     ],
 )
-def test_filters(spark: SparkSession, tmp_path: Path, condition: str) -> None:
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_filters(spark: SparkSession, tmp_path: Path, condition: str, pushed: str) -> None:
     """A record is passed over, and not counted, exactly where Spark's parser passes over it."""
     absent = [b'{"text": "y"}', b'{"number": 5}', b'{"text": null}', b'{"text": "x", "number": "?"}', b'{"number": 0']
     (tmp_path / "records.json").write_bytes(b"\n".join([*PLAIN, *absent, *PLAIN]))
-    rows = spark.read.schema("number int, _corrupt_record string, text string").json(str(tmp_path))
-    Reading(rows.where(condition)).check()
+    with settings(spark, json__filterPushdown__enabled=pushed):
+        rows = spark.read.schema("number int, _corrupt_record string, text string").json(str(tmp_path))
+        Reading(rows.where(condition)).check()
 
 
 def test_compressed_files(spark: SparkSession, tmp_path: Path) -> None:
