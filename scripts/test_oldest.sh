@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, the Spark UI;
+# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, CSV;
 # and the Iceberg sink, whose runtimes follow Spark's releases by some months.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ printf '\n== pytest on PySpark %s\n' "$oldest"
 export PYTHONPATH="$PWD/$folder${PYTHONPATH:+:$PYTHONPATH}"
 python -c "import pyspark; assert pyspark.__version__ == '$oldest', pyspark.__version__"
 pytest -n "$(nproc)" --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py \
-  tests/tasks/test_json.py tests/streaming/test_deduplication.py
+  tests/tasks/test_json.py tests/streaming/test_json.py tests/streaming/test_csv.py tests/streaming/test_deduplication.py
 
 runtime=build/iceberg/iceberg-spark-runtime-${oldest%.*}_2.13-$iceberg.jar
 if ! [ -e "$runtime" ]; then
