@@ -38,8 +38,10 @@ def main(arguments: list[str]) -> int:
     spark = _session()
     with quiet_files(spark), streams(spark, (SPARK, SPARK if options.self_test else SLASH)) as made:
         tally, differing, begin = Tally(), 0, time.monotonic()
-        for comparison in made.seeds(seeds):
+        for number, comparison in enumerate(made.seeds(seeds), 1):
             tally += comparison.tally
+            if number % 100 == 0:
+                print(f"{number} streams, {differing + bool(comparison.lines)} differ", flush=True)
             if comparison.lines:
                 differing += 1
                 shown = made.smallest(comparison, options.tries) if options.seeds else comparison
