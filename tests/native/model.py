@@ -105,7 +105,7 @@ def _aggregate(query: Query, function: str, column: int | None, rows: list[Row])
         return _decimal(function, type_name, values)
     total = sum(values)
     if function == "avg":
-        return key_of(total / len(values))
+        return key_of(float(total) / len(values))  # Spark divides doubles: a sum beyond 2^53 is rounded before
     return key_of(total) if isinstance(total, float) else (total + 2**63) % 2**64 - 2**63
 
 
