@@ -270,6 +270,8 @@ def test_a_v2_sink_commits_and_aborts_batch_by_batch(stream: Stream) -> None:
         folder = target.folder / "recorded"
         folder.mkdir(parents=True)
         stream.spark.dataSource.register(recorder(folder))
+        # Spark looks for it in the thread's active session. Other tests may leave none; this makes ours active.
+        stream.spark.createDataFrame([], "k long")
         (folder / "refuse").touch()
         with pytest.raises(StreamingQueryException, match="this sink takes no rows"):
             target.finish(lambda: target.writer().start(format="recorder"))
