@@ -112,12 +112,12 @@ def test_a_discard_may_come_at_any_time(number: int) -> None:
 
 def test_with_standbys_alone_agents_may_be_lost_as_fast_as_the_query_recovers() -> None:
     """One after the other: each as soon as the run that the loss before it has led to has begun."""
-    ran = 0
-    for number in range(FIRST, FIRST + round(0.2 * SCHEDULES)):
+    ran, wanted = 0, round(0.2 * SCHEDULES)
+    for number in range(FIRST, FIRST + wanted):
         finished = _survives_three_losses(number)
         ran += finished is not None
         assert finished is not False, f"schedule {number}"
-    assert ran >= 0.15 * SCHEDULES * 0.4
+    assert ran > wanted / 4
 
     with without_resync():
         assert any(_survives_three_losses(number) is False for number in range(100))
