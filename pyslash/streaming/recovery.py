@@ -354,6 +354,7 @@ def _tell(evolution: Evolution, epoch: int) -> None:
 
 def _rewound(what: str) -> RewoundCheckpointError:
     return RewoundCheckpointError(
-        f"{what}: the checkpoint was rewound, restored or damaged in part. Restore all of it from one backup, its "
-        "folder slash included, or give the query a new checkpointLocation."
+        f"{what}: another driver runs this query, or the checkpoint was rewound, restored or damaged in part. Stop the "
+        "other driver, if there is one, and start the query again. Else restore all of it from one backup, its folder "
+        "slash included, or give the query a new checkpointLocation."
     )

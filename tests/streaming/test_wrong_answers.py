@@ -36,7 +36,7 @@ def forget(checkpoint: Path, log: str, first: int) -> None:
 def assert_rewound(found: Attempt) -> None:
     assert found.batches == []
     assert "RewoundCheckpointError" in str(found.error)
-    assert "Restore all of it from one backup, its folder slash included" in str(found.error)
+    assert "restore all of it from one backup, its folder slash included" in str(found.error)
 
 
 # A batch id that comes back with other offsets.
