@@ -4,18 +4,15 @@ import java.util.Set;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
-import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.util.LongAccumulator;
 import scala.Function1;
 import scala.collection.Iterator;
-import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
@@ -25,14 +22,13 @@ import scala.runtime.AbstractFunction1;
  * Spark's scan of Kafka topics, its partitions read by {@link KafkaRecords}: Spark's own choice of offsets, tasks and
  * executors, and its metrics. Of the columns that nobody needs, rows have nothing.
  */
-final class KafkaScanExec extends SparkPlan {
+final class KafkaScanExec extends ScanInPlaceExec {
   private static final long serialVersionUID = 1L;
   private static final String STREAM = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream";
   // Of the columns a row of the source always has; headers are the eighth.
   private static final int COLUMNS = 7;
   private static final String HEADERS = "headers";
   private static final String TOKENS = "spark.kafka.clusters.";
-  private static final String ROWS = "numOutputRows";
 
   private final MicroBatchScanExec spark;
   private final boolean[] needed;
@@ -53,6 +49,7 @@ final class KafkaScanExec extends SparkPlan {
 
   /** @param fetched counts the records that have not come through Spark's reader */
   KafkaScanExec(MicroBatchScanExec spark, Set<Long> needed, LongAccumulator fetched) {
+    super(spark);
     this.spark = spark;
     this.fetched = fetched;
     this.needed = new boolean[spark.output().size()];
@@ -69,7 +66,7 @@ final class KafkaScanExec extends SparkPlan {
       fields[i] = field == spark.stream() ? new Stream(spark, needed, fetched) : field;
     }
     RDD<InternalRow> read = ((MicroBatchScanExec) spark.makeCopy(fields)).inputRDD();
-    Function1<Iterator<InternalRow>, Iterator<InternalRow>> counted = new Counted(metrics().apply(ROWS));
+    Function1<Iterator<InternalRow>, Iterator<InternalRow>> counted = new Counted(rows());
     return read.mapPartitionsInternal(counted, true, ClassTag$.MODULE$.apply(InternalRow.class));
   }
 
@@ -137,31 +134,6 @@ final class KafkaScanExec extends SparkPlan {
         }
       };
     }
-  }
-
-  @Override
-  public scala.collection.immutable.Map<String, SQLMetric> metrics() {
-    return spark.metrics();
-  }
-
-  @Override
-  public Seq<Attribute> output() {
-    return spark.output();
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return spark.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(java.util.List.<SparkPlan>of()).toSeq();
-  }
-
-  @Override
-  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return this;
   }
 
   @Override

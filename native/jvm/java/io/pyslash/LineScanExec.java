@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -33,7 +32,6 @@ import org.apache.spark.util.LongAccumulator;
 import scala.Tuple2;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
-import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
@@ -43,11 +41,10 @@ import scala.runtime.AbstractFunction1;
  * Spark's scan of text files, a record a line, read by {@link LineFiles}: Spark's own choice of files and splits, partition and
  * metadata columns, and metrics.
  */
-final class LineScanExec extends SparkPlan {
+final class LineScanExec extends ScanInPlaceExec {
   private static final long serialVersionUID = 1L;
 
   private static final String ARCHIVES = "spark.sql.files.archive.reader.enabled"; // from 4.3 on
-  private static final String ROWS = "numOutputRows";
 
   private final FileSourceScanExec spark;
   private final LongAccumulator leftToSpark;
@@ -59,6 +56,7 @@ final class LineScanExec extends SparkPlan {
    * @throws OnlySpark it depends on what is not known to be read alike
    */
   LineScanExec(FileSourceScanExec spark, LongAccumulator leftToSpark, LongAccumulator inPages) {
+    super(spark);
     this.spark = spark;
     this.leftToSpark = leftToSpark;
     this.inPages = inPages;
@@ -81,7 +79,7 @@ final class LineScanExec extends SparkPlan {
         new LineRecords.Source(spark.conf(), relation.dataSchema(), columns, List.of(), options));
   }
 
-  /** Of the rows of a plan that are columns of files and nothing else and nothing else, in pages as they are read; null for other plans. */
+  /** The rows of a plan that are columns of files and nothing else, in pages as they are read; null for other plans. */
   static RDD<InternalRow> pagesOf(SparkPlan plan) {
     List<Long> columns = ids(plan.output());
     SparkPlan node = plan;
@@ -135,7 +133,9 @@ final class LineScanExec extends SparkPlan {
     RDD<InternalRow> read = scan.inputRDDs().head();
     tellFiles(scan);
     return read.mapPartitionsInternal(
-        new OfPartition(asPages ? columns : spark.schema(), metrics().apply(ROWS), inPages), true, ClassTag$.MODULE$.apply(InternalRow.class));
+        new OfPartition(asPages ? columns : spark.schema(), rows(), inPages),
+        true,
+        ClassTag$.MODULE$.apply(InternalRow.class));
   }
 
   /** Spark's scan with another format, perhaps its columns in another order, and metrics that nobody looks at. */
@@ -222,31 +222,6 @@ final class LineScanExec extends SparkPlan {
           };
       return (Iterator<InternalRow>) (Iterator<?>) counted;
     }
-  }
-
-  @Override
-  public scala.collection.immutable.Map<String, SQLMetric> metrics() {
-    return spark.metrics();
-  }
-
-  @Override
-  public Seq<Attribute> output() {
-    return spark.output();
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return spark.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(List.<SparkPlan>of()).toSeq();
-  }
-
-  @Override
-  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return this;
   }
 
   @Override
