@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from eval.broker import broker
-from tests.streaming.record_stream import Run
+from tests.streaming.record_stream import Run, both
 
 START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
 
@@ -61,19 +61,10 @@ def query(spark: SparkSession, kafka: str, topic: str, condition: str = "true", 
     )
 
 
-def compared(spark: SparkSession, tmp_path: Path, rows: DataFrame) -> tuple[Run, Run]:
-    """A run of it by plain Spark and one by pyslash, with all that there is."""
-    pyslash.enable(spark)
-    plain, native = Run(rows, tmp_path / "plain", "off"), Run(rows, tmp_path / "native", "require")
-    try:
-        plain.go_on()
-        native.go_on()
-    finally:
-        spark.conf.unset("spark.slash.mode")
-        pyslash.disable()
-    assert native.batches == plain.batches
-    assert native.figures == plain.figures
-    assert sum(len(batch) for _, batch in plain.batches) > 100
+def compared(tmp_path: Path, rows: DataFrame) -> tuple[Run, Run]:
+    """Plain Spark's run of it and pyslash's, which gave the same."""
+    plain, native = both(rows, tmp_path)
+    native.check_rows(plain)
     return plain, native
 
 
@@ -98,7 +89,7 @@ def test_transactions(spark: SparkSession, kafka: str, tmp_path: Path, isolation
         else:
             producer.commit_transaction()
     rows = query(spark, kafka, topic, **{"kafka.isolation.level": isolation})
-    plain, native = compared(spark, tmp_path, rows)
+    plain, native = compared(tmp_path, rows)
     assert read(plain) == (1600 if isolation == "read_committed" else 2400)
     assert sum(one["records_fetched"] for one in native.ours) == read(plain)
 
@@ -130,7 +121,7 @@ def test_a_compacted_topic(spark: SparkSession, kafka: str, tmp_path: Path) -> N
         while (message := consumer.poll(10)) is not None and message.error() is None:
             kept += 1
     consumer.close()
-    plain, native = compared(spark, tmp_path, query(spark, kafka, topic))
+    plain, native = compared(tmp_path, query(spark, kafka, topic))
     assert read(plain) == left
     assert sum(one["records_fetched"] for one in native.ours) == left
 
@@ -149,7 +140,7 @@ def test_a_broker_that_wants_a_password(spark: SparkSession, tmp_path: Path) -> 
         named = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         as_client = {"sasl.username": "client", "sasl.password": "open"}
         send(Producer({"bootstrap.servers": address, **named, **as_client}), "locked", 0, 1400)
-        plain, native = compared(spark, tmp_path, query(spark, address, "locked", **options))
+        plain, native = compared(tmp_path, query(spark, address, "locked", **options))
     assert read(plain) == 1400
     assert sum(one["records_fetched"] for one in native.ours) == 1400
 
@@ -158,7 +149,7 @@ def test_ranges_of_one_partition(spark: SparkSession, kafka: str, tmp_path: Path
     """Spark divides a partition's records among several tasks, each with a consumer of its own."""
     topic = "ranges"
     produce(kafka, topic, 2500)
-    plain, native = compared(spark, tmp_path, query(spark, kafka, topic, minPartitions="5"))
+    plain, native = compared(tmp_path, query(spark, kafka, topic, minPartitions="5"))
     assert read(plain) == 2500
     assert sum(one["records_fetched"] for one in native.ours) == 2500
 

@@ -1,9 +1,10 @@
-"""Streams of records of text: those of JSON, queries over them, and what a query gives batch by batch."""
+"""Streams of records of text: their files, those of JSON, queries over these, and what a query gives batch by batch."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.tasks.row_bridge import RowBridge
+from tests.streaming.stream import in_order
 from tests.tasks.json_records import Records
 
 SCHEMA = "at timestamp, key string, kind string, value int, text string, deep struct<number: int, text: string>"
@@ -21,24 +23,59 @@ START = 1_700_000_000
 
 
 def events(seed: int, count: int, start: int, share: float = 0.05) -> list[bytes]:
-    """Records whose times run from `start` (seconds): this share is odd or damaged, and one in a hundred late."""
-    draw, odd = random.Random(seed), Records(seed)
-    found = []
-    for number in range(count):
-        if draw.random() < share:
-            found.append(odd.record())
-            continue
-        seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())
-        event = {
-            "at": datetime.fromtimestamp(seconds, UTC).isoformat(),
+    """Records of JSON whose times run from `start` (seconds)."""
+
+    def event(draw: random.Random, number: int, at: str) -> bytes:
+        fields = {
+            "at": at,
             "key": f"user-{draw.randrange(50)}",
             "kind": draw.choice(["view", "click", "ünknown", None]),
             "value": draw.randrange(-1000, 1000),
             "deep": {"number": number, "text": "\t"},
             "other": [1, {"x": None}],
         }
-        found.append(json.dumps(event, ensure_ascii=draw.random() < 0.5).encode())
+        return json.dumps(fields, ensure_ascii=draw.random() < 0.5).encode()
+
+    return in_time(seed, count, start, share, event, Records(seed).record)
+
+
+def in_time(
+    seed: int,
+    count: int,
+    start: int,
+    share: float,
+    event: Callable[[random.Random, int, str], bytes],
+    odd: Callable[[], bytes],
+) -> list[bytes]:
+    """Records whose times run from `start` (seconds): this share is odd or damaged, and one in a hundred late.
+
+    `event` makes one of a source of chance, its number and its time.
+    """
+    draw, found = random.Random(seed), []
+    for number in range(count):
+        if draw.random() < share:
+            found.append(odd())
+            continue
+        seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())
+        found.append(event(draw, number, datetime.fromtimestamp(seconds, UTC).isoformat()))
     return found
+
+
+def write(
+    folder: Path,
+    ending: str,
+    events: Callable[[int, int, int, float], list[bytes]],
+    plain: int = 0,
+    header: bytes = b"",
+) -> None:
+    """Three files of events; so many others, none of them odd, are before these."""
+    folder.mkdir()
+    for batch in range(3):
+        path = folder / f"{batch}.{ending}"
+        records = events(batch + 100, plain, START + 20 * batch, 0)
+        records += events(batch, 1000, START + 20 * batch + plain // 100, 0.05)
+        path.write_bytes(header + b"\n".join(record.translate(None, b"\r\n") for record in records))
+        in_order(path, batch)
 
 
 def by_fields(rows: DataFrame) -> DataFrame:
@@ -85,17 +122,21 @@ class Run:
     def _keep(self, rows: DataFrame, number: int) -> None:
         self.batches.append((number, sorted(rows.collect(), key=repr)))
 
-    def check(self, plain: Run, records: int) -> None:
-        """All that plain Spark gave, and of so many records few that were left to it."""
+    def check_rows(self, plain: Run) -> None:
+        """All that plain Spark gave, and its figures."""
         assert self.batches == plain.batches
         assert self.figures == plain.figures
         assert sum(len(batch) for _, batch in plain.batches) > 100
+
+    def check(self, plain: Run, records: int) -> None:
+        """All that plain Spark gave, and of so many records few that were left to it."""
+        self.check_rows(plain)
         assert sum(one["late_rows"] for one in self.ours) > 0
         assert 0 < sum(one["records_by_spark"] for one in self.ours) < records * 0.1
 
 
-def compare(rows: DataFrame, folder: Path) -> None:
-    """Micro-batch by micro-batch."""
+def both(rows: DataFrame, folder: Path) -> tuple[Run, Run]:
+    """A run of it by plain Spark and one by pyslash, with all that there is."""
     spark = rows.sparkSession
     pyslash.enable(spark)
     plain, native = Run(rows, folder / "plain", "off"), Run(rows, folder / "native", "require")
@@ -105,6 +146,12 @@ def compare(rows: DataFrame, folder: Path) -> None:
     finally:
         spark.conf.unset("spark.slash.mode")
         pyslash.disable()
+    return plain, native
+
+
+def compare(rows: DataFrame, folder: Path) -> None:
+    """Micro-batch by micro-batch."""
+    plain, native = both(rows, folder)
     native.check(plain, records=3000)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import bz2
 import random
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.record_stream import START, compare, pages_of
+from tests.streaming.record_stream import compare, in_time, pages_of, write
 from tests.streaming.stream import in_order
 from tests.tasks.csv_records import Records
 
@@ -21,7 +20,7 @@ SCHEMA = "at timestamp, key string, kind string, value int, text string"
 
 def test_csv_files(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's parser passes over lines by the filters that are pushed down to it; one column is not read."""
-    write(tmp_path / "in")
+    write_events(tmp_path / "in")
     chosen = read(spark, tmp_path).where("kind in ('view', 'click') and value is not null")
     grouped = chosen.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key")
     compare(grouped.agg(F.count("*"), F.sum("value")), tmp_path)
@@ -34,7 +33,7 @@ def test_pages_of_csv_files(spark: SparkSession, tmp_path: Path, monkeypatch: py
     With `variable` all columns are read, in another order than the files have them.
     """
     in_pages = pages_of(monkeypatch)
-    write(tmp_path / "in", plain=12_000)
+    write_events(tmp_path / "in", plain=12_000)
     grouped = (
         read(spark, tmp_path)
         .withWatermark("at", "5 seconds")
@@ -49,7 +48,7 @@ def test_pages_of_csv_files(spark: SparkSession, tmp_path: Path, monkeypatch: py
 def test_files_that_only_spark_divides(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They come row by row where others come in pages, their columns in the same order."""
     in_pages = pages_of(monkeypatch)
-    write(tmp_path / "in", plain=12_000)
+    write_events(tmp_path / "in", plain=12_000)
     path = tmp_path / "in" / "1.csv"
     path.with_suffix(".csv.bz2").write_bytes(bz2.compress(path.read_bytes()))
     path.unlink()
@@ -65,28 +64,17 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
     return reader.option("header", "true").csv(str(folder / "in"))
 
 
-def write(folder: Path, plain: int = 0) -> None:
-    """Three files of events with a header; so many others, none of them odd, are before these."""
-    folder.mkdir()
-    for batch in range(3):
-        path = folder / f"{batch}.csv"
-        lines = events(batch + 100, plain, START + 20 * batch, share=0)
-        lines += events(batch, 1000, START + 20 * batch + plain // 100)
-        path.write_bytes(HEADER + b"\n".join(line.translate(None, b"\r\n") for line in lines))
-        in_order(path, batch)
+def write_events(folder: Path, plain: int = 0) -> None:
+    """See `write`: lines of CSV below a header."""
+    write(folder, "csv", events, plain, HEADER)
 
 
-def events(seed: int, count: int, start: int, share: float = 0.05) -> list[bytes]:
-    """Lines whose times run from `start` (seconds): this share is odd or damaged, and one in a hundred late."""
-    draw, odd = random.Random(seed), Records(seed)
-    found = []
-    for number in range(count):
-        if draw.random() < share:
-            found.append(odd.record())
-            continue
-        seconds = start + number * 0.01 - (200 if draw.random() < 0.01 else draw.random())
-        at = datetime.fromtimestamp(seconds, UTC).isoformat()
+def events(seed: int, count: int, start: int, share: float) -> list[bytes]:
+    """Lines whose times run from `start` (seconds)."""
+
+    def event(draw: random.Random, number: int, at: str) -> bytes:
         kind = draw.choice(["view", "click", "ünknown", ""])
         key, value, text = f"user-{draw.randrange(50)}", draw.randrange(-1000, 1000), f"{number}, {kind}{'x' * 20}"
-        found.append(f'{at},{key},{kind},{value},"{text}"'.encode())
-    return found
+        return f'{at},{key},{kind},{value},"{text}"'.encode()
+
+    return in_time(seed, count, start, share, event, Records(seed).record)

@@ -9,21 +9,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.record_stream import SCHEMA, START, by_a_time_of_its_own, by_fields, compare, events, pages_of
-from tests.streaming.stream import in_order
+from tests.streaming.record_stream import SCHEMA, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
 
 
 @pytest.mark.parametrize("query", [by_fields, by_a_time_of_its_own])
 def test_json_from_text_files(spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame]) -> None:
     """A file a micro-batch."""
-    write(tmp_path / "in")
+    write(tmp_path / "in", "txt", events)
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(tmp_path / "in"))
     compare(query(lines.withColumn("partition", F.lit(0))), tmp_path)
 
 
 def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
     """The JSON source; its parser passes over records by the filters that Spark has pushed down to it."""
-    write(tmp_path / "in")
+    write(tmp_path / "in", "txt", events)
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
     chosen = rows.where("kind in ('view', 'click') and value is not null").withWatermark("at", "5 seconds")
     grouped = chosen.groupBy(F.window("at", "4 seconds"), "key")
@@ -34,7 +33,7 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
 def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
     """Columns go to the accumulator a page at a time, in their order, but for pages with records left to Spark."""
     in_pages = pages_of(monkeypatch)
-    write(tmp_path / "in", plain=6000)
+    write(tmp_path / "in", "txt", events, plain=6000)
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
     grouped = rows.withWatermark("at", "5 seconds").groupBy(
         F.window("at", "4 seconds"), "key" if width == "variable" else "value"
@@ -43,14 +42,3 @@ def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: p
     compare(grouped.agg(F.count("*"), F.sum("value"), *texts), tmp_path)
     assert len(in_pages) == 3
     assert all(1000 < count < 7000 for count in in_pages)
-
-
-def write(folder: Path, plain: int = 0) -> None:
-    """Three files of events; so many others, none of them odd, are before these."""
-    folder.mkdir()
-    for batch in range(3):
-        path = folder / f"{batch}.txt"
-        records = events(batch + 100, plain, START + 20 * batch, share=0)
-        records += events(batch, 1000, START + 20 * batch + plain // 100)
-        path.write_bytes(b"\n".join(record.translate(None, b"\r\n") for record in records))
-        in_order(path, batch)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 
 from tests.tasks.json_records import ODD_BYTES, ODD_NUMBERS, ODD_TIMES
+from tests.tasks.random_values import RandomValues
 
 # The columns of the files, in their order.
 COLUMNS = {
@@ -62,6 +62,7 @@ class Records:
 
     def __init__(self, seed: int | str, separator: str = ",") -> None:
         self._random = random.Random(seed)
+        self._values = RandomValues(self._random)
         self._separator = separator
 
     def some(self, count: int) -> list[bytes]:
@@ -107,33 +108,16 @@ class Records:
     def _plain(self) -> dict[str, Callable[[], str]]:
         draw = self._random
         return {
+            **self._values.numbers(),
             "flag": lambda: draw.choice(["true", "false", "True", "FALSE"]),
-            "tiny": lambda: str(draw.randint(-128, 127)),
-            "small": lambda: str(draw.randint(-(2**15), 2**15 - 1)),
-            "number": lambda: str(draw.randint(-(2**31), 2**31 - 1)),
             "text": self._text,
-            "big": lambda: str(draw.randint(-(10 ** draw.randint(1, 18)) + 1, 10 ** draw.randint(1, 18) - 1)),
-            "real": lambda: repr(struct.unpack("f", struct.pack("f", draw.uniform(-1000, 1000)))[0]),
-            "double": lambda: draw.choice(
-                [repr(draw.uniform(-1e6, 1e6)), repr(10 ** draw.uniform(-300, 300)), "0", "7"]
-            ),
-            "price": lambda: draw.choice([f"{draw.uniform(-1e4, 1e4):.2f}", f"{draw.uniform(0, 1e4):.1f}", "12", "-7"]),
             "wide": lambda: "",
-            "day": self._date,
-            "at": lambda: f"{self._date()}T{self._clock()}{draw.choice(['Z', '', '+02:00', '-07:30'])}",
-            "wall": lambda: f"{self._date()} {self._clock()}",
+            "day": self._values.date,
+            "at": lambda: f"{self._values.date()}T{self._values.clock()}{draw.choice(['Z', '', '+02:00', '-07:30'])}",
+            "wall": lambda: f"{self._values.date()} {self._values.clock()}",
             "raw": lambda: "",
             "other": self._text,
         }
-
-    def _date(self) -> str:
-        draw = self._random
-        return f"{draw.randint(1890, 2100):04d}-{draw.randint(1, 12):02d}-{draw.randint(1, 28):02d}"
-
-    def _clock(self) -> str:
-        draw = self._random
-        fraction = "." + "".join(draw.choices("0123456789", k=draw.randint(1, 9))) if draw.random() < 0.6 else ""
-        return f"{draw.randint(0, 23):02d}:{draw.randint(0, 59):02d}:{draw.randint(0, 59):02d}{fraction}"
 
     def _text(self) -> str:
         alphabet = "abcdefghijklmnop ';/\täüß€漢字😀" + self._separator

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.tasks.row_bridge import RowBridge
@@ -33,6 +37,15 @@ class Reading:
         assert_same(found, expected, lambda row: expected.slice(row, 1).to_pylist())
         assert self._scanned() == 2 * before
         return found
+
+    def check_failure(self) -> None:
+        """Both fail on a record that is malformed, by the same error of Spark's."""
+        causes = []
+        for one in (self.by_spark, self.natively):
+            with pytest.raises((PySparkException, Py4JJavaError), match="MALFORMED_RECORD_IN_PARSING") as failure:
+                one.collect()
+            causes.append(set(re.findall(r"\[((?:MALFORMED|FAILED_READ)[A-Z_.]*)\]", str(failure.value))))
+        assert causes[0] == causes[1]
 
     def _scanned(self) -> int:
         """Rows; Spark's scan counts what either reading takes."""
