@@ -294,9 +294,11 @@ class Query:
             raise Violation(f"an error that is not typed: {type(error).__name__}: {error}") from error
         if isinstance(error, FencedError) and driver.run and driver.number == self.world.newest_run[1]:
             raise Violation(f"the driver of the newest run was fenced: {error}") from error
-        # Of two drivers on one checkpoint, one may run again a batch that the other has got past.
-        rewinds = OF_LOGS | {Kind.SECOND_DRIVER}
-        if isinstance(error, RewoundCheckpointError) and not (rewinds & set(self.world.struck) or self.world.damaged):
+        # Of two drivers on one checkpoint, one may run a batch that the other has finished meanwhile.
+        batch = self._batches.get(driver.number)
+        is_overtaken = batch is not None and batch.number in self.commits
+        is_rewound = is_overtaken or self.world.damaged or OF_LOGS & set(self.world.struck)
+        if isinstance(error, RewoundCheckpointError) and not is_rewound:
             raise Violation(f"nobody has rewound or damaged anything: {error}") from error
 
     # The sink.
