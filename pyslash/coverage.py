@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
@@ -133,7 +134,6 @@ def main(args: argparse.Namespace) -> int:
         return 0
     builder = SparkSession.builder.master("local[1]").appName("pyslash coverage").config("spark.ui.enabled", "false")
     spark = builder.config("spark.log.level", "OFF").getOrCreate()
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark refuses is an answer here
     try:
         print(page(spark), end="")
     finally:
@@ -143,6 +143,8 @@ def main(args: argparse.Namespace) -> int:
 
 def page(spark: SparkSession) -> str:
     """What is covered of the queries and of all aggregate functions that this Spark has, as Markdown."""
+    with _refusals_unlogged():
+        queries, functions = list(_queries(spark)), list(_functions(spark))
     lines = [
         "# What is covered",
         "",
@@ -154,7 +156,7 @@ def page(spark: SparkSession) -> str:
         "",
         "| query | append | update | complete | why not |",
         "| --- | --- | --- | --- | --- |",
-        *_queries(spark),
+        *queries,
         "",
         "`-`: Spark does not run such a query either.",
         "",
@@ -162,9 +164,20 @@ def page(spark: SparkSession) -> str:
         "",
         "Each also with `FILTER (WHERE ...)`, and in expressions (`sum(a) / count(*)`).",
         "",
-        *_functions(spark),
+        *functions,
     ]
     return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def _refusals_unlogged() -> Iterator[None]:
+    """What Spark refuses is an answer here. PySpark would log each with its stack trace."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _queries(spark: SparkSession) -> Iterator[str]:
@@ -179,8 +192,9 @@ def _functions(spark: SparkSession) -> Iterator[str]:
     native: list[str] = []
     in_buffers: list[str] = []
     others: list[str] = []
+    windows = _late(_rows(spark)).groupBy(_window())
     for name in _aggregate_functions(spark):
-        verdicts = (_of_function(spark, name, arguments) for arguments in _ARGUMENTS)
+        verdicts = (_of_function(windows, name, arguments) for arguments in _ARGUMENTS)
         verdict = next((one for one in verdicts if not one.refused), None)
         if verdict is not None:
             found = in_buffers if verdict.in_buffers else native if verdict.covered else others
@@ -195,11 +209,8 @@ def _functions(spark: SparkSession) -> Iterator[str]:
     yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
 
 
-def _of_function(spark: SparkSession, name: str, arguments: str) -> Verdict:
-    def build() -> DataFrame:
-        return _late(_rows(spark)).groupBy(_window()).agg(F.expr(f"{name}({arguments})"))
-
-    return _verdict(build, OutputMode.APPEND)
+def _of_function(windows: GroupedData, name: str, arguments: str) -> Verdict:
+    return _verdict(lambda: windows.agg(F.expr(f"{name}({arguments})")), OutputMode.APPEND)
 
 
 def _verdict(build: Callable[[], DataFrame], mode: OutputMode) -> Verdict:

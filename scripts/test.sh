@@ -34,9 +34,12 @@ lab=$!
 # Who talks to a broker waits most of the time.
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
+scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
+oldest=$!
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
 nice -n 5 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+wait $oldest || cat build/oldest.log >&2
 scripts/test_oldest.sh || status=1
 wait $pipelines || status=1
 cat build/pipelines.log

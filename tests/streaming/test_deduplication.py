@@ -176,7 +176,11 @@ def test_explain_tells_what_is_kept(stream: Stream) -> None:
         pyslash.disable()
 
 
-@pytest.mark.parametrize(("option", "times"), [(["--daily"], 3), (["--within", "1 hour"], 2)], ids=str)
+@pytest.mark.parametrize(
+    ("option", "times"),
+    [pytest.param(["--daily"], 3, marks=pytest.mark.nightly), (["--within", "1 hour"], 2)],
+    ids=str,
+)
 def test_the_example(spark: SparkSession, tmp_path: Path, option: list[str], times: int) -> None:
     """Each day has flights of all 7 aircraft. The watermark passes those of the first day by the end of the second."""
     source = tmp_path / "flights"

@@ -14,6 +14,17 @@ from eval.engines import BATCH, ENGINES, Runner
 from eval.workloads import Workload
 from tests.eval import tiny
 
+Measured = tuple[Workload, Path]
+
+
+@pytest.fixture(scope="module", params=tiny.ALL, ids=tiny.name)
+def measured(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """A workload, its rows, and what Spark makes of them."""
+    workload: Workload = request.param
+    folder = workload.generate(tmp_path_factory.mktemp("workload"))
+    oracle.write(spark, workload, folder)
+    return workload, folder
+
 
 @pytest.fixture(params=["duckdb", "polars"])
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
@@ -27,11 +38,8 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     opened.close()
 
 
-@pytest.mark.parametrize("workload", tiny.ALL, ids=tiny.name)
-def test_its_rows_are_the_oracles(runner: Runner, spark: SparkSession, tmp_path: Path, workload: Workload) -> None:
-    folder = workload.generate(tmp_path)
-    oracle.write(spark, workload, folder)
-    same, rows = runner.check(workload, folder)
+def test_its_rows_are_the_oracles(runner: Runner, measured: Measured) -> None:
+    same, rows = runner.check(*measured)
     assert same
     assert rows > 0
 

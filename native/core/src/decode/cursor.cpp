@@ -7,8 +7,6 @@
 namespace pyslash {
 namespace {
 
-bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
-
 int hex_digit(uint8_t byte) {
   if (is_digit(byte)) return byte - '0';
   const uint8_t lower = byte | 0x20;

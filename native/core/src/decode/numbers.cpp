@@ -3,8 +3,6 @@
 namespace pyslash {
 namespace {
 
-bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
-
 size_t read_digits(const uint8_t*& at, const uint8_t* end, uint64_t& value) {
   const uint8_t* const begin = at;
   for (; at != end && is_digit(*at); ++at) value = value * 10 + (*at - '0');

@@ -28,6 +28,8 @@ struct Number {
   bool read(const uint8_t*& at, const uint8_t* end);
 };
 
+inline bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
 inline constexpr size_t safe_digits = 18;  // of an integer: they fit an int64, and a double is rounded from it once
 
 // Jackson rounds the text to a double, and some of its releases that to a float: the same float unless the double lies
