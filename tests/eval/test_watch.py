@@ -14,16 +14,16 @@ from eval.watch import bar
 @pytest.mark.parametrize(
     ("watched", "unwatched", "figure", "met"),
     [
-        ([[100, 102, 101], [101, 900], [80]], [[90, 110, 100], [99, 899], [50]], "0.99% ± 10.74%", False),
-        ([[101]] * 9, [[100]] * 9, "0.99% ± 0.00%", True),
-        ([[103], [103]], [[100], [100]], "2.91% ± 0.00%", False),
-        ([[99]], [[100]], "-1.01% ± 0.00%", True),
+        ([101, 500.5, 80], [100, 499, 50], "0.99% ± 10.74%", False),
+        ([101] * 9, [100] * 9, "0.99% ± 0.00%", True),
+        ([103, 103], [100, 100], "2.91% ± 0.00%", False),
+        ([99], [100], "-1.01% ± 0.00%", True),
     ],
 )
 def test_the_cost_is_that_of_the_median_pair(
-    watched: list[list[int]], unwatched: list[list[int]], figure: str, met: bool
+    watched: list[float], unwatched: list[float], figure: str, met: bool
 ) -> None:
-    found = bar(watched, unwatched)
+    found = bar("throughput", watched, unwatched)
     assert (found.figure, found.met) == (figure, met)
 
 
@@ -33,4 +33,5 @@ def test_a_short_run(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--out", str(tmp_path / "out.jsonl")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "throughput that watching costs" in done.stdout
+    assert "processor time that watching costs" in done.stdout
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
