@@ -216,10 +216,14 @@ class Query:
             self.version += 1
         elif fault is not None:
             first = last if fault is Kind.OFFSETS_LOST else max(self.commits)
+            # Plain Spark knows nothing of a batch that its logs have lost, and writes another one.
+            is_sparks = self.executed_by_spark.get(first, self.executed_by_spark.get(first - 1, False))
             for number in range(first, last + 1):
                 del self.entries[number]
                 del self.control["offsets"][str(number)]
                 self.commits.pop(number, None)
+                if is_sparks:
+                    self.sink = {key: rows for key, rows in self.sink.items() if key[0] != number}
 
     def _micro_batches(self, driver: Driver, runner: epoch.EpochRunner, version: int) -> None:
         world = self.world

@@ -199,7 +199,16 @@ def test_output_modes(events: DataFrame, keys: Any, mode: OutputMode, changes_on
 
 @pytest.mark.parametrize(
     ("size", "slide", "offset"),
-    [(10, 10, 0), (10, 10, 3), (10, 5, 0), (10, 4, 1), (7, 3, 2), (86_400, 10, 0), (1, 1, 0)],
+    [
+        (10, 10, 0),
+        (10, 10, 3),
+        (10, 5, 0),
+        (10, 4, 1),
+        (7, 3, 2),
+        (3_600, 10, 0),
+        pytest.param(86_400, 10, 0, marks=pytest.mark.nightly),
+        (1, 1, 0),
+    ],
 )
 def test_windows_are_read_from_sparks_own_expressions(events: DataFrame, size: int, slide: int, offset: int) -> None:
     window = operator(
