@@ -193,7 +193,9 @@ class _Cover:
                 if share in within and source not in self._promotions:
                     replaced = {self.holder_of[one] for one in within if one in self.holder_of}
                     if all(self._may_replace(holder, keeper, within) for holder in replaced):
-                        found.append((len(replaced), source != share, source, keeper, within, replaced))
+                        # Of two replicas of one agent, the one that has what the agent had taken over.
+                        missing = len(within - self.holder_of.keys())
+                        found.append((len(replaced), -missing, source != share, source, keeper, within, replaced))
         if not found:
             return
         *_, source, keeper, within, replaced = min(found)

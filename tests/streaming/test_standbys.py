@@ -182,6 +182,18 @@ def test_a_replica_without_what_its_source_took_over_is_not_the_whole_state() ->
     assert f"its standby, {agent(two)}, does not answer either" in told
 
 
+def test_of_two_replicas_the_one_with_what_its_source_took_over_is_promoted() -> None:
+    one, two, three, new = NAMES[:4]
+    newest = as_of(EPOCH, [one, two, three], {one: three, two: one, three: two}, [one, two, three])
+    # The first one took the second one's share over, had both replicated, and is lost. The third one has the first
+    # one's share alone, from before.
+    held = {
+        three: holding(EPOCH, {one: EPOCH}, run=2, settled={one: (EPOCH, frozenset())}),
+        new: holding(-1, {one: EPOCH}, run=2, settled={one: (EPOCH, frozenset({two}))}, blocks=[]),
+    }
+    assert plan_repair(newest, newest, 0, held) == Repair([three, new], {one: new}, {one: new, two: new}, {})
+
+
 def test_one_that_comes_back_is_replaced_by_a_replica_that_has_its_share_too() -> None:
     one, two, new = NAMES[:3]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
