@@ -56,14 +56,29 @@ def checkpoint_files(spark: SparkSession, checkpoint: str, folder: str) -> Check
     Raises:
         OSError: no file can be written there.
     """
-    # Hadoop writes its paths without quoting.
-    if local := re.fullmatch(r"file:(?://)?(/.*)", checkpoint, re.DOTALL):
-        path = Path(local.group(1)) / folder
+    if (path := _local(checkpoint, folder)) is not None:
         path.mkdir(parents=True, exist_ok=True)
         if publish := publish_in(path):
             return LocalFiles(path, publish)
         logger.info("%s has neither hard links nor an exclusive rename: Spark creates the files there", path)
     return SparkFiles(spark, checkpoint, folder)
+
+
+def files_of_spark(spark: SparkSession, checkpoint: str, folder: str) -> CheckpointFiles:
+    """The files that Spark writes to `folder` of a checkpoint location (a Hadoop path), to be read alone.
+
+    Raises:
+        OSError: the folder cannot be reached.
+    """
+    path = _local(checkpoint, folder)
+    return SparkFiles(spark, checkpoint, folder) if path is None else LocalFiles(path)
+
+
+def _local(checkpoint: str, folder: str) -> Path | None:
+    """The folder, if it is on this host."""
+    # Hadoop writes its paths without quoting.
+    local = re.fullmatch(r"file:(?://)?(/.*)", checkpoint, re.DOTALL)
+    return Path(local.group(1)) / folder if local else None
 
 
 class LocalFiles:

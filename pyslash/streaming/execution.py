@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash.errors import CheckpointError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
-from pyslash.streaming.checkpoint_files import CheckpointFiles, checkpoint_files
+from pyslash.streaming.checkpoint_files import CheckpointFiles, files_of_spark
 from pyslash.tasks.parquet_scan import ScanFigures
 
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
@@ -242,7 +242,7 @@ class BatchExecution:
 
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
-        return checkpoint_files(self.session, self._root, "offsets")
+        return files_of_spark(self.session, self._root, "offsets")
 
 
 def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from pyslash.checkpoint.directory import BlockFile
@@ -96,7 +96,8 @@ class Manifest:
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
-        body = json.dumps(asdict(self), sort_keys=True).encode()
+        # Not by `asdict`, which copies every list and dict of them first.
+        body = json.dumps(vars(self), default=vars, sort_keys=True).encode()
         seed = _SEEDS[str(FORMAT).encode()]
         return f"pyslash-manifest {FORMAT} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
 

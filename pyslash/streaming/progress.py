@@ -117,7 +117,8 @@ class ProgressLog:
         """Keep an epoch's figures and log them as one JSON line."""
         with self._lock:
             self._epochs.append(progress)
-        logger.info("%s", json.dumps({"query": self._query_id, **asdict(progress)}))
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", json.dumps({"query": self._query_id, **vars(progress)}))
 
     def epochs(self) -> list[dict[str, Any]]:
         """Copies, oldest first."""

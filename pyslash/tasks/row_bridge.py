@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import struct
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ class RowBridge:
         """
         plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
         try:
-            result: bytes = self._bridge.update(
+            encoded: str = self._bridge.update(
                 plan,
                 plan_text,
                 watermark_us,
@@ -142,6 +143,7 @@ class RowBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise
+        result = base64.b64decode(encoded)
         count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
         receipts = _RESULT.size + length
         obstacles = tuple(result[_RESULT.size : receipts].decode().splitlines())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from pyspark.sql.types import StructType
 import pyslash
 from pyslash.errors import UnsupportedQueryError
 from pyslash.streaming.sinks import open_sink
+from pyslash.tasks.row_bridge import RowBridge
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -294,6 +297,51 @@ def test_rows_written_are_counted_where_spark_counts_them(stream: Stream) -> Non
     files = open_sink(target.writer().format("parquet"), target.out)
     memory = open_sink(target.writer().format("memory").queryName(target.name))
     assert [files.write(rows, 0), memory.write(rows, 0), memory.write(rows.limit(2), 1)] == [None, 5, 2]
+
+
+@pytest.fixture
+def an_optimization(spark: SparkSession) -> Iterator[Callable[[], None]]:
+    """Gives the session a rule of its own, which changes nothing, and has it show logical plans too."""
+    spark.conf.set("spark.sql.ui.explainMode", "extended")
+    assert spark._jvm is not None
+    rule = getattr(getattr(spark._jvm, "org.apache.spark.sql.catalyst.optimizer.CollapseProject$"), "MODULE$")
+    rules = spark._jsparkSession.experimental()
+    before = rules.extraOptimizations()
+    give = getattr(rules, "extraOptimizations_$eq")
+    yield lambda: give(spark._jvm.PythonUtils.toSeq([rule]))
+    give(before)
+    spark.conf.unset("spark.sql.ui.explainMode")
+
+
+def test_a_write_is_planned_as_by_all_rules_of_spark(stream: Stream, an_optimization: Callable[[], None]) -> None:
+    spark, target = stream.spark, Target(stream, "require")
+    sink = open_sink(target.writer().format("memory").queryName(target.name))
+    from_job = spark.createDataFrame([(datetime(2020, 1, 1), 1, 2)], COLUMNS)
+    arrow = pa.Table.from_pylist([{"start": datetime(2020, 1, 1, tzinfo=UTC), "k": 1, "n": 2}])
+    data = pa.BufferOutputStream()
+    with pa.ipc.new_stream(data, arrow.schema) as written:
+        written.write_table(arrow)
+    stored = data.getvalue().to_pybytes()
+    local = RowBridge(spark).java.merged(spark._jsparkSession, stored, from_job.schema.json())
+
+    def plans(batch: int) -> list[str]:
+        found = []
+        for rows in (from_job, DataFrame(local, spark)):
+            assert sink.write(rows, batch + len(found)) == 1
+            found.append(last_plan(spark))
+        return found
+
+    by_one_rule = plans(0)
+    an_optimization()
+    assert by_one_rule == plans(2)
+    assert all("MicroBatchWrite" in plan for plan in by_one_rule)
+
+
+def last_plan(spark: SparkSession) -> str:
+    """All plans of the session's last execution, without numbers and identities of objects."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    last = spark._jsparkSession.sharedState().statusStore().executionsList().last()
+    return re.sub(r"@[0-9a-f]+|\d+", "", str(last.physicalPlanDescription()))
 
 
 def view(target: Target) -> None:

@@ -22,11 +22,11 @@ final class ArrowRows {
   /** The rows of an Arrow IPC stream whose columns are those of the schema. */
   static List<InternalRow> read(byte[] stream, StructType schema) {
     List<InternalRow> rows = new ArrayList<>();
-    UnsafeProjection copied = UnsafeProjection.create(schema);
     try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("merged rows", 0, Long.MAX_VALUE);
         ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
       while (reader.loadNextBatch()) {
         VectorSchemaRoot batch = reader.getVectorSchemaRoot();
+        UnsafeProjection copied = Projections.of(schema, batch.getRowCount());
         ColumnVector[] columns =
             batch.getFieldVectors().stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
         new ColumnarBatch(columns, batch.getRowCount())

@@ -4,6 +4,7 @@ import io.pyslash.ui.Watch;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
@@ -32,9 +33,9 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Bridge {
   /**
    * Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order; gives what
-   * {@link UpdateResult} describes.
+   * {@link UpdateResult} describes, in Base64: py4j's Python reads an array byte by byte.
    */
-  public byte[] update(
+  public String update(
       SparkPlan rows,
       String planText,
       long watermarkMicros,
@@ -60,7 +61,7 @@ public final class Bridge {
     UpdateRows input = new UpdateRows(read.plan(), planText.contains("\ndeduplicate\n"));
     List<byte[]> results = new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows);
     read.tellTimes();
-    return UpdateResult.of(results, read);
+    return Base64.getEncoder().encodeToString(UpdateResult.of(results, read));
   }
 
   /** The same rows, read natively where that is exact; the plan is not executed. */

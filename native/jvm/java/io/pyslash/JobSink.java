@@ -110,7 +110,7 @@ public final class JobSink {
   }
 
   private long writeEpoch(long batchId, Dataset<Row> rows) {
-    QueryExecution execution = Dataset.ofRows(rows.sparkSession(), writeOf(batchId, rows)).queryExecution();
+    QueryExecution execution = SinkWrite.of(rows.sparkSession(), writeOf(batchId, rows));
     SparkPlan plan = execution.executedPlan();
     SQLExecution.withNewExecutionId(execution, Option.empty(), plan::executeCollect); // a write has no rows
     if (plan instanceof WriteToDataSourceV2Exec done && done.commitProgress().isDefined()) {

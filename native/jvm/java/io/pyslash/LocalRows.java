@@ -64,7 +64,7 @@ final class LocalRows {
   }
 
   private static List<InternalRow> projected(ProjectExec project, List<InternalRow> rows) {
-    UnsafeProjection projection = UnsafeProjection.create(expressions(project), project.child().output());
+    UnsafeProjection projection = Projections.of(expressions(project), project.child().output(), rows.size());
     List<InternalRow> found = new ArrayList<>(rows.size());
     rows.forEach(row -> found.add(projection.apply(row).copy()));
     return found;
