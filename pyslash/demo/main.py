@@ -97,6 +97,11 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         PLAIN: ["--master", f"local[{cores}]", "--conf", fair],
         SLASH: ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair],
     }
+    if args.quick:
+        # What a better compiler would make of the code comes too late for a run of seconds.
+        java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        for submit in options.values():
+            submit += ["--driver-java-options", java, "--conf", "spark.ui.enabled=false"]
     print(f"The job, unmodified, on both engines: {job}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)
