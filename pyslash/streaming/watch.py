@@ -8,7 +8,6 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -80,7 +79,7 @@ class QueryWatch:
             millis=round(time.time() * 1000),
             wall_ms=round(wall_ms, 3),
             retained=self._conf.progress_retained,
-            operators=[asdict(figures) for figures in progress],
+            operators=[vars(figures) for figures in progress],
         )
 
     @property
