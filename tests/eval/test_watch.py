@@ -34,4 +34,5 @@ def test_a_short_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "throughput that watching costs" in done.stdout
     assert "processor time that watching costs" in done.stdout
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+    assert "processor time of the events alone" in done.stdout
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 5
