@@ -134,7 +134,7 @@ class Merging:
         """Rows that the driver has at hand."""
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, rows.schema) as writer:
-            writer.write_table(rows)
+            writer.write_table(rows.combine_chunks())  # one batch, not one for each window
         data = stream.getvalue().to_pybytes()
         schema = self._plan.result_schema.json()
         return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)

@@ -26,37 +26,26 @@ final class Projections {
     if (rows > MOST_INTERPRETED) {
       return UnsafeProjection.create(expressions, input);
     }
+    List<Attribute> attributes = CollectionConverters.asJava(input);
     List<Expression> bound = new ArrayList<>();
-    CollectionConverters.asJava(expressions).forEach(one -> bound.add(bound(one, input)));
-    return of(bound, rows);
-  }
-
-  private static UnsafeProjection of(List<Expression> bound, int rows) {
-    Seq<Expression> expressions = CollectionConverters.asScala(bound).toSeq();
-    return rows <= MOST_INTERPRETED
-        ? InterpretedUnsafeProjection.createProjection(expressions)
-        : UnsafeProjection.create(expressions);
+    CollectionConverters.asJava(expressions).forEach(one -> bound.add(SparkFunction.bound(one, attributes)));
+    return InterpretedUnsafeProjection.createProjection(CollectionConverters.asScala(bound).toSeq());
   }
 
   /** Of rows of this schema, whatever holds them. */
   static UnsafeProjection of(StructType schema, int rows) {
-    List<Expression> columns = new ArrayList<>();
-    for (StructField field : schema.fields()) {
-      columns.add(new BoundReference(columns.size(), field.dataType(), true));
-    }
-    return of(columns, rows);
+    Seq<Expression> columns = columns(schema, 0);
+    return rows > MOST_INTERPRETED
+        ? UnsafeProjection.create(columns)
+        : InterpretedUnsafeProjection.createProjection(columns);
   }
 
-  private static Expression bound(Expression expression, Seq<Attribute> input) {
-    if (expression instanceof Attribute read) {
-      int place = input.indexWhere(one -> one.exprId().equals(read.exprId()), 0);
-      Attribute column = input.apply(place);
-      return new BoundReference(place, column.dataType(), column.nullable());
+  /** The columns of rows that have these fields from a place on. */
+  static Seq<Expression> columns(StructType fields, int from) {
+    List<Expression> columns = new ArrayList<>();
+    for (StructField field : fields.fields()) {
+      columns.add(new BoundReference(from + columns.size(), field.dataType(), true));
     }
-    List<Expression> children = new ArrayList<>();
-    CollectionConverters.asJava(expression.children()).forEach(child -> children.add(bound(child, input)));
-    return children.isEmpty()
-        ? expression
-        : expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return CollectionConverters.asScala(columns).toSeq();
   }
 }

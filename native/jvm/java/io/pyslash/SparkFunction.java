@@ -45,8 +45,9 @@ abstract class SparkFunction {
   static Expression bound(Expression expression, List<? extends Attribute> columns) {
     if (expression instanceof Attribute attribute) {
       for (int i = 0; i < columns.size(); i++) {
-        if (columns.get(i).exprId().id() == attribute.exprId().id()) {
-          return new BoundReference(i, attribute.dataType(), attribute.nullable());
+        Attribute column = columns.get(i);
+        if (column.exprId().id() == attribute.exprId().id()) {
+          return new BoundReference(i, column.dataType(), column.nullable());
         }
       }
       return expression;

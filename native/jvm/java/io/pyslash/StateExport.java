@@ -2,7 +2,6 @@ package io.pyslash;
 
 import java.io.IOException;
 import java.io.Serializable;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.UUID;
@@ -13,8 +12,6 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
@@ -22,11 +19,9 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
 import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Writes rows into Spark's own state store, as the one version of it that there is.
@@ -83,8 +78,8 @@ final class StateExport implements Serializable {
     try {
       StateStore store = provider.getStore(0, Option.empty(), true, false);
       try {
-        UnsafeProjection keys = projection(key, 0);
-        UnsafeProjection values = projection(value, key.length());
+        UnsafeProjection keys = UnsafeProjection.create(Projections.columns(key, 0));
+        UnsafeProjection values = UnsafeProjection.create(Projections.columns(value, key.length()));
         while (rows.hasNext()) {
           InternalRow row = rows.next();
           store.put(keys.apply(row), values.apply(row), STORE);
@@ -123,13 +118,5 @@ final class StateExport implements Serializable {
     if (!found) {
       throw new IOException("this state store provider has written no snapshot of " + from);
     }
-  }
-
-  private static UnsafeProjection projection(StructType fields, int from) {
-    List<Expression> columns = new ArrayList<>();
-    for (StructField field : fields.fields()) {
-      columns.add(new BoundReference(from + columns.size(), field.dataType(), true));
-    }
-    return UnsafeProjection.create(CollectionConverters.asScala(columns).toSeq());
   }
 }
