@@ -13,6 +13,7 @@ from tests.pipelines.struck import AGENT, DRIVER, WRITING, WRITTEN, Strike, Stru
 FEW = [
     Strike("append", WRITING, AGENT),
     Strike("merge", WRITTEN, DRIVER),
+    Strike("kafka", WRITING, DRIVER),
 ]
 KILLS = 100
 

@@ -23,7 +23,7 @@ from tests.streaming.streams.case import Case, Run
 SPARK, SLASH = "off", "require"
 INTO_SLASH = "off, then require"
 INTO_SPARK = "require, then off"
-SECONDS = 300
+SECONDS = 120
 _MEMORY = Path("/dev/shm")
 
 
