@@ -17,12 +17,12 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from unittest.mock import patch
 
 from eval import machine
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyslash.streaming.watch import QueryWatch
 
+Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[1]
 PROMETHEUS = "/metrics/prometheus"
 MOST = 0.01
@@ -68,22 +69,19 @@ def main(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watch-", dir=args.cache)))
         spark = stack.enter_context(watched(scratch))
-        collecting = stack.enter_context(ExitStack())
-        collecting.enter_context(timed(posts))
-        for turn in range(-1, turns):
-            # Whoever goes first in one pair goes second in the next.
-            for switch in ("true", "false") if turn % 2 else ("false", "true"):
-                began = time.process_time()
-                with Meter(mark) as meter:
-                    took = run(spark, workload, folder, scratch, switch)
-                seconds = meter.cpu_seconds + time.process_time() - began
-                if turn >= 0:  # the first pair warms up
-                    times[switch].append(took)
-                    cpu[switch].append(seconds)
-                    figures = {"milliseconds": took, "cpu_seconds": seconds}
-                    note(out, "", watch=switch, turn=turn, **figures, machine=machine.describe())
-        collecting.close()
-        again = posted_again(spark, mark, posts)
+        with timed(posts):
+            for turn in range(-1, turns):
+                # Whoever goes first in one pair goes second in the next.
+                for switch in ("true", "false") if turn % 2 else ("false", "true"):
+                    took, seconds = metered(mark, lambda switch=switch: run(spark, workload, folder, scratch, switch))
+                    if turn >= 0:  # the first pair warms up
+                        times[switch].append(took)
+                        cpu[switch].append(seconds)
+                        figures = {"milliseconds": took, "cpu_seconds": seconds}
+                        note(out, "", watch=switch, turn=turn, **figures, machine=machine.describe())
+        await_listeners(spark)
+        _, seconds = metered(mark, lambda: post_again(spark, posts))
+        again = seconds * 1000 / len(posts)
     for switch, name in (("true", "on"), ("false", "off")):
         means = [round(statistics.mean(took)) for took in times[switch]]
         count = sum(map(len, times[switch]))
@@ -131,16 +129,25 @@ class Post:
     milliseconds: float
 
 
-def posted_again(spark: SparkSession, mark: str, posts: list[Post]) -> float:
-    """Milliseconds of processor time of a post, with all that the application's listeners do about it."""
+def post_again(spark: SparkSession, posts: list[Post]) -> None:
+    """Until all listeners are done with them."""
+    for post in posts:
+        post.watch.epoch(*post.arguments)
+    await_listeners(spark)
+
+
+def await_listeners(spark: SparkSession) -> None:
+    """Until they are done with all that the application has posted."""
     bus: Any = spark.sparkContext._jsc.sc().listenerBus()
     bus.waitUntilEmpty()
+
+
+def metered(mark: str, call: Callable[[], Result]) -> tuple[Result, float]:
+    """What a call gives, and its seconds of processor time: of this process, and of those with the mark."""
     began = time.process_time()
     with Meter(mark) as meter:
-        for post in posts:
-            post.watch.epoch(*post.arguments)
-        bus.waitUntilEmpty()
-    return (meter.cpu_seconds + time.process_time() - began) * 1000 / len(posts)
+        result = call()
+    return result, meter.cpu_seconds + time.process_time() - began
 
 
 @contextmanager

@@ -93,15 +93,12 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
     cores = len(os.sched_getaffinity(0))
     # Spark's default of 200 shuffle partitions would make plain Spark slower than it has to be on one machine.
     fair = f"spark.sql.shuffle.partitions={cores}"
-    options = {
-        PLAIN: ["--master", f"local[{cores}]", "--conf", fair],
-        SLASH: ["--properties-file", str(conf), "--master", f"local[{cores}]", "--conf", fair],
-    }
+    both = ["--master", f"local[{cores}]", "--conf", fair]
     if args.quick:
         # What a better compiler would make of the code comes too late for a run of seconds.
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        for submit in options.values():
-            submit += ["--driver-java-options", java, "--conf", "spark.ui.enabled=false"]
+        both += ["--driver-java-options", java, "--conf", "spark.ui.enabled=false"]
+    options = {PLAIN: both, SLASH: ["--properties-file", str(conf), *both]}
     print(f"The job, unmodified, on both engines: {job}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)
