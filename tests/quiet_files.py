@@ -56,8 +56,8 @@ def _compiled() -> Path:
     if not folder.exists():
         jars = Path(pyspark.__file__).parent / "jars"
         _CLASSES.mkdir(parents=True, exist_ok=True)
-        made = tempfile.mkdtemp(dir=_CLASSES)
-        subprocess.run(["javac", "--release", "17", "-cp", f"{jars}/*", "-d", made, _SOURCE], check=True)
-        with suppress(OSError):  # another process was faster
-            os.rename(made, folder)
+        with tempfile.TemporaryDirectory(dir=_CLASSES, ignore_cleanup_errors=True) as made:
+            subprocess.run(["javac", "--release", "17", "-cp", f"{jars}/*", "-d", made, _SOURCE], check=True)
+            with suppress(OSError):  # another process was faster
+                os.rename(made, folder)
     return folder

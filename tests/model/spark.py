@@ -222,8 +222,8 @@ class Query:
                 del self.entries[number]
                 del self.control["offsets"][str(number)]
                 self.commits.pop(number, None)
-                if is_sparks:
-                    self.sink = {key: rows for key, rows in self.sink.items() if key[0] != number}
+            if is_sparks:
+                self.sink = {key: rows for key, rows in self.sink.items() if key[0] < first}
 
     def _micro_batches(self, driver: Driver, runner: epoch.EpochRunner, version: int) -> None:
         world = self.world
