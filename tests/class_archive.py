@@ -20,6 +20,8 @@ from pyspark.sql import functions as F
 from tests.jvm import JAVA_OPTIONS, end
 from tests.streaming.stream import Stream, run, seconds
 
+SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+
 
 def write(archive: Path) -> None:
     """Overwrites it."""
@@ -28,7 +30,7 @@ def write(archive: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     options = f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive.resolve()}"
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{options}" pyspark-shell'
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config(map=SETTINGS).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
     with tempfile.TemporaryDirectory() as folder:

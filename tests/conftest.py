@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults.tally import Tally, table
-from tests.jvm import JAVA_OPTIONS
+from tests.jvm import JAVA_OPTIONS, LONG_LIVED, SMALL_PAGES
 from tests.quiet_files import SETTINGS, quiet_files
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
@@ -40,6 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("any load")
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage in cycles seldom: rows come by the hundred thousand, and hardly any is in one."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is long, unless it is asked for, with the command that runs it."""
     for marker, reason in _LONG.items():
@@ -66,12 +73,13 @@ def spark() -> Iterator[SparkSession]:
         .appName("pyslash tests")
         # Of a gigabyte, the default, hundreds of queries leave so little that a fifth of the time goes into collecting.
         .config("spark.driver.memory", "2g")
+        .config("spark.driver.extraJavaOptions", LONG_LIVED)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.slash.arena.size", "256m")
-        .config(map=SETTINGS)
+        .config(map=SMALL_PAGES | SETTINGS)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

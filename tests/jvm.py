@@ -7,6 +7,10 @@ from pyspark.sql import SparkSession
 # None lives long enough for what a better compiler would make of its code; an archive that does not fit is no news.
 # With one compiler the JVM keeps 48 MB for compiled code: a hundred queries fill them, and the next are interpreted.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xlog:disable"
+# Spark takes the memory of a task by 16 to 64 MB, and zeroes them for a few rows: garbage by the gigabyte.
+SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
+# Room for a hundred queries: a heap that grows, or classes that need more than 21 MB, are collections of everything.
+LONG_LIVED = "-Xms2g -Xmn800m -XX:MetaspaceSize=512m"
 _END_SECONDS = 120
 
 

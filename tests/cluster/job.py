@@ -24,6 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tests.jvm import SMALL_PAGES
 from tests.streaming.stream import Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
@@ -113,6 +114,7 @@ def main(master: str, folder: Path) -> None:
         .config("spark.cores.max", "2")  # both executors, before the first job starts
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
+        .config(map=SMALL_PAGES)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

@@ -62,7 +62,7 @@ COMMANDS: dict[str, How] = {
     # tests/streaming/test_moving.py runs it, on a checkpoint that no other command needs afterwards.
     "pyslash state export CHECKPOINT": How.PARSE,
     # The harness: what only reads results is run, what measures is parsed
-    "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": How.RUN,
+    "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": How.NIGHTLY,
     "python -m eval report eval/results/README.jsonl --docs docs/benchmarks.md": How.RUN,
     "python -m eval keep eval/results/FILE.jsonl": How.RUN,
     "python -m eval.bars eval/results/FILE.jsonl": How.RUN,

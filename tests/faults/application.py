@@ -29,7 +29,7 @@ from tests.faults.operators import OPERATORS
 from tests.faults.points import Arm, update_and_strike
 from tests.faults.strike import SINK_POINT, Strike
 from tests.faults.tally import Row, plain
-from tests.jvm import JAVA_OPTIONS
+from tests.jvm import JAVA_OPTIONS, SMALL_PAGES
 from tests.streaming.stream import Stream, seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +83,7 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.slash.arena.size": "64m",
+        **SMALL_PAGES,
         **conf,
     }
     # The driver's JVM takes its options from the command that starts it.

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from eval.broker import BrokerError, broker, connector, delta
 from eval.pipelines.job import DELTA_SETTINGS, KEEP_LOGS
+from tests.jvm import SMALL_PAGES
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +43,7 @@ def delta_jars() -> str:
 @pytest.fixture(scope="session")
 def spark(kafka: str) -> Iterator[SparkSession]:
     """A local session with Spark's connector, and with Delta if it is there."""
-    jars, settings = [connector()], {**KEEP_LOGS}
+    jars, settings = [connector()], {**KEEP_LOGS, **SMALL_PAGES}
     with suppress(BrokerError):  # what needs Delta asks for `delta_jars`
         jars.append(delta())
         settings.update(DELTA_SETTINGS)

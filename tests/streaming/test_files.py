@@ -184,7 +184,7 @@ def test_int96_times_that_spark_converts_are_left_to_it(
     assert taken == {path}
 
 
-@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize("option", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_dates_that_a_rebase_moves_are_not_skipped_by_their_statistics(
     spark: SparkSession, tmp_path: Path, option: bool
 ) -> None:
@@ -232,7 +232,7 @@ def test_columns_that_differ_in_case(spark: SparkSession, tmp_path: Path, name: 
     assert found == expected
 
 
-@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize("option", [pytest.param(True, marks=pytest.mark.nightly), False])
 def test_corrupt_files_are_spark_s_to_ignore(spark: SparkSession, tmp_path: Path, option: bool) -> None:
     """Brotli is none of the codecs that Spark comes with."""
     brotli = write(tmp_path / "in", [table(0), table(1), table(2), table(3)]) / "1.parquet"

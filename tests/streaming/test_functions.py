@@ -73,13 +73,19 @@ def stream_of(spark: SparkSession, folder: Path, seed: int) -> Stream:
     return made
 
 
+CASES = {
+    f"{name}-{conf['ingest']}": (calls, window, conf)
+    for name, calls in (("chosen", CHOSEN), ("numbers", NUMBERS))
+    for window, conf in zip((TUMBLING, SLIDING, SLIDING), PATHS, strict=True)
+}
+LONG = {"chosen-files", "numbers-arrow"}  # files are read into what Arrow's batches are
+
+
 @pytest.mark.parametrize(
-    ("window", "conf"), list(zip((TUMBLING, SLIDING, SLIDING), PATHS, strict=True)), ids=["rows", "files", "arrow"]
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in CASES]
 )
-@pytest.mark.parametrize("calls", [CHOSEN, NUMBERS], ids=["chosen", "numbers"])
-def test_as_spark(
-    spark: SparkSession, tmp_path: Path, calls: list[str], window: tuple[str, ...], conf: dict[str, str]
-) -> None:
+def test_as_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    calls, window, conf = CASES[name]
     stream = stream_of(spark, tmp_path, seed=len(window))
     aggregates = [F.expr(call).alias(f"a{place}") for place, call in enumerate(calls)]
     expected = stream.expected(F.window("ts", *window), [F.col("k")], aggregates)

@@ -21,7 +21,7 @@ from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
-GROUPS = 4_000
+GROUPS = 1_000
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +36,7 @@ Tables = dict[str, DataFrame]
 Joined = Callable[[DataFrame, Tables], DataFrame]
 
 
+@cache
 def tables(spark: SparkSession) -> Tables:
     """Static tables by what they are joined on: `k` 0 to 5 of 0 to 6, and a null, which joins nothing."""
     ids = [(number, f"name {number % 4}", number * 10) for number in range(6)]
@@ -144,16 +146,22 @@ QUERIES: dict[str, tuple[Joined, str]] = {
 }
 
 
-# Of those that Spark reads some; `make nightly` has them all.
-QUICK = ("a key that comes twice", "filtered by a column of an outer table", "half a join")
+# `make nightly` has them all.
+LONG = {
+    "from the left",
+    "rows without one are kept from the right",
+    "a column of the table is aggregated",
+    "small enough to be broadcast",
+    "by a floating number",
+    "by an expression",
+    "with another condition",
+    "by a column of another table",
+    "by hashes of both sides",
+}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        name if path == "files" or name in QUICK else pytest.param(name, marks=pytest.mark.nightly)
-        for name, (_, path) in QUERIES.items()
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in QUERIES]
 )
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]

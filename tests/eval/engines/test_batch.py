@@ -17,7 +17,11 @@ from tests.eval import tiny
 Measured = tuple[Workload, Path]
 
 
-@pytest.fixture(scope="module", params=tiny.ALL, ids=tiny.name)
+QUICK = (tiny.TUMBLING, tiny.SLIDING, tiny.YSB)
+PARAMS = [each if each in QUICK else pytest.param(each, marks=pytest.mark.nightly) for each in tiny.ALL]
+
+
+@pytest.fixture(scope="module", params=PARAMS, ids=tiny.name)
 def measured(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """A workload, its rows, and what Spark makes of them."""
     workload: Workload = request.param

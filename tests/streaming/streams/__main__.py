@@ -14,7 +14,7 @@ import time
 
 from pyspark.sql import SparkSession
 
-from tests.jvm import JAVA_OPTIONS
+from tests.jvm import JAVA_OPTIONS, SMALL_PAGES
 from tests.quiet_files import SETTINGS, quiet_files
 from tests.streaming.streams.draw import draw
 from tests.streaming.streams.run import SLASH, SPARK
@@ -56,7 +56,7 @@ def _session() -> SparkSession:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.slash.arena.size", "256m")
-    return builder.config(map=SETTINGS).getOrCreate()
+    return builder.config(map=SMALL_PAGES | SETTINGS).getOrCreate()
 
 
 if __name__ == "__main__":
