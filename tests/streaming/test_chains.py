@@ -194,7 +194,7 @@ def test_early_windows_below_others_stay_sparks(stream: Stream) -> None:
         assert "queries with one stateful operator" in pyslash.explain(windows_of_windows(stream.read()))
 
 
-@pytest.mark.parametrize("how", ["inner", "leftouter"])
+@pytest.mark.parametrize("how", [pytest.param("inner", marks=pytest.mark.nightly), "leftouter"])
 def test_joined_rows_in_windows(stream: Stream, how: str) -> None:
     others = unique(stream.read()).select(*(F.col(name).alias(f"r_{name}") for name in ("ts", "id", "v")))
 

@@ -41,7 +41,7 @@ def ran(stream: Stream, **conf: str) -> Outcome:
     return run(aggregated(stream.read()), stream.folder, **{"merge.driverBytes": "0", **conf})
 
 
-@pytest.mark.parametrize("transport", ["auto", "tcp"])
+@pytest.mark.parametrize("transport", [pytest.param("auto", marks=pytest.mark.nightly), "tcp"])
 def test_the_rows_are_the_same_wherever_blocks_are(stream: Stream, transport: str) -> None:
     outcome = ran(stream, transport=transport)
     expected = stream.expected(window(), [F.col("k")], [F.count("*"), F.sum("v"), F.max("k")])
