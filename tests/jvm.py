@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xlog:disable"
 # Spark takes the memory of a task by 16 to 64 MB, and zeroes them for a few rows: garbage by the gigabyte.
 SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
-# Room for a hundred queries: a heap that grows, or classes that need more than 21 MB, are collections of everything.
+# Room for a hundred queries from the start: a heap grows by collecting all of it, and classes beyond 21 MB do that too.
 LONG_LIVED = "-Xms2g -Xmn800m -XX:MetaspaceSize=512m"
 _END_SECONDS = 120
 

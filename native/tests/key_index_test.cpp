@@ -35,7 +35,7 @@ std::vector<int32_t> find(KeyIndex& index, const Table& table) {
 
 TEST(KeyIndex, FindsTheRowsThatAMapFinds) {
   RandomCells random(61);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 300; ++round) {
     const auto plan = random_query(random).plan();
     std::map<Key, int32_t> rows;
     Table table;

@@ -260,7 +260,7 @@ void run(uint64_t seed, const Shape& shape) {
 }
 
 TEST(SessionMerger, GivesSparksSessionsWhateverWasCompactedAndRewritten) {
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
     for (const Shape& shape : {Shape{10, 40, 3, 12, true},
                                {10, 60, 2, 6, true},
                                {0, 60, 2, 8, true},

@@ -191,7 +191,6 @@ def doctor(master: str, python: str) -> tuple[int, dict[str, list[dict[str, str]
     return done.returncode, findings
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(420)
 def test_doctor_asks_every_executor(master: str) -> None:
     status, findings = doctor(master, sys.executable)

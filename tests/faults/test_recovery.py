@@ -17,6 +17,7 @@ from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.coordinator import Coordinator
 from pyslash.streaming.manifest import ManifestLog
 from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
+from tests.nightly import some_at_night
 from tests.streaming.stream import Stream
 
 POINTS = {
@@ -62,9 +63,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, point: str, strike_at: int) -> None:
 QUICK = ("after update", "after manifest")
 
 
-@pytest.mark.parametrize(
-    "point", [point if point in QUICK else pytest.param(point, marks=pytest.mark.nightly) for point in POINTS]
-)
+@pytest.mark.parametrize("point", some_at_night(POINTS, {*POINTS} - {*QUICK}))
 def test_an_agent_killed_at_any_point_changes_no_row(
     stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.nightly import some_at_night
 from tests.streaming.stream import Stream, differences, run, seconds
 
 POOLS: dict[str, tuple[pa.DataType, list[object]]] = {
@@ -81,9 +82,7 @@ CASES = {
 LONG = {"chosen-files", "numbers-arrow"}  # files are read into what Arrow's batches are
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in CASES]
-)
+@pytest.mark.parametrize("name", some_at_night(CASES, LONG))
 def test_as_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     calls, window, conf = CASES[name]
     stream = stream_of(spark, tmp_path, seed=len(window))

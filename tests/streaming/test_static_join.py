@@ -26,6 +26,7 @@ from pyslash.streaming.ingest import Ingest
 from pyslash.tasks.only_spark import OnlySpark
 from pyslash.tasks.row_bridge import RowBridge
 from pyslash.tasks.static_join import StaticJoin, StaticTables
+from tests.nightly import some_at_night
 from tests.streaming.attempt import BATCHES, attempt, make_stream, settings
 from tests.streaming.files import WINDOW, same_as_spark, watermarked
 from tests.streaming.stream import Stream, differences, run, seconds
@@ -160,9 +161,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in QUERIES]
-)
+@pytest.mark.parametrize("name", some_at_night(QUERIES, LONG))
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]
     assert same_as_spark(spark, lambda rows: query(rows, tables(spark)), tmp_path) == {path}

@@ -13,15 +13,15 @@ from eval import oracle
 from eval.engines import BATCH, ENGINES, Runner
 from eval.workloads import Workload
 from tests.eval import tiny
+from tests.nightly import some_at_night
 
 Measured = tuple[Workload, Path]
 
 
-QUICK = (tiny.TUMBLING, tiny.SLIDING, tiny.YSB)
-PARAMS = [each if each in QUICK else pytest.param(each, marks=pytest.mark.nightly) for each in tiny.ALL]
+LONG = (*tiny.OTHERS, tiny.READ_ONLY)
 
 
-@pytest.fixture(scope="module", params=PARAMS, ids=tiny.name)
+@pytest.fixture(scope="module", params=some_at_night(tiny.ALL, LONG), ids=tiny.name)
 def measured(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """A workload, its rows, and what Spark makes of them."""
     workload: Workload = request.param
