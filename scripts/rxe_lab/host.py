@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import time_stamps
 from kernel import Kernel, LabError
 
 BOOT_MARK = "lab: kernel is up"
@@ -43,7 +44,7 @@ class Host:
         words = f"console=ttyS0 quiet panic=-1 host={number} hosts={hosts}"
         if machine.accelerator == "tcg":
             # Else the kernel takes the HPET for its clock: each reading of it leaves the emulated code.
-            words += " clocksource=tsc tsc=reliable"
+            words += f" clocksource=tsc tsc=reliable{time_stamps.known_rate()}"
         command = [
             "qemu-system-x86_64", *_accelerator(machine.accelerator), "-smp", str(machine.cpus),
             "-m", str(machine.memory_mib), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
