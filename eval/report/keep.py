@@ -1,4 +1,4 @@
-"""`python -m eval keep`: the results file that README's figures are of, in the repository."""
+"""`python -m eval keep`: the results files that the figures of README and of docs are of, in the repository."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ class KeepError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("results", type=Path, help="JSON lines of one session")
+    parser.add_argument("results", type=Path, nargs="+", help="JSON lines of a session each")
     parser.add_argument("--out", type=Path, default=KEPT, help="default: eval/results/README.jsonl")
 
 
 def main(args: argparse.Namespace) -> int:
     """0 if the file was written."""
-    try:
-        records = kept(Results.load([args.results]).records)
-    except KeepError as error:
-        raise SystemExit(f"{args.results}: {error}") from None
+    records = []
+    for path in args.results:
+        try:
+            records += kept(Results.load([path]).records)
+        except KeepError as error:
+            raise SystemExit(f"{path}: {error}") from None
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text("".join(json.dumps(record) + "\n" for record in records))
-    print(f"{len(records)} lines of session {records[0]['session']}: {args.out}")
+    print(f"{len(records)} lines of session {', '.join(sorted({record['session'] for record in records}))}: {args.out}")
     return 0
 
 

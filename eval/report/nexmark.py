@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import statistics
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from eval.report.records import BASELINE, Comparison, Results
+from eval.bars import verdicts
+from eval.report.records import BASELINE, Comparison, Record, Results, Runs
 from eval.suites import nexmark_title
 from eval.workloads.nexmark import LEFT_OUT, QUERIES, SELECTS
 
 ENGINES = ("slash", BASELINE, "spark-hdfs", "flink", "flink-rocksdb")
+HEADS = ("bar", "figure", "wanted")
+PARTS = ("around", "update", "commit, merge", "sink", "else")
+WHERE_IT_GOES = (
+    "**Where the time goes.** Milliseconds of a mean micro-batch of pyslash. *Around* is what Spark does before and "
+    "after it runs a micro-batch, the same with any engine: listing files, its logs, planning. *Update* reads the rows "
+    "and writes partial state, *sink* computes and writes the result; *else* is planning within the micro-batch."
+)
 TEXT = """\
 # NEXMark
 
 The queries of the [published benchmark](https://github.com/nexmark/nexmark) that Spark can express as streams, on
 events of its configuration, beside Spark's state stores and Flink. This page is written by `python -m eval nexmark
---out docs/nexmark.md`, from the code that runs them and, where it has figures, from a results file.
+--out docs/nexmark.md`, from the code that runs them and from a results file.
 
 ```sh
 make bench-nexmark                                   # 4 M events a query, every engine that has it
 python -m eval suite nexmark --rows 10000000         # a fifth of these are the events of each query
 python -m eval run --workload nexmark --q 5 --engines slash,spark-rocksdb,flink
-python -m eval nexmark eval/results/FILE.jsonl --out docs/nexmark.md
+python -m eval keep eval/results/FILE.jsonl --out eval/results/NEXMARK.jsonl
+python -m eval nexmark eval/results/NEXMARK.jsonl --out docs/nexmark.md
 ```
 
 **Events.** One stream of rows in Parquet, each a person, an auction or a bid (1:3:46), with the columns of all three
@@ -47,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0; the page is printed, or written."""
-    text = page(Results.load(args.results).comparisons)
+    text = page(Results.load(args.results))
     if args.out:
         args.out.write_text(text)
     else:
@@ -55,9 +66,13 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def page(comparisons: Sequence[Comparison]) -> str:
-    """The page: the queries, and the figures of the last comparison of each, if there is any."""
-    return "\n".join([TEXT, queries(), left_out(), *([figures(comparisons)] if comparisons else [])])
+def page(results: Results) -> str:
+    """The page: the queries; and, if there is any, the figures of the last comparison of each, and what they missed."""
+    parts = [TEXT, queries(), left_out()]
+    last = {each.title: each for each in results.comparisons}
+    if measured := [last[title] for title in map(nexmark_title, QUERIES) if title in last]:
+        parts += [figures(measured), profile(measured), missed(measured)]
+    return "\n".join(parts)
 
 
 def queries() -> str:
@@ -81,18 +96,73 @@ def left_out() -> str:
 
 
 def figures(comparisons: Sequence[Comparison]) -> str:
-    """M events/s by query and engine, and in brackets pyslash's rate over the engine's."""
-    by_title = {comparison.title: comparison for comparison in comparisons}
-    rows = [
-        [f"q{q}", *(_cell(by_title[title], engine) for engine in ENGINES)]
-        for q in QUERIES
-        if (title := nexmark_title(q)) in by_title
-    ]
-    first = next(iter(by_title.values())).first
+    """M events/s by query and engine, in brackets pyslash's rate over the engine's, and the means of these."""
+    by_query = _by_query(comparisons)
+    rows = [[f"q{q}", *(_cell(compared, engine) for engine in ENGINES)] for q, compared in by_query.items()]
+    stateful = [compared for q, compared in by_query.items() if QUERIES[q].has_state]
+    means = [_mean(stateful, engine) for engine in ENGINES[1:]]
+    sessions = sorted({(each.session, each.first.get("machine", {}).get("commit", "?")) for each in comparisons})
+    machine = comparisons[0].first.get("machine", {})
     where = (
-        f"Session {first.get('session', '?')}, commit {first.get('machine', {}).get('commit', '?')}; M events/s, and "
+        "**Figures.** Measured in "
+        + " and ".join(f"session {session} at commit {commit}" for session, commit in sessions)
+        + f", {machine.get('cpu', '?')}, {machine.get('cores', '?')} cores, PySpark {machine.get('pyspark', '?')}. "
+        "M events/s, and in brackets how much faster pyslash was; the last line has the geometric means of the "
+        "queries with state."
     )
-    return "\n".join([where + "in brackets how much faster pyslash was.", "", _markdown(["query", *ENGINES], rows)])
+    table = _markdown(["query", *ENGINES], [*rows, ["with state", "", *means]])
+    return "\n".join([textwrap.fill(where, 120), "", table])
+
+
+def _by_query(comparisons: Sequence[Comparison]) -> dict[int, Comparison]:
+    return {q: each for q in QUERIES for each in comparisons if each.title == nexmark_title(q)}
+
+
+def profile(comparisons: Sequence[Comparison]) -> str:
+    """What a micro-batch of the queries with state takes, by part, in ms: the mean of all of a query's runs."""
+    rows = []
+    for q, compared in _by_query(comparisons).items():
+        if QUERIES[q].has_state and (ours := _parts(compared.engines.get("slash"))):
+            theirs = _parts(compared.engines.get(BASELINE))
+            whole = [f"{sum(part.values()):.0f}" if part else "" for part in (ours, theirs)]
+            rows.append([f"q{q}", *(f"{ours[part]:.0f}" for part in PARTS), *whole])
+    heads = ["query", *PARTS, "all", f"all of {BASELINE}"]
+    return "\n".join([textwrap.fill(WHERE_IT_GOES, 120), "", _markdown(heads, rows)])
+
+
+def _parts(runs: Runs | None) -> dict[str, float]:
+    """Means over micro-batches; empty without a run that tells Spark's phases."""
+    records = [record for record in runs.records if record.get("spark_ms")] if runs else []
+    batches = sum(len(record["batch_ms"]) for record in records)
+    if not batches:
+        return {}
+
+    def mean(value: Callable[[Record], float]) -> float:
+        return sum(map(value, records)) / batches
+
+    known = {
+        "update": mean(lambda record: record.get("update_ms", 0)),
+        "commit, merge": mean(lambda record: record.get("commit_ms", 0) + record.get("merge_ms", 0)),
+        "sink": mean(lambda record: record.get("sink_ms", 0)),
+    }
+    within = mean(lambda record: record["spark_ms"]["addBatch"])
+    around = mean(lambda record: record["spark_ms"]["triggerExecution"]) - within
+    return {"around": around, **known, "else": within - sum(known.values())}
+
+
+def missed(comparisons: Sequence[Comparison]) -> str:
+    """The bars of NEXMark that these comparisons do not meet, or do not measure."""
+    records = [record for each in comparisons for runs in each.engines.values() for record in runs.records]
+    bars = [bar for bar in verdicts(records) if bar.what.startswith("NEXMark") and not bar.met]
+    if not bars:
+        return "All bars were met.\n"
+    table = _markdown(HEADS, [[bar.what, bar.figure, bar.wanted] for bar in bars])
+    return "\n".join(["These bars ([`eval/bars.py`](../eval/bars.py)) were missed:", "", table])
+
+
+def _mean(comparisons: Sequence[Comparison], engine: str) -> str:
+    ratios = [ratio for compared in comparisons if (ratio := compared.ratio("slash", engine))]
+    return f"{statistics.geometric_mean(ratios):.1f}x of {len(ratios)}" if ratios else ""
 
 
 def _cell(comparison: Comparison, engine: str) -> str:

@@ -30,7 +30,7 @@ def session(**known: Any) -> list[dict[str, Any]]:
 def test_a_session_is_kept_with_each_conf_once(tmp_path: Path) -> None:
     results, out = tmp_path / "session.jsonl", tmp_path / "new" / "README.jsonl"
     results.write_text("".join(json.dumps(line) + "\n" for line in session()))
-    assert keep.main(argparse.Namespace(results=results, out=out)) == 0
+    assert keep.main(argparse.Namespace(results=[results], out=out)) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert lines[0]["machine"]["commit"] == "0123456789ab"
     assert ["conf" in line for line in lines] == [False, True, False, True]
