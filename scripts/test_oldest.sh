@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, keys;
-# and the Iceberg sink, whose runtimes follow Spark's releases by some months. `fetch` only fetches what it needs.
+# A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, keys of
+# floating point, some random streams; and the Iceberg sink, whose runtimes follow Spark's releases by some months.
+# `fetch` only fetches what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 oldest=4.0.0
@@ -31,8 +32,9 @@ beside=$!
 
 status=0
 printf '\n== pytest on PySpark %s\n' "$oldest"
-pytest -n "$(nproc)" --dist loadfile -p no:cacheprovider tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py \
-  tests/tasks/test_json.py tests/streaming/test_json.py tests/streaming/test_deduplication.py ||
+PYSLASH_STREAMS=12 pytest -n "$(nproc)" --dist loadfile -p no:cacheprovider tests/streaming/streams/test_random_streams.py \
+  tests/streaming/test_deduplication.py::test_zeros_and_nans_are_one_key_and_rows_keep_their_own \
+  tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py tests/tasks/test_json.py tests/streaming/test_json.py ||
   status=1
 wait $beside || status=1
 printf '\n== pytest with Iceberg\n'

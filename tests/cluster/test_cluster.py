@@ -17,6 +17,7 @@ import pytest
 
 from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
+from tests.nightly import some_at_night
 from tests.streaming.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,57 +89,54 @@ def test_local_cluster(application: Application) -> None:
         assert found["bytes_read"][unused] == 0
 
 
+HOMES = {"ingest": "rows", "merge.driverBytes": "0"}
+KEPT = {
+    "groups": {**HOMES, "output": "update"},
+    "all groups": {**HOMES, "output": "complete"},
+    "unique": {**HOMES, "query": "unique"},
+    "sessions": {**HOMES, "query": "sessions"},
+    "joined": {"query": "joined"},
+    "chained": {**HOMES, "query": "chained"},
+}
+
+
+def check_who_kept(query: str, found: dict[str, Any]) -> None:
+    """Both executors kept what the query needs again; in a chain, of each operator."""
+    assert "2 homes" in found["merged_by"]
+    if query == "chained":
+        assert found["operators"] == [0, 1]
+        assert "2 tasks" in found["merged_by"]  # the windows of the rows without duplicates
+
+
 @pytest.mark.timeout(420)
-def test_groups_are_kept_by_executors_and_read_again_where_one_is_lost(application: Application) -> None:
-    homes = {"ingest": "rows", "merge.driverBytes": "0", "output": "update"}
-    variants = [homes, {**homes, "output": "complete"}, {**homes, "transport": "tcp"}, {**homes, "fault": "kill"}]
-    kept, whole, read, killed = application.run(*variants)
-    assert "2 homes" in kept["merged_by"]
-    assert "2 homes" in whole["merged_by"]
-    assert "2 homes" in read["merged_by"]
+@pytest.mark.parametrize("query", some_at_night(["groups", "unique", "sessions"], {"unique", "sessions"}))
+def test_executors_read_from_each_other_what_has_changed(application: Application, query: str) -> None:
+    kept, read = application.run(KEPT[query], {**KEPT[query], "transport": "tcp"})
+    check_who_kept(query, kept)
+    check_who_kept(query, read)
     assert read["bytes_read"]["shm"] == 0
     assert 0 < read["bytes_read"]["tcp"] <= kept["bytes_read"]["shm"] * 1.2  # changes alone, as in memory
-    assert "2 homes" in killed["merged_by"]
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("query", ["all groups", "joined", "chained"])
+def test_executors_of_a_host_read_from_each_others_memory(application: Application, query: str) -> None:
+    (kept,) = application.run(KEPT[query])
+    check_who_kept(query, kept)
+    assert kept["bytes_read"]["shm"] > 0
+    assert kept["bytes_read"]["tcp"] == 0
+
+
+# Executors that keep groups are killed in tests/faults/test_operators.py, too.
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize(
-    ("query", "conf_of_killed"),
-    [pytest.param("unique", {}, marks=pytest.mark.nightly), ("sessions", {"session.rewriteBytes": "1"})],
-    ids=["unique", "sessions"],
+    "query", some_at_night(["groups", "unique", "sessions", "joined", "chained"], {"groups", "unique"})
 )
-def test_what_executors_keep_of_a_query_is_read_again_where_one_is_lost(
-    application: Application, query: str, conf_of_killed: dict[str, str]
-) -> None:
-    homes = {"ingest": "rows", "merge.driverBytes": "0", "query": query}
-    variants = [homes, {**homes, "transport": "tcp"}, {**homes, **conf_of_killed, "fault": "kill"}]
-    kept, read, killed = application.run(*variants)
-    assert "2 homes" in kept["merged_by"]
-    assert "2 homes" in read["merged_by"]
-    assert read["bytes_read"]["shm"] == 0
-    assert 0 < read["bytes_read"]["tcp"] <= kept["bytes_read"]["shm"] * 1.2  # changes alone, as in memory
-    assert "2 homes" in killed["merged_by"]
-
-
-@pytest.mark.timeout(420)
-def test_rows_are_joined_by_executors_and_read_again_where_one_is_lost(application: Application) -> None:
-    joined = {"query": "joined"}
-    kept, killed = application.run(joined, {**joined, "transport": "tcp", "fault": "kill"})
-    for found in (kept, killed):
-        assert "2 homes" in found["merged_by"]
-    assert kept["bytes_read"]["tcp"] == 0
-    assert killed["bytes_read"]["shm"] == 0
-    assert killed["bytes_read"]["tcp"] > 0
-
-
-@pytest.mark.timeout(420)
-def test_an_operator_reads_the_rows_of_another_on_both_executors(application: Application) -> None:
-    chained = {"ingest": "rows", "merge.driverBytes": "0", "query": "chained"}
-    kept, killed = application.run(chained, {**chained, "transport": "tcp", "fault": "kill"})
-    for found in (kept, killed):
-        assert found["operators"] == [0, 1]
-        assert {"2 homes", "2 tasks"} <= set(found["merged_by"])  # of the rows without duplicates, and of their windows
-    assert kept["bytes_read"]["tcp"] == 0
+def test_what_an_executor_kept_is_read_again_where_it_is_lost(application: Application, query: str) -> None:
+    more = {"session.rewriteBytes": "1"} if query == "sessions" else {}
+    (killed,) = application.run({**KEPT[query], **more, "transport": "tcp", "fault": "kill"})
+    check_who_kept(query, killed)
     assert killed["bytes_read"]["shm"] == 0
     assert killed["bytes_read"]["tcp"] > 0
 

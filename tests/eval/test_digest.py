@@ -20,8 +20,12 @@ def of(spark: SparkSession, rows: list[tuple]) -> Digest:
     return digest.digest(spark.createDataFrame(rows, SCHEMA))
 
 
-def test_order_and_cut_do_not_matter(spark: SparkSession) -> None:
-    whole = of(spark, ROWS)
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession) -> Digest:
+    return of(spark, ROWS)
+
+
+def test_order_and_cut_do_not_matter(spark: SparkSession, whole: Digest) -> None:
     assert whole.rows == 3
     assert of(spark, ROWS[::-1]) == whole
     assert of(spark, ROWS[:1]) + of(spark, ROWS[1:]) == whole
@@ -41,8 +45,8 @@ def test_order_and_cut_do_not_matter(spark: SparkSession) -> None:
     ],
     ids=["missing", "twice", "one-for-another", "moved-null", "null", "key", "swapped"],
 )
-def test_anything_else_does(spark: SparkSession, wrong: list[tuple]) -> None:
-    assert of(spark, wrong) != of(spark, ROWS)
+def test_anything_else_does(spark: SparkSession, whole: Digest, wrong: list[tuple]) -> None:
+    assert of(spark, wrong) != whole
 
 
 def test_rows_that_are_near_each_other_have_none(spark: SparkSession) -> None:

@@ -46,6 +46,9 @@ def test_a_record_says_all_about_a_run(session: Session) -> None:
     assert first["cpu_seconds"] >= 0
     assert {"versions", "conf", "machine", "session"} <= first.keys()
     assert "first_batches" not in first
+    # It keeps no rows, so it was compared on a sample.
+    (made,) = session.cache.glob("*/oracle")
+    assert made.parent == WORKLOAD.sample().generate(session.cache)
 
 
 def test_a_slow_engine_runs_on_the_first_micro_batches(session: Session) -> None:
@@ -70,12 +73,6 @@ def test_no_rows_agree_with_nothing(session: Session) -> None:
     assert (record["correct"], record["compared_rows"]) == (None, 0)
 
 
-def test_what_keeps_no_rows_is_compared_on_a_sample(session: Session) -> None:
-    compare(session, "good")
-    (made,) = session.cache.glob("*/oracle")
-    assert made.parent == WORKLOAD.sample().generate(session.cache)
-
-
 def test_without_an_oracle_nothing_is_measured(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ORACLE", fake.Fake("breaks"))
     (record,) = compare(session, "kept")
@@ -88,20 +85,17 @@ def test_an_engine_whose_run_is_long_runs_once(session: Session, monkeypatch: py
     assert [record["repeat"] for record in compare(session, "good")] == [0]
 
 
-@pytest.mark.parametrize(
-    ("engine", "field", "text"),
-    [
-        ("refuses", "cannot", "has no windows"),
-        ("breaks", "error", "breaks: RuntimeError: broke; log: "),
-        ("dies", "error", "dies: its process is gone"),
-    ],
-)
-def test_a_failure_is_a_record_and_the_others_go_on(session: Session, engine: str, field: str, text: str) -> None:
-    *good, failed = compare(session, engine, "good")
+def test_failures_are_records_and_the_others_go_on(session: Session) -> None:
+    *good, refused, broke, died = compare(session, "refuses", "breaks", "dies", "good")
     assert [record["engine"] for record in good] == ["good", "good"]
-    assert failed["engine"] == engine
-    assert failed[field].startswith(text)
-    assert "rows_per_second" not in failed
+    for failed, engine, field, text in (
+        (refused, "refuses", "cannot", "has no windows"),
+        (broke, "breaks", "error", "breaks: RuntimeError: broke; log: "),
+        (died, "dies", "error", "dies: its process is gone"),
+    ):
+        assert failed["engine"] == engine
+        assert failed[field].startswith(text)
+        assert "rows_per_second" not in failed
 
 
 def test_a_cold_run_is_neither_checked_nor_warmed(session: Session) -> None:

@@ -20,7 +20,7 @@ from eval.workloads.query import Query
 from eval.workloads.trace import KEPT
 from eval.workloads.ysb import ADS_PER_CAMPAIGN, EVENT_BYTES
 
-SMALL = [kind(rows=80_000, span_s=40.0) for kind in WORKLOADS.values()]
+SMALL = [kind(rows=40_000, span_s=40.0) for kind in WORKLOADS.values()]
 YSB = Ysb(rows=80_000, span_s=40.0, campaigns=50)
 
 
@@ -29,9 +29,15 @@ def tables(workload: Workload, cache: Path) -> list:
     return [pq.read_table(file) for file in files]
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For the rows of `SMALL`."""
+    return tmp_path_factory.mktemp("small")
+
+
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_rows_batches_and_span_are_as_asked(workload: Workload, tmp_path: Path) -> None:
-    made = tables(workload, tmp_path)
+def test_rows_batches_and_span_are_as_asked(workload: Workload, cache: Path) -> None:
+    made = tables(workload, cache)
     assert len(made) == workload.batches * workload.files_per_batch
     assert sum(table.num_rows for table in made) == workload.rows
     times = np.concatenate([table[workload.event_time].to_numpy().astype("int64") for table in made])
@@ -40,9 +46,9 @@ def test_rows_batches_and_span_are_as_asked(workload: Workload, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_no_row_is_late(workload: Workload, tmp_path: Path) -> None:
+def test_no_row_is_late(workload: Workload, cache: Path) -> None:
     seen = EPOCH_US
-    for table in tables(workload, tmp_path):
+    for table in tables(workload, cache):
         times = table[workload.event_time].to_numpy().astype("int64")
         assert times.min() > seen - WATERMARK_MS * 1000
         seen = max(seen, times.max())
@@ -64,10 +70,10 @@ def test_a_share_of_the_rows_is_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_equal_parameters_make_equal_rows(workload: Workload, tmp_path: Path) -> None:
-    first, second = tables(workload, tmp_path / "a"), tables(workload, tmp_path / "b")
+def test_equal_parameters_make_equal_rows(workload: Workload, cache: Path, tmp_path: Path) -> None:
+    first, second = tables(workload, cache), tables(workload, tmp_path)
     assert all(a.equals(b) for a, b in zip(first, second, strict=True))
-    assert not tables(replace(workload, seed=2), tmp_path / "a")[0].equals(first[0])
+    assert not tables(replace(workload, seed=2), tmp_path)[0].equals(first[0])
 
 
 def test_a_sample_is_shorter_and_long_enough_for_windows_to_close() -> None:
@@ -110,8 +116,8 @@ def test_ysb_events_are_78_bytes_and_each_ad_has_its_campaign(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_the_first_micro_batches_are_the_same_rows(workload: Workload, tmp_path: Path) -> None:
-    whole, first = tables(workload, tmp_path), tables(workload.first(2), tmp_path)
+def test_the_first_micro_batches_are_the_same_rows(workload: Workload, cache: Path) -> None:
+    whole, first = tables(workload, cache), tables(workload.first(2), cache)
     assert len(first) == 2 * workload.files_per_batch
     assert all(a.equals(b) for a, b in zip(first, whole, strict=False))
     assert workload.first(100) is workload

@@ -43,7 +43,7 @@ def restart(
 def test_a_query_whose_driver_is_killed_goes_on_with_more_executors_and_then_with_fewer(
     applications: Applications,
 ) -> None:
-    restart(applications, [["mid-update", "after manifest"]], [2, 3, 1], ["files"])
+    restart(applications, [["mid-update", "after manifest"]], [1, 2, 1], ["files"])
 
 
 @pytest.mark.chaos

@@ -17,8 +17,9 @@ ONE_LOST = ["replica:agent:after replica", "replica:executor:before release"]
 # At the other points of an epoch's life, and beside a checkpoint.
 MORE_LOST = ["replica:agent:after update", "replica:agent:after manifest", "both:agent:after commit"]
 # Each loss as soon as the one before it is made good: while the epoch goes on, and while no rows come.
-ONE_AFTER_ANOTHER = ["replica:agent+agent:after replica", "replica:executor+agent:after update"]
+ONE_AFTER_ANOTHER = ["replica:executor+agent:after update"]
 MORE_AFTER_ANOTHER = [
+    "replica:agent+agent:after replica",
     "replica:agent+executor+agent:after manifest",
     "replica:executor+executor:after commit",
     "both:executor+agent:after replica",

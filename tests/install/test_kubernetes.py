@@ -33,6 +33,7 @@ def pods(cluster: Cluster, role: str) -> list[dict[str, Any]]:
     return [pod for pod in cluster.created["Pod"] if pod["metadata"]["labels"]["spark-role"] == role]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 def test_a_query_runs_on_the_executor_of_a_pod_with_rdma(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.struck import AGENT, DRIVER, WRITING, WRITTEN, Strike, Struck, draw, is_right
+from tests.pipelines.struck import DRIVER, WRITING, WRITTEN, Strike, Struck, draw, is_right
 
-FEW = [
-    Strike("append", WRITING, AGENT),
-    Strike("merge", WRITTEN, DRIVER),
-    Strike("kafka", WRITING, DRIVER),
-]
+FEW = [Strike("merge", WRITTEN, DRIVER), Strike("kafka", WRITING, DRIVER)]
 KILLS = 100
 
 

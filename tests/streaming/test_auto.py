@@ -18,6 +18,7 @@ from pyslash.errors import CheckpointError, UnsupportedQueryError
 from pyslash.streaming import cover, hook, ingest
 from pyslash.streaming.hook import runner_of
 from pyslash.streaming.manifest import Manifest, ManifestLog
+from tests.nightly import some_at_night
 from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.streaming.stream import Stream
 
@@ -106,7 +107,7 @@ def test_state_of_ours_is_refused_where_plain_spark_would_have_to_read_it(stream
 # The first batch, which tells the rest.
 
 
-@pytest.mark.parametrize("path", ["rows", "arrow"])
+@pytest.mark.parametrize("path", some_at_night(["rows", "arrow"], {"arrow"}))
 def test_executors_on_which_no_agent_starts(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:

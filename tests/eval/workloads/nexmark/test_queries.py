@@ -11,11 +11,13 @@ import pyslash
 from eval.workloads import Nexmark
 from eval.workloads.nexmark import LEFT_OUT, QUERIES
 from eval.workloads.nexmark.queries import Events
+from tests.nightly import some_at_night
 from tests.streaming.ran import ran
 
 STATEFUL = [q for q, described in QUERIES.items() if described.has_state]
 PLAIN = [q for q in QUERIES if q not in STATEFUL]
 SIMILAR = (3, 8, 15)  # their operators are those of 20, 7 and 16
+JOINED = 13  # of those without state, the only one that is more than a projection and a filter
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("nexmark")
 
 
-@pytest.mark.parametrize("q", [pytest.param(q, marks=[pytest.mark.nightly] if q in SIMILAR else []) for q in STATEFUL])
+@pytest.mark.parametrize("q", some_at_night(STATEFUL, SIMILAR))
 def test_pyslash_gives_sparks_rows(spark: SparkSession, tmp_path: Path, cache: Path, q: int) -> None:
     workload = Nexmark(rows=6_000, batches=3, span_s=45.0, q=q, group=100)
     folder = workload.generate(cache)
@@ -44,7 +46,7 @@ def test_pyslash_gives_sparks_rows(spark: SparkSession, tmp_path: Path, cache: P
     assert not found["off"].progress
 
 
-@pytest.mark.parametrize("q", PLAIN)
+@pytest.mark.parametrize("q", some_at_night(PLAIN, {*PLAIN} - {JOINED}))
 def test_a_query_without_state_is_sparks(spark: SparkSession, cache: Path, q: int) -> None:
     workload = Nexmark(rows=6_000, batches=3, span_s=45.0, q=q, group=100)
     folder = workload.generate(cache)
