@@ -46,8 +46,8 @@ in Beam. [`events.py`](../eval/workloads/nexmark/events.py) has the rest.
 **Queries.** Each is [a PySpark function](../eval/workloads/nexmark/queries.py) over streaming DataFrames; the watermark
 is four seconds, as published. A run on pyslash has `spark.slash.mode=require` and fails if no epoch of it was
 pyslash's. The rows of every measured run are held against plain Spark's stream, micro-batch by micro-batch; Flink's,
-whose SQL is [here](../eval/workloads/nexmark/flink.py), in another run on a sample, by what its changes come to, and the
-times of windows to the millisecond: Flink's event time has no microseconds.
+whose SQL is [here](../eval/workloads/nexmark/flink.py), in another run on a sample, by what its changes come to, and
+the times of windows to the millisecond: Flink's event time has no microseconds.
 """
 
 
