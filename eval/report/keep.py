@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0 if the file was written."""
+    if len(args.results) > 1 and args.out == KEPT:
+        raise SystemExit(f"{KEPT.name} is of one session; --out names another file")
     records = []
     for path in args.results:
         try:

@@ -70,8 +70,7 @@ def main(args: argparse.Namespace) -> int:
 def page(results: Results) -> str:
     """The page: the queries; and, if there is any, the figures of the last comparison of each, and what they missed."""
     parts = [TEXT, queries(), left_out()]
-    last = {each.title: each for each in results.comparisons}
-    if measured := [last[title] for title in map(nexmark_title, QUERIES) if title in last]:
+    if measured := list(_by_query(results.comparisons).values()):
         parts += [figures(measured), profile(measured), missed(measured)]
     return "\n".join(parts)
 
@@ -116,6 +115,7 @@ def figures(comparisons: Sequence[Comparison]) -> str:
 
 
 def _by_query(comparisons: Sequence[Comparison]) -> dict[int, Comparison]:
+    """The last comparison of each query that has one, in the order of the queries."""
     return {q: each for q in QUERIES for each in comparisons if each.title == nexmark_title(q)}
 
 

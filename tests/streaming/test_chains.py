@@ -103,7 +103,8 @@ QUERIES: dict[str, tuple[Query, str, int]] = {
     "three": (three, "append", 3),
     "two side by side": (both_of_a_union, "append", 2),
 }
-# `three` is started twice below; random streams have windows of unique rows, in complete mode too.
+# `three` is started twice below; random streams have windows of unique rows, in complete mode too; a window of a window
+# column is Spark's own `window_time` of it, so that of `windows of windows`.
 LONG = {"three", "unique rows, then all windows", "windows of a window column"}
 EVERYWHERE = {"merge.driverBytes": "0"}
 

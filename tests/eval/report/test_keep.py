@@ -37,6 +37,17 @@ def test_a_session_is_kept_with_each_conf_once(tmp_path: Path) -> None:
     assert [line["rows_per_second"] for line in lines[1:]] == [1e6, 2e6, 2e6]
 
 
+def test_several_sessions_are_for_another_file_than_readmes(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.jsonl", "two.jsonl")]
+    for file in files:
+        file.write_text("".join(json.dumps(line) + "\n" for line in session()))
+    with pytest.raises(SystemExit, match="of one session"):
+        keep.main(argparse.Namespace(results=files, out=keep.KEPT))
+    out = tmp_path / "NEXMARK.jsonl"
+    assert keep.main(argparse.Namespace(results=files, out=out)) == 0
+    assert len(out.read_text().splitlines()) == 2 * len(session())
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

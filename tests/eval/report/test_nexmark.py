@@ -71,6 +71,6 @@ def test_bars_that_were_not_met_are_named() -> None:
     (missing,) = (line for line in missed(compare(records)).splitlines() if line.startswith("| NEXMark"))
     assert re.search(r"geometric mean of \d+ queries with state: slash / spark-rocksdb \| 4.00x \| >= 5x", missing)
     assert "- | >= 5x" in missed(compare(records[:1]))
-    assert missed(
-        compare([each | {"rows_per_second": 6e6} if each["engine"] == "slash" else each for each in records])
-    ) == ("All bars were met.\n")
+    others = [each for each in records if each["engine"] != "slash"]
+    faster = [run(q, "slash", 6e6, epochs=8) for q in QUERIES]
+    assert missed(compare([*others, *faster])) == "All bars were met.\n"
