@@ -20,7 +20,7 @@ from eval.workloads.query import Query
 from eval.workloads.trace import KEPT
 from eval.workloads.ysb import ADS_PER_CAMPAIGN, EVENT_BYTES
 
-SMALL = [kind(rows=40_000, span_s=40.0) for kind in WORKLOADS.values()]
+SMALL = [kind(rows=80_000, span_s=40.0) for kind in WORKLOADS.values()]
 YSB = Ysb(rows=80_000, span_s=40.0, campaigns=50)
 
 
