@@ -6,5 +6,5 @@ folder=build/pipelines
 
 scripts/pipelines.sh || printf 'test: so not every pipeline is tested\n' >&2
 printf '\n== pytest with Kafka and Delta\n'
-if [ -e "$folder/pyspark/.complete" ]; then export PYTHONPATH="$PWD/$folder/pyspark${PYTHONPATH:+:$PYTHONPATH}"; fi
+if [ -e "$folder/pyspark/.complete" ]; then export PYTHONPATH=$folder/pyspark; fi
 pytest -p no:cacheprovider tests/pipelines "$@"

@@ -101,6 +101,8 @@ class Job:
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
+            # Beside PySpark is Delta's Python package. A relative path would not be found from `folder`.
+            "PYTHONPATH": str(home.parent),
             "PATH": os.pathsep.join([here, os.environ["PATH"]]),
             "PYSPARK_PYTHON": sys.executable,
         }
