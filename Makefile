@@ -51,7 +51,7 @@ nightly: setup ## tests that are too long for `make test`: more of them, chaos, 
 	@$(MAKE) docs
 
 chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
-	@pytest -m chaos tests/faults $(ARGS)
+	@pytest -m chaos tests/faults -n $$(($$(nproc) + 1)) $(ARGS) # half of what a struck application does is to wait
 	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
 soak: setup ## a stream whose processes are killed at random; MINUTES=10, ARGS="--seed 1"

@@ -190,13 +190,23 @@ class Arm:
 
         def wrapped(this: Any, *arguments: Any, **named: Any) -> Any:
             if keep:
-                self._update_again = lambda: real(this, *arguments, **named)
+                self._update_again = partial(update_again, real, this, *arguments, **named)
             before(this, *arguments)
             result = real(this, *arguments, **named)
             after(this, *arguments)
             return result
 
         setattr(owner, name, wrapped)
+
+
+def update_again(
+    real: Callable[..., object], this: Ingest, execution: BatchExecution, *more: Any, **named: Any
+) -> None:
+    """An epoch's update once more, in any thread: nodes of a plan belong to the session that is active in theirs."""
+    jvm = execution.session._jvm
+    assert jvm is not None
+    jvm.SparkSession.setActiveSession(execution.session._jsparkSession)
+    real(this, execution, *more, **named)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ CONF = {**MERGES_IN_TASKS, "agent.callTimeout": "3"}
 REPARTITION = {"strategy": "repartition"}
 STOP_SECONDS = 8
 LOSSES = ("kill agent", "kill executor")
+COMMITTED = ("after commit, before its answer", "after commit")
 ALL_POINTS = (*DRIVER_POINTS, *TASK_POINTS)
 POINTS = {
     **dict.fromkeys(FAULTS, ALL_POINTS),
@@ -27,8 +28,13 @@ del POINTS["kill driver"]  # test_driver_restart
 
 
 def may_end(sink: str, fault: str, point: str) -> bool:
-    """Whether a query may end by this strike: the batch failed by itself, or under the job's own function."""
-    return (fault == "exception" and point in DRIVER_POINTS) or (sink == "batch" and point == "mid-merge")
+    """Whether a query may end by this strike: the batch failed by itself, or under the job's own function.
+
+    The function is the first to meet a loss that comes between an epoch's commit and the reading of its rows.
+    """
+    if fault == "exception" and point in DRIVER_POINTS:
+        return True
+    return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in COMMITTED))
 
 
 def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], **more: Any) -> None:
