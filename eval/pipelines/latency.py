@@ -5,6 +5,7 @@
 Every engine has a process of its own, takes micro-batches as fast as it goes, and reads a topic of its own with
 messages of the same keys. A message has arrived with the first row of its window and key that counts it: rows tell the
 creation of the latest message in them, and a key's messages keep their sequence. The broker tells when it has a row.
+Each engine tells at its end where its last micro-batches' time went.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ WINDOW_US = 10_000_000
 MESSAGE = "created timestamp, created_us bigint, key string, value bigint"
 MOST_OF_STATELESS = 1.15  # at the median
 START_SECONDS, ARRIVE_SECONDS = 180, 60
+STOP_SECONDS = 30
+OURS = ("update_ms", "commit_ms", "merge_ms", "sink_ms")  # phases of `pyslash.progress`, all within Spark's addBatch
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
@@ -44,9 +47,11 @@ class LatencyError(Exception):
     """An engine gives no rows, or not all of them; the message has the end of its log."""
 
 
-def query(name: str, address: str, source: str, to: str, folder: str) -> None:
-    """One engine's query, in this process, until it is killed."""
+def query(name: str, address: str, source: str, to: str, folder: Path) -> None:
+    """One engine's query, in this process, until there is a file `stop`; then `phases.json` is written."""
     from pyspark.sql import functions as F
+
+    import pyslash
 
     engine = RUNS[name]
     assert isinstance(engine, SparkEngine)
@@ -63,7 +68,17 @@ def query(name: str, address: str, source: str, to: str, folder: str) -> None:
         rows = grouped.agg(F.max("created_us").alias("latest_us"), F.sum("value").alias("value"), F.count("*"))
     sent = rows.select("key", F.to_json(F.struct("key", "latest_us", "value")).alias("value"))
     writer = sent.writeStream.format("kafka").option("kafka.bootstrap.servers", address).option("topic", to)
-    writer.option("checkpointLocation", folder).outputMode("update").start().awaitTermination()
+    started = writer.option("checkpointLocation", str(folder / "checkpoint")).outputMode("update").start()
+    while not (folder / "stop").exists():
+        started.awaitTermination(1)
+    phases = [each.durationMs for each in started.recentProgress if each.numInputRows]
+    ours = [{phase: epoch[phase] for phase in OURS} for epoch in pyslash.progress(started)[-len(phases) :]]
+    (folder / "phases.json").write_text(json.dumps({**medians(phases), **medians(ours)}))
+
+
+def medians(records: list[dict[str, float]]) -> dict[str, float]:
+    """Of each figure that the last record has."""
+    return {name: statistics.median(record.get(name, 0) for record in records) for name in (records or [{}])[-1]}
 
 
 @dataclass
@@ -95,7 +110,19 @@ class Latencies:
         return cuts[49], cuts[94], cuts[98]
 
 
-def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -> tuple[float, float, float]:
+@dataclass(frozen=True)
+class Measured:
+    """The 50th, 95th and 99th percentile, and the median phases of the last micro-batches, in milliseconds."""
+
+    percentiles: tuple[float, float, float]
+    phases: dict[str, float]
+
+    def __str__(self) -> str:
+        cuts = "".join(f"  p{at} {ms:6.0f}" for at, ms in zip((50, 95, 99), self.percentiles, strict=True))
+        return f"{cuts}   of a micro-batch: " + ", ".join(f"{name} {ms:.0f}" for name, ms in self.phases.items() if ms)
+
+
+def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -> Measured:
     """One engine from its start: it is warmed by so many seconds of messages, then measured.
 
     Raises:
@@ -126,10 +153,11 @@ def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -
             row = json.loads(message.value())
             found.arrived(row["key"], row["latest_us"], message.timestamp()[1] * 1000)
 
-    with tempfile.TemporaryDirectory(prefix="latency-") as folder:
+    with tempfile.TemporaryDirectory(prefix="latency-") as made:
+        folder = Path(made)
         command = [sys.executable, "-m", "eval.pipelines.latency", "--one", name]
-        command += ["--address", address, "--source", source, "--to", to, "--folder", f"{folder}/checkpoint"]
-        with Path(folder, "log").open("wb") as log:
+        command += ["--address", address, "--source", source, "--to", to, "--folder", made]
+        with (folder / "log").open("wb") as log:
             engine = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         try:
             begin = sent = ready = 0.0
@@ -137,7 +165,7 @@ def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -
             send(1)
             while not ready or time.monotonic() < ready + warm + seconds:
                 if engine.poll() is not None or (not ready and time.monotonic() > deadline):
-                    raise LatencyError(f"{name} gives no rows: {Path(folder, 'log').read_text()[-4000:]}")
+                    raise LatencyError(f"{name} gives no rows: {(folder / 'log').read_text()[-4000:]}")
                 take()
                 if not ready and found.seconds:
                     begin = ready = time.monotonic()
@@ -154,11 +182,14 @@ def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -
                     raise LatencyError(f"{name}: {found.missing} messages have not arrived")
                 take()
                 time.sleep(0.01)
+            (folder / "stop").touch()
+            engine.wait(STOP_SECONDS)
+            phases = json.loads((folder / "phases.json").read_text())
         finally:
             engine.kill()
             engine.wait()
             rows.close()
-    return found.percentiles(since_us)
+    return Measured(found.percentiles(since_us), phases)
 
 
 def main() -> None:
@@ -173,20 +204,18 @@ def main() -> None:
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        query(given.one, given.address, given.source, given.to, given.folder)
+        query(given.one, given.address, given.source, given.to, Path(given.folder))
         return
     found = {}
     with broker(topic.PARTITIONS) as address:
         print(f"{given.per_second:,} messages a second, milliseconds from a message's creation to its row")
         for name in RUNS:
             found[name] = measure(name, address, given.per_second, given.warm, given.seconds)
-            print(
-                f"{name:16}" + "".join(f"  p{at} {ms:8.0f}" for at, ms in zip((50, 95, 99), found[name], strict=True))
-            )
+            print(f"{name:16}{found[name]}")
     print("\nbars")
-    ratio = found[SLASH][0] / found[STATELESS][0]
+    ratio = found[SLASH].percentiles[0] / found[STATELESS].percentiles[0]
     print(Bar(f"p50, {SLASH} / {STATELESS}", f"{ratio:.2f}x", f"<= {MOST_OF_STATELESS}x", ratio <= MOST_OF_STATELESS))
-    ratio = found[SLASH][2] / found[ROCKSDB][2]
+    ratio = found[SLASH].percentiles[2] / found[ROCKSDB].percentiles[2]
     print(Bar(f"p99, {SLASH} / {ROCKSDB}", f"{ratio:.2f}x", "< 1x", ratio < 1))
 
 
