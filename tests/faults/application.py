@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -39,6 +40,7 @@ BATCHES, ROWS, KEYS = 6, 1000, 50
 FIRST, LAST, DELAY, LATEST = 1000, 5000, 15, 45  # event times in seconds; rows are up to LATEST behind
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
 DEADLINE_SECONDS = 150
+EXECUTOR_SECONDS = 60
 
 
 def write_input(spark: SparkSession, folder: Path, batches: int) -> Stream:
@@ -163,10 +165,14 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
     settings = {"spark.slash.mode": "require", **{f"spark.slash.{k}": v for k, v in given.get("conf", {}).items()}}
     for name, value in settings.items():
         spark.conf.set(name, value)
-    arm.strikes = [
-        Strike(**strike, epoch=FIRST_STRUCK + index, marker=str(folder / f"struck-{index}"), driver=driver_pids(spark))
-        for index, strike in enumerate(given["strikes"])
-    ]
+    arm.wait_for(
+        [
+            Strike(
+                **strike, epoch=FIRST_STRUCK + index, marker=str(folder / f"struck-{index}"), driver=driver_pids(spark)
+            )
+            for index, strike in enumerate(given["strikes"])
+        ]
+    )
     restarts = recoveries = late_rows = 0
     running = {sink: start(stream, folder, given, sink, arm) for sink in given["sinks"]}
     while running:
@@ -197,8 +203,26 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
     }
 
 
-def _struck(strikes: list[Strike]) -> int:
+def _struck(strikes: Sequence[Strike]) -> int:
     return sum(Path(strike.marker).exists() for strike in strikes)
+
+
+def number_of_executors(spark: SparkSession) -> int:
+    """Those that are there."""
+    return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[no-any-return]
+
+
+def wait_for_executors(spark: SparkSession, executors: int) -> None:
+    """Until a killed one was replaced: without another executor, there is no standby.
+
+    Raises:
+        TimeoutError: it was not.
+    """
+    deadline = time.monotonic() + EXECUTOR_SECONDS
+    while number_of_executors(spark) < executors:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"fewer than {executors} executors after {EXECUTOR_SECONDS} s")
+        time.sleep(0.1)  # polling Spark, up to the deadline
 
 
 def main(spec: dict[str, Any]) -> None:
@@ -212,13 +236,13 @@ def main(spec: dict[str, Any]) -> None:
             file.write(json.dumps(record) + "\n")
 
     spark = session(spec["master"], spec["executors"], spec.get("conf", {}))
-    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
-    tell({"started": spec["executors"], "executors": executors})
+    tell({"started": spec["executors"], "executors": number_of_executors(spark)})
     stream = Stream(spark, folder, SCHEMA, delay_seconds=DELAY)
     arm = Arm(Path(spec["inside"]) if spec.get("inside") else None)
     arm.install()
     for given in spec["rounds"]:
         if given["name"] not in done:
+            wait_for_executors(spark, spec["executors"])
             tell(run_round(spark, stream, arm, folder / given["name"], given))
     spark.stop()
 

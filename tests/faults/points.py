@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,7 @@ class Arm:
 
     def __init__(self, inside: Path | None = None) -> None:
         """`inside`: the folder that executors and agents look into for strikes at their points."""
-        self.strikes: list[Strike] = []
+        self.strikes: Sequence[Strike] = ()
         self._inside = inside
         self._epoch = -1
         self._operator = 0
@@ -103,6 +103,10 @@ class Arm:
                 after=lambda _, result, epoch: self.reach("between the sink's write and Spark's commit", epoch),
             )
 
+    def wait_for(self, strikes: Sequence[Strike]) -> None:
+        """Those of the queries that are about to start; what earlier ones still have to do strikes nobody."""
+        self.strikes, self._epoch, self._operator = strikes, -1, 0
+
     def reach(self, point: str, epoch: int, agent: AgentDescriptor | None = None) -> None:
         """The driver is at `point`; the victim is `agent`, else the first that holds state of the query."""
         strike = self._due(point, epoch)
@@ -128,7 +132,7 @@ class Arm:
         strike, victim = self._due("mid-checkpoint", request.epoch), client.descriptor
         if strike is None:
             return
-        if not strike.fault.startswith("kill"):
+        if strike.fault not in ("kill agent", "kill executor", "kill driver"):
             strike.befall(executor_of(victim), victim.pid)
             return
         path = Path("/" + request.directory.removeprefix("file:").lstrip("/")) / request.name

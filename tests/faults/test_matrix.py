@@ -17,7 +17,7 @@ CONF = {**MERGES_IN_TASKS, "agent.callTimeout": "3"}
 REPARTITION = {"strategy": "repartition"}
 STOP_SECONDS = 8
 LOSSES = ("kill agent", "kill executor")
-COMMITTED = ("after commit, before its answer", "after commit")
+SETTLED = DRIVER_POINTS[DRIVER_POINTS.index("after checkpoint") : DRIVER_POINTS.index("after commit") + 1]
 ALL_POINTS = (*DRIVER_POINTS, *TASK_POINTS)
 POINTS = {
     **dict.fromkeys(FAULTS, ALL_POINTS),
@@ -30,11 +30,11 @@ del POINTS["kill driver"]  # test_driver_restart
 def may_end(sink: str, fault: str, point: str) -> bool:
     """Whether a query may end by this strike: the batch failed by itself, or under the job's own function.
 
-    The function is the first to meet a loss that comes between an epoch's commit and the reading of its rows.
+    The function may be the first to meet a loss that comes when the epoch is durable, and before its rows are read.
     """
     if fault == "exception" and point in DRIVER_POINTS:
         return True
-    return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in COMMITTED))
+    return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in SETTLED))
 
 
 def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], **more: Any) -> None:
@@ -119,7 +119,8 @@ def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
         f"{fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
         for index, point in enumerate(POINTS[fault])
     }
-    strike(applications, rounds, timeout=3000, conf=UPDATES_IN_PYTHON if fault == "duplicate" else {})
+    in_python = fault in ("duplicate", "kill worker")  # else there are no workers
+    strike(applications, rounds, timeout=3000, conf=UPDATES_IN_PYTHON if in_python else {})
 
 
 @pytest.mark.chaos

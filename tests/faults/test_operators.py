@@ -39,8 +39,9 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
     for place in range(last + 1):
         if fault not in FAULTS_INSIDE:
             yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
-        yield from ((point, place, False) for point in READING_POINTS)
-        yield from ((point, place, True) for point in GATHER_POINTS)
+        if fault != "kill driver":  # its tasks die with it, wherever they are
+            yield from ((point, place, False) for point in READING_POINTS)
+            yield from ((point, place, True) for point in GATHER_POINTS)
     if fault not in FAULTS_INSIDE:
         yield from ((point, last, False) for point in OF_THE_QUERY)
         yield "mid-update", 0, False
