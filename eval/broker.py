@@ -65,7 +65,9 @@ def broker(partitions: int = 2, cores: Collection[int] = (), password: str = "")
         settings.write_text(_settings(folder / "data", port, controller, partitions, password))
         cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         with (folder / "log").open("wb") as log:
-            _run([*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)], log.name)
+            # The name may begin with a hyphen, and is to be no option then.
+            named = f"--cluster-id={cluster}"
+            _run([*java, "kafka.tools.StorageTool", "format", named, "-c", str(settings)], log.name)
             command = [*on_cores(cores), *java, "kafka.Kafka", str(settings)]
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -130,7 +132,7 @@ def _run(command: list[str], log: str) -> None:
     with open(log, "ab") as target:
         done = subprocess.run(command, stdout=target, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        raise BrokerError(f"{command[-5]} failed: {Path(log).read_text()[-2000:]}")
+        raise BrokerError(f"{' '.join(command)} failed: {Path(log).read_text()[-2000:]}")
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

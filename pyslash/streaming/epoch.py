@@ -119,13 +119,14 @@ class EpochRunner:
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
+            RewoundCheckpointError: there are manifests of other batches than Spark's.
         """
+        for place, operator in enumerate(self.operators):
+            operator.leave(execution.of(place), epoch)
         fallback = fallback_of(error)
         logger.warning("query %s runs on plain Spark: %s", execution.query_id, fallback)
         if self._watch is not None:
             self._watch.left(fallback)
-        for place, operator in enumerate(self.operators):
-            operator.leave(execution.of(place), epoch)
         execution.forget_counts()
         self.end(resumable=not self._conf.recovers)  # only a later run may come back to agents that dropped it
         self.is_left_to_spark = True

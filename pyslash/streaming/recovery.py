@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -87,6 +88,7 @@ class Recovery:
             self._driver,
         )
         run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
+        written = _written(execution, manifests, epoch)
         last = self._last_manifest(execution, manifests, epoch)
         evolution = self._evolution(last, epoch)
         operator = self._plan.evolved(evolution)
@@ -100,7 +102,7 @@ class Recovery:
             (self._conf.spill_directory, self._conf.spill_bytes),
             operator.emission.keeps_changes,
         )
-        current = self._current(execution, manifests, last, epoch, operator)
+        current = self._current(execution, manifests, written, last, operator)
         newest = current or last
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
@@ -129,13 +131,17 @@ class Recovery:
 
         Raises:
             CheckpointError: it cannot be deleted.
+            RewoundCheckpointError: it is of other batches than Spark's, and the sink may have their rows.
         """
         try:
-            manifests = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
+            files = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
             runs = checkpoint_files(execution.session, execution.checkpoint, RUNS)
         except OSError:
             return  # nothing can be written there, and nothing was
-        ManifestLog(manifests, runs).withdraw(epoch)
+        manifests = ManifestLog(files, runs)
+        with suppress(StateLostError):  # one that cannot be read was torn before the sink had a row of it
+            _written(execution, manifests, epoch)
+        manifests.withdraw(epoch)
 
     def remember(self, coordinator: Coordinator) -> None:
         """The agents of this run, for the next one."""
@@ -284,21 +290,19 @@ class Recovery:
         self,
         execution: SparkBatch,
         manifests: ManifestLog,
+        written: Manifest | None,
         last: Manifest | None,
-        epoch: int,
         operator: Aggregation,
     ) -> Manifest | None:
-        """The manifest of this very epoch, where an earlier attempt has got as far and its rows are still the same.
+        """What an earlier attempt has `written` of this very epoch, where its rows are still the same.
 
         Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
         """
-        written = manifests.look(epoch)
         if written is None:
             return None
-        logged = execution.offsets(epoch)
-        if written.offsets != logged.sources:
-            raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
-        same = written.input == operator.fingerprint and written.timestamp_ms == logged.timestamp_ms
+        epoch = written.epoch
+        timestamp_ms = execution.offsets(epoch).timestamp_ms
+        same = written.input == operator.fingerprint and written.timestamp_ms == timestamp_ms
         if same and written.identity == operator.identity:
             return written
         # Without files there is no state before the batch to begin it again with, and without runs no way to take back
@@ -319,10 +323,7 @@ class Recovery:
 
     def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
-        written = manifests.epochs()
-        if written and written[-1] > epoch:
-            raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {written[-1]}")
-        done = [known for known in written if known < epoch]
+        done = [known for known in manifests.epochs() if known < epoch]
         if not done:
             if epoch > 0 and self._conf.adopt and self._conf.keeps_files:
                 return adopt(self._plan, execution, manifests, epoch)
@@ -340,6 +341,22 @@ class Recovery:
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
+
+
+def _written(execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    """The manifest of this very epoch, where an earlier attempt has got as far with the batch that Spark begins now.
+
+    Raises:
+        RewoundCheckpointError: the manifests are of other batches.
+        StateLostError: it cannot be read.
+    """
+    newest = max(manifests.epochs(), default=-1)
+    if newest > epoch:
+        raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {newest}")
+    manifest = manifests.look(epoch)
+    if manifest is not None and manifest.offsets != execution.offsets(epoch).sources:
+        raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
+    return manifest
 
 
 def _tell(evolution: Evolution, epoch: int) -> None:

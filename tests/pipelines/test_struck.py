@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import islice
+from collections.abc import Iterator
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.pipelines.struck import DRIVER, WRITING, WRITTEN, Strike, Struck, draw, is_right
 
 FEW = [Strike("merge", WRITTEN, DRIVER), Strike("kafka", WRITING, DRIVER)]
+MOST = 10
 KILLS = 100
 
 
@@ -18,10 +19,18 @@ KILLS = 100
 @pytest.mark.usefixtures("delta_jars")
 def test_a_few_kills(kafka: str, tmp_path: Path) -> None:
     struck = Struck(tmp_path, kafka, seed=101)
-    verdicts = struck.run(FEW)
+    verdicts = struck.run(until_one_comes_again(struck))
     assert is_right(verdicts), verdicts
-    assert struck.strikes == Counter(FEW)
+    assert struck.strikes.keys() == set(FEW)
     assert struck.repeated.total() > 0, "no micro-batch came again to a sink that had it"
+
+
+def until_one_comes_again(struck: Struck) -> Iterator[Strike]:
+    """A strike from outside may come too late, when Spark's log has the micro-batch already."""
+    for number, strike in enumerate(islice(cycle(FEW), MOST), 1):
+        yield strike
+        if number >= len(FEW) and struck.repeated.total() > 0:
+            return
 
 
 @pytest.mark.nightly

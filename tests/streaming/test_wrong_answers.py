@@ -14,6 +14,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.errors import CheckpointError
+from pyslash.streaming.manifest import ManifestLog
+from tests.spark_conf import changed
 from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.streaming.stream import EPOCH, Make
 
@@ -61,6 +64,27 @@ def test_a_checkpoint_rewound_by_hand_is_refused_and_goes_on_once_it_is_whole(
     assert before.error is None
     expected = attempt(sums(stream.read()), tmp_path / "spark", "off")
     assert attempt(sums(stream.read()), ours).batches == expected.batches != []
+
+
+def test_a_rewound_checkpoint_is_not_left_to_spark_where_no_run_can_begin(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a query whose first batch has failed would be: the sink has the rows of another batch 0."""
+
+    def fail(*_: object) -> int:
+        raise CheckpointError("the store does not answer")
+
+    stream = make_stream(spark, tmp_path, BATCHES[:2])
+    assert attempt(sums(stream.read()), tmp_path / "c").error is None
+    for log in ("offsets", "commits"):
+        forget(tmp_path / "c", log, 0)
+    add(stream, BATCHES[3])
+    manifests = sorted((tmp_path / "c/slash/manifests").iterdir())
+    monkeypatch.setattr(ManifestLog, "take_over", fail)
+    # Spark 4.3 would not begin at all where another log is left.
+    with changed(spark, {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}):
+        assert_rewound(attempt(sums(stream.read()), tmp_path / "c", "auto"))
+    assert sorted((tmp_path / "c/slash/manifests").iterdir()) == manifests != []
 
 
 @pytest.mark.parametrize("behind", [1, 2])
