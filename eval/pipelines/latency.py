@@ -30,8 +30,8 @@ from eval.engines.spark import SparkEngine, SparkRunner
 from eval.pipelines import topic
 
 ROOT = Path(__file__).resolve().parents[2]
-STATELESS, ROCKSDB, SLASH = "no aggregation", "spark-rocksdb", "slash"
-RUNS = {STATELESS: ENGINES[ROCKSDB], ROCKSDB: ENGINES[ROCKSDB], SLASH: ENGINES[SLASH]}
+STATELESS, ROCKSDB, REAL_TIME, SLASH = "no aggregation", "spark-rocksdb", "spark-rtm", "slash"
+RUNS = {STATELESS: ENGINES[ROCKSDB], **{name: ENGINES[name] for name in (ROCKSDB, REAL_TIME, SLASH)}}
 MEMORY_GIB = 2
 KEYS = 1_000
 WINDOW_US = 10_000_000
@@ -68,7 +68,8 @@ def query(name: str, address: str, source: str, to: str, folder: Path) -> None:
         rows = grouped.agg(F.max("created_us").alias("latest_us"), F.sum("value").alias("value"), F.count("*"))
     sent = rows.select("key", F.to_json(F.struct("key", "latest_us", "value")).alias("value"))
     writer = sent.writeStream.format("kafka").option("kafka.bootstrap.servers", address).option("topic", to)
-    started = writer.option("checkpointLocation", str(folder / "checkpoint")).outputMode("update").start()
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).outputMode("update")
+    started = (writer.trigger(realTime="5 seconds") if engine.real_time else writer).start()
     while not (folder / "stop").exists():
         started.awaitTermination(1)
     phases = [each.durationMs for each in started.recentProgress if each.numInputRows]
