@@ -53,7 +53,8 @@ build() { # TAG VERSION...: the wheel of that tag, made with the first of these 
   # `set -e` does not hold in here.
   python=$(environment "$python") && rm -rf "$raw" && mkdir -p "$raw" || return 1
   "$python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" \
-    -C cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" -C cmake.define.PYSLASH_SPARK_JARS="$jars" || return 1
+    --config-settings cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" \
+    --config-settings cmake.define.PYSLASH_SPARK_JARS="$jars" || return 1
   rm -f dist/pyslash-*-"$tag"-*.whl
   scripts/manylinux/audit "$tools/bin" "$platform" "$raw"/*.whl dist
 }

@@ -47,7 +47,7 @@ class LatencyError(Exception):
     """An engine gives no rows, or not all of them; the message has the end of its log."""
 
 
-def query(name: str, address: str, source: str, to: str, folder: Path) -> None:
+def query(name: str, address: str, source: str, to: str, folder: Path, conf: dict[str, str]) -> None:
     """One engine's query, in this process, until there is a file `stop`; then `phases.json` is written."""
     from pyspark.sql import functions as F
 
@@ -55,7 +55,7 @@ def query(name: str, address: str, source: str, to: str, folder: Path) -> None:
 
     engine = RUNS[name]
     assert isinstance(engine, SparkEngine)
-    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()}).spark
+    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, conf), "spark.jars": connector()}).spark
     if engine.slash:
         spark.conf.set("spark.slash.mode", "require")
     options = {"kafka.bootstrap.servers": address, "subscribe": source, "startingOffsets": "earliest"}
@@ -123,8 +123,8 @@ class Measured:
         return f"{cuts}   of a micro-batch: " + ", ".join(f"{name} {ms:.0f}" for name, ms in self.phases.items() if ms)
 
 
-def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -> Measured:
-    """One engine from its start: it is warmed by so many seconds of messages, then measured.
+def measure(name: str, address: str, per_second: int, warm: int, seconds: int, conf: list[str]) -> Measured:
+    """One engine from its start, with settings KEY=VALUE: it is warmed by so many seconds of messages, then measured.
 
     Raises:
         LatencyError: it gives no row in time, or not all of them.
@@ -158,6 +158,7 @@ def measure(name: str, address: str, per_second: int, warm: int, seconds: int) -
         folder = Path(made)
         command = [sys.executable, "-m", "eval.pipelines.latency", "--one", name]
         command += ["--address", address, "--source", source, "--to", to, "--folder", made]
+        command += [f"--conf={setting}" for setting in conf]
         with (folder / "log").open("wb") as log:
             engine = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         try:
@@ -201,17 +202,19 @@ def main() -> None:
     parser.add_argument("--per-second", type=int, default=5_000)
     parser.add_argument("--warm", type=int, default=30, help="seconds")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
     for hidden in ("--one", "--address", "--source", "--to", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        query(given.one, given.address, given.source, given.to, Path(given.folder))
+        conf = dict(setting.split("=", 1) for setting in given.conf)
+        query(given.one, given.address, given.source, given.to, Path(given.folder), conf)
         return
     found = {}
     with broker(topic.PARTITIONS) as address:
         print(f"{given.per_second:,} messages a second, milliseconds from a message's creation to its row")
         for name in RUNS:
-            found[name] = measure(name, address, given.per_second, given.warm, given.seconds)
+            found[name] = measure(name, address, given.per_second, given.warm, given.seconds, given.conf)
             print(f"{name:16}{found[name]}")
     print("\nbars")
     ratio = found[SLASH].percentiles[0] / found[STATELESS].percentiles[0]

@@ -46,7 +46,9 @@ def query(stream: Stream, *aggregates: str) -> DataFrame:
 def unpacked(archive: str, folder: Path, rows: Path) -> Path:
     """The checkpoint of a query of its own, in a folder, as though its rows were in that other one."""
     with tarfile.open(DATA / archive) as packed:
-        packed.extractall(folder, filter="data")
+        # Python 3.11.2, Debian 12's, does not know filters yet, and later releases warn if none is named.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder)
     for path in (folder / "checkpoint" / "sources").rglob("*"):
         if path.is_file():
             path.write_text(path.read_text().replace(_ROWS, rows.as_uri()))
