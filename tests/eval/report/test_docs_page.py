@@ -16,7 +16,13 @@ ROOT = Path(__file__).resolve().parents[3]
 # The columns of the README's table, and the comparison that each is of.
 COLUMNS = ("10 s tumbling", "10 s tumbling, large micro-batches", "10 s sliding by 1 s")
 # Those of the lines about Parquet in its first table.
-PARQUET = (*COLUMNS, "update, by window", "update, 1 M keys, no window", "complete, no window", "deduplication, 1 M keys")
+PARQUET = (
+    *COLUMNS,
+    "update, by window",
+    "update, 1 M keys, no window",
+    "complete, no window",
+    "deduplication, 1 M keys",
+)
 
 
 def test_the_page_is_what_the_kept_session_gives() -> None:
