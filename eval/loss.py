@@ -117,6 +117,8 @@ def session(setting: Setting) -> SparkSession:
         "spark.executor.memory": "1g",
         "spark.sql.shuffle.partitions": str(EXECUTORS),
         "spark.sql.files.maxPartitionBytes": "1m",
+        # One epoch a file, which is what a feed waits for.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.slash.mode": "off" if setting.stateless else "require",
         **setting.conf,
     }
