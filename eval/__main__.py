@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eval import machine
 from eval.bars import verdicts
+from eval.conf import add_conf
 from eval.engines import CORES, ENGINES
 from eval.report import BASELINE, table
 from eval.report.page import page
@@ -55,7 +56,7 @@ def main() -> int:
         command.add_argument("--repeats", type=int, default=3)
         command.add_argument("--driver-memory", type=_gib, default=4, metavar="Ng", help="heap of each JVM")
         command.add_argument("--check", choices=("sample", "full"), default="sample", help="if runs keep no rows")
-        command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every Spark engine")
+        add_conf(command, "for every Spark engine")
         command.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
         command.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows and logs")
     for name, (module, text) in TOOLS.items():
@@ -71,9 +72,8 @@ def main() -> int:
 def _measure(args: argparse.Namespace) -> int:
     args.cache.mkdir(parents=True, exist_ok=True)
     out = args.out or ROOT / "eval" / "results" / f"{datetime.now():%Y%m%d-%H%M%S}.jsonl"
-    conf = dict(setting.split("=", 1) for setting in args.conf)
     print(f"{CORES} cores, spark.sql.shuffle.partitions={CORES} for every engine; results: {out}\n")
-    with Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", conf) as session:
+    with Session(args.cache, out, args.repeats, args.driver_memory, args.check == "full", args.conf) as session:
         command = shlex.join(["python", "-m", "eval", *sys.argv[1:]])
         note(out, session.started, command=command, machine=machine.describe())
         if args.command == "run":

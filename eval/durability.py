@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval import machine
 from eval.bars import Bar
+from eval.conf import add_conf
 from eval.workloads import Aggregate, Workload
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.durability", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
+    add_conf(parser)
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows")
     parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
     given = parser.parse_args()
@@ -121,15 +122,14 @@ def main() -> None:
     given.cache.mkdir(parents=True, exist_ok=True)
     workload = Aggregate(rows=given.rows, span_s=given.rows / 100_000)
     folder = workload.generate(given.cache)
-    conf = dict(setting.split("=", 1) for setting in given.conf)
-    spark = session(conf)
+    spark = session(given.conf)
     runs = measure(spark, workload, folder, given.repeats)
     spark.stop()
     out = given.out or ROOT / "eval" / "results" / f"durability-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a") as file:
         for one in runs:
-            record = {"title": "durability", "workload": workload.describe(), **one, "conf": conf}
+            record = {"title": "durability", "workload": workload.describe(), **one, "conf": given.conf}
             file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
     print(f"{given.rows:,} rows, medians of {given.repeats}; {out}\n")
     print(table(runs))

@@ -79,7 +79,7 @@ class Feed:
 
         Raises:
             TimeoutError: it did not.
-            RuntimeError: the query has ended.
+            RuntimeError: the query has ended, or has had more epochs than files, so that nothing was waited for.
         """
         deadline = time.monotonic() + RESULT_SECONDS
         with self._changed:
@@ -88,6 +88,8 @@ class Feed:
                     raise RuntimeError(f"the query has ended in epoch {self._seen}: {query.exception()}")
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"epoch {self.files - 1} had no result within {RESULT_SECONDS} s")
+            if self._seen > self.files:
+                raise RuntimeError(f"epoch {self._seen - 1} is of no file: there are {self.files}")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import Any
 
 from eval import machine
 from eval.bars import Bar
+from eval.conf import add_conf
 from eval.loss import OPEN_WINDOWS, PARTS, Setting, lose_executors, restart
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,21 +122,20 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
+    add_conf(parser)
     parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
     given = parser.parse_args()
-    conf = dict(setting.split("=", 1) for setting in given.conf)
     out = given.out or ROOT / "eval" / "results" / f"recovery-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found: dict[str, Figures] = {}
     for kind in given.only.split(","):
-        for title, figures in measure(kind, given.groups, given.repeats, conf):
+        for title, figures in measure(kind, given.groups, given.repeats, given.conf):
             load = os.getloadavg()[0]
             print(f"{title:34} {figures['seconds']:8.2f} s, load {load:.1f}", flush=True)
             found.setdefault(title, []).append(figures)
-            record = {"title": title, "groups": given.groups, **figures, "conf": conf, "load": load}
+            record = {"title": title, "groups": given.groups, **figures, "conf": given.conf, "load": load}
             with out.open("a") as file:
                 file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
     print(f"\n{given.groups:,} groups of state in {OPEN_WINDOWS} open windows, two executors on one machine; {out}\n")

@@ -20,6 +20,7 @@ from eval.cluster.hosts import Host, HostFileError, read_hosts
 from eval.cluster.launcher import LAUNCHERS, ClusterError
 from eval.cluster.scaling import KINDS, Measurement, node_counts, steps
 from eval.cluster.standalone import Cluster
+from eval.conf import add_conf
 from eval.engines import ENGINES, SparkEngine
 from eval.report import table
 from eval.report.page import page
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", choices=("sample", "full"), default="sample", help="rows compared with batch")
     parser.add_argument("--driver-memory", type=int, default=4, metavar="GIB")
     parser.add_argument("--executor-memory", default="8g")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
+    add_conf(parser, "for every engine")
     parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
     parser.add_argument("--report", type=Path, help="write an HTML report of them")
 
@@ -79,8 +80,7 @@ def _measure(args: argparse.Namespace, hosts: Sequence[Host]) -> int:
     # The driver's JVM binds to it; executors' come from the workers.
     os.environ["SPARK_LOCAL_IP"] = driver
     out = args.out or ROOT / "eval" / "results" / f"cluster-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
-    conf = dict(setting.split("=", 1) for setting in args.conf)
-    session = Session(args.data, out, args.repeats, args.driver_memory, args.check == "full", conf)
+    session = Session(args.data, out, args.repeats, args.driver_memory, args.check == "full", args.conf)
     note(out, session.started, command=shlex.join(["python", "-m", "eval", *sys.argv[1:]]))
     cluster = Cluster(
         LAUNCHERS[args.launcher], args.spark_home, driver, args.executor_memory, args.data / "logs", args.work

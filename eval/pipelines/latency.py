@@ -25,6 +25,7 @@ from pathlib import Path
 
 from eval.bars import Bar
 from eval.broker import broker, connector
+from eval.conf import add_conf
 from eval.engines import ENGINES
 from eval.engines.spark import SparkEngine, SparkRunner
 from eval.pipelines import topic
@@ -123,8 +124,8 @@ class Measured:
         return f"{cuts}   of a micro-batch: " + ", ".join(f"{name} {ms:.0f}" for name, ms in self.phases.items() if ms)
 
 
-def measure(name: str, address: str, per_second: int, warm: int, seconds: int, conf: list[str]) -> Measured:
-    """One engine from its start, with settings KEY=VALUE: it is warmed by so many seconds of messages, then measured.
+def measure(name: str, address: str, per_second: int, warm: int, seconds: int, conf: dict[str, str]) -> Measured:
+    """One engine from its start, with these settings: it is warmed by so many seconds of messages, then measured.
 
     Raises:
         LatencyError: it gives no row in time, or not all of them.
@@ -158,7 +159,7 @@ def measure(name: str, address: str, per_second: int, warm: int, seconds: int, c
         folder = Path(made)
         command = [sys.executable, "-m", "eval.pipelines.latency", "--one", name]
         command += ["--address", address, "--source", source, "--to", to, "--folder", made]
-        command += [f"--conf={setting}" for setting in conf]
+        command += [f"--conf={key}={value}" for key, value in conf.items()]
         with (folder / "log").open("wb") as log:
             engine = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         try:
@@ -202,13 +203,12 @@ def main() -> None:
     parser.add_argument("--per-second", type=int, default=5_000)
     parser.add_argument("--warm", type=int, default=30, help="seconds")
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="for every engine")
+    add_conf(parser, "for every engine")
     for hidden in ("--one", "--address", "--source", "--to", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        conf = dict(setting.split("=", 1) for setting in given.conf)
-        query(given.one, given.address, given.source, given.to, Path(given.folder), conf)
+        query(given.one, given.address, given.source, given.to, Path(given.folder), given.conf)
         return
     found = {}
     with broker(topic.PARTITIONS) as address:

@@ -35,6 +35,18 @@ def test_a_result_that_does_not_come_is_an_error(tmp_path: Path, monkeypatch: py
         feed.wait(SimpleNamespace(isActive=False, exception=lambda: "it failed"))
 
 
+def test_an_epoch_without_a_file_is_an_error(tmp_path: Path) -> None:
+    feed = Feed(tmp_path, keys=4)
+    feed.add()
+    batch = SimpleNamespace(write=SimpleNamespace(format=lambda _: batch.write, mode=lambda _: batch.write))
+    batch.write.save = lambda: None
+    feed.arrived(batch, 0)
+    feed.wait(SimpleNamespace(isActive=True))
+    feed.arrived(batch, 1)
+    with pytest.raises(RuntimeError, match="epoch 1 is of no file"):
+        feed.wait(SimpleNamespace(isActive=True))
+
+
 def test_a_query_that_stands_still_is_told_thread_by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     monkeypatch.setattr(loss, "jvm_of", lambda spark: 4711)
