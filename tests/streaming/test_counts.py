@@ -1,7 +1,7 @@
-"""What Spark learns from a micro-batch that pyslash runs: event times, observed metrics, metrics of operators, rows written.
+"""What Spark learns from a micro-batch that pyslash runs: event times, observed and operators' metrics, rows written.
 
-The rows come from text, which native code reads in the place of Spark, and stand below and above operators that keep the plan
-from being one stage: so most of the nodes that run are copies of Spark's.
+The rows come from text, which native code reads in the place of Spark, and pass operators that keep the plan from being
+one stage: so most of the nodes that run are copies of Spark's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
@@ -23,7 +23,6 @@ from tests.streaming.stream import in_order
 
 SCHEMA = "ts timestamp, k int, v int"
 START = datetime(2024, 1, 1, tzinfo=UTC)
-_WINDOW = "window(ts, '5 minutes')"
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +60,14 @@ def _observed(rows: DataFrame, name: str) -> DataFrame:
     return rows.observe(name, F.count("*").alias("rows"), F.sum("v").alias("sum"))
 
 
+def _by_window(rows: DataFrame) -> GroupedData:
+    return rows.groupBy(F.window("ts", "5 minutes"), "k")
+
+
 def _groups(rows: DataFrame) -> DataFrame:
     """Lists, which Spark's own code makes, between two observations; a filter stands above the watermark."""
     timed = _observed(rows, "below").withWatermark("ts", "5 minutes").where("ts > timestamp'2020-01-01'")
-    lists = timed.groupBy(F.expr(_WINDOW).alias("window"), "k").agg(
-        F.sort_array(F.collect_list("v")).alias("all"), F.sum("v").alias("v")
-    )
+    lists = _by_window(timed).agg(F.sort_array(F.collect_list("v")).alias("all"), F.sum("v").alias("v"))
     return _observed(lists, "above")
 
 
@@ -80,9 +81,7 @@ def _join(rows: DataFrame) -> DataFrame:
 
 def _chain(rows: DataFrame) -> DataFrame:
     """An aggregation of the rows of another one."""
-    lower = (
-        rows.withWatermark("ts", "5 minutes").groupBy(F.expr(_WINDOW).alias("window"), "k").agg(F.max("v").alias("v"))
-    )
+    lower = _by_window(rows.withWatermark("ts", "5 minutes")).agg(F.max("v").alias("v"))
     return lower.groupBy(F.window(F.window_time("window"), "10 minutes")).agg(F.count("*"), F.sum("v").alias("v"))
 
 
@@ -143,7 +142,7 @@ class _Silent:
 
 
 def test_a_watermark_that_would_stand_still_is_an_error() -> None:
-    """Rows under a watermark, and no time; without rows, or with rows that have passed no watermark, there is none to miss."""
+    """Rows under a watermark, and no time. Without rows, or with rows from above a watermark, no time is missing."""
     with pytest.raises(WatermarkError, match="20 rows"):
         check_times(_Silent(True), 20)  # type: ignore[arg-type]
     check_times(_Silent(True), 0)  # type: ignore[arg-type]
@@ -151,14 +150,9 @@ def test_a_watermark_that_would_stand_still_is_an_error() -> None:
 
 
 def test_no_rows_have_a_partition(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """A function finds as many partitions in a micro-batch without rows as plain Spark gives with one state partition."""
+    """A function finds a partition in a micro-batch without rows, as with plain Spark and one state partition."""
     found: list[tuple[int, int]] = []
-    rows = (
-        _stream(spark, folder, "json")
-        .withWatermark("ts", "5 minutes")
-        .groupBy(F.expr(_WINDOW).alias("window"), "k")
-        .count()
-    )
+    rows = _by_window(_stream(spark, folder, "json").withWatermark("ts", "5 minutes")).count()
     pyslash.enable(spark)
     try:
         writer = rows.writeStream.foreachBatch(
