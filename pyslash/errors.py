@@ -48,7 +48,10 @@ class SpillError(SlashError):
 
 
 class ArithmeticOverflowError(SlashError):
-    """A sum does not fit its type, and ANSI mode makes that an error. The message has Spark's error name."""
+    """A sum does not fit its type, or a divisor is too small for a double, and ANSI mode makes that an error.
+
+    The message has Spark's error name.
+    """
 
 
 class NativeError(SlashError):

@@ -21,6 +21,8 @@ _ALONE = ["pyslash-plan 1", "window 1 1 0"]
 _EVERY_ROW = Output("count", (), False)
 # What tells how many rows or nulls there were.
 _COUNTING = ("count", "avg")
+# Parameters that the same state has.
+_NO_STATE = ("try", "nan", "unguarded", "own")
 # A state, by its kind and the names of its columns.
 Field = tuple[str, tuple[str, ...]]
 # An aggregate, by its function, the parameter and its inputs' SQL and types.
@@ -218,8 +220,10 @@ class _Binding:
 
 
 def _call(one: Output) -> Call:
-    """What an aggregate computes. What becomes of an overflow is decided when its result is made."""
-    parameter = "" if one.parameter in ("try", "nan") else one.parameter
+    """What an aggregate computes. What becomes of an overflow is decided when its result is made, and how a release of
+    Spark rounds is no matter of state.
+    """
+    parameter = ",".join(word for word in one.parameter.split(",") if word not in _NO_STATE)
     return one.function, parameter, tuple((column.sql, column.type) for column in one.inputs)
 
 

@@ -100,6 +100,16 @@ def test_what_becomes_of_an_overflow_is_no_matter_of_state() -> None:
     assert "aggregate sum 2 1" in evolution.plan.text
 
 
+@pytest.mark.parametrize("words", ["nan", "unguarded", "nan,unguarded", "own"])
+def test_which_release_of_spark_ran_a_statistic_is_no_matter_of_state(words: str) -> None:
+    doubles = replace(TWO, columns=(("int64", True), ("float64", True), ("float64", True)))
+    lines = ("stddev_samp 2 0", "corr 2,3 1", "regr_slope 2,3 0")
+    before, now = (replace(doubles, lines=tuple(f"{line} {word}".rstrip() for line in lines)) for word in (words, ""))
+    for old, new in ((before, now), (now, before)):
+        found = evolve(plan(old, "kxy"), plan(new, "kxy"), BATCH)
+        assert (found.plan.text, found.gained, found.dropped) == (new.text, (), ())
+
+
 def test_a_deduplication_may_have_other_columns() -> None:
     def unique(*lines: str) -> PlanIdentity:
         columns = "".join("column int64 1\n" for _ in range(len(lines) + 1))
