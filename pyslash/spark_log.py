@@ -1,0 +1,66 @@
+"""What pyslash logs, in the log of Spark's driver: that is where users look, whether or not the job sets up Python's
+`logging`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+logger = logging.getLogger("pyslash")
+
+_NOTICE = "is_notice"
+
+
+class SparkLog(logging.Handler):
+    """Writes records by the logger `pyslash` of the JVM. Without a JVM they go where Python's warnings go."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of Spark's log, at the record's level; a notice is seen at WARN where INFO is switched off."""
+        context = SparkContext._active_spark_context
+        try:
+            assert context is not None
+            jvm: Any = context._jvm
+            spark = jvm.org.slf4j.LoggerFactory.getLogger("pyslash")
+            level = record.levelno
+            if hasattr(record, _NOTICE) and not _shows_info(jvm, spark):
+                level = logging.WARNING
+            names = {logging.ERROR: "error", logging.WARNING: "warn", logging.INFO: "info", 0: "debug"}
+            name = next(name for least, name in names.items() if level >= least)
+            getattr(spark, name)(self.format(record))
+        except (AssertionError, AttributeError, Py4JError, OSError):
+            if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
+                logging.lastResort.handle(record)
+
+
+def _shows_info(jvm: Any, spark: Any) -> bool:
+    """Whether Spark's log shows INFO. In its shells, and under `python job.py`, the root logger has it and the console
+    leaves it out.
+    """
+    if not spark.isInfoEnabled():
+        return False
+    threshold = getattr(getattr(jvm.org.apache.spark.internal, "Logging$"), "MODULE$").sparkShellThresholdLevel()
+    return threshold is None or bool(threshold.isLessSpecificThan(jvm.org.apache.logging.log4j.Level.INFO))
+
+
+_handler = SparkLog()
+
+
+def install() -> None:
+    """Have Spark's log show what pyslash logs; once is enough, and again does nothing."""
+    logger.addHandler(_handler)
+
+
+def notice(text: str, *arguments: object) -> None:
+    """Log what users are to see once a query, though it is no warning.
+
+    Spark's shells, and `python job.py`, show nothing below WARN.
+    """
+    record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, text, arguments, None, extra={_NOTICE: True})
+    if logger.isEnabledFor(logging.INFO):
+        logger.handle(record)
+    else:
+        _handler.handle(record)  # the job has not set up Python's logging, or not for this
