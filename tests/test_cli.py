@@ -78,3 +78,16 @@ def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(demo, "main", interrupted)
     assert cli.main(["demo"]) == 130
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--files", "0"], ["--files-per-trigger", "-1"], ["--limit", "x"], ["--years", "-1"]]
+)
+def test_a_wrong_number_is_told_before_anything_runs(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "main", lambda args: pytest.fail(f"it ran with {args}"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", *arguments])
+    assert ended.value.code == 2
+    assert f"argument {arguments[0]}: " in capsys.readouterr().err

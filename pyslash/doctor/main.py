@@ -39,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="URL", help="check every executor of a cluster too, by a Spark application of its own there"
     )
     parser.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of that application (repeatable)"
+        "--conf",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a setting of that application (repeatable); needs --master",
     )
     parser.add_argument(
         "--submitted", action="store_true", help=argparse.SUPPRESS
@@ -63,6 +68,9 @@ def main(args: argparse.Namespace) -> int:
     """0 if nothing failed; warnings and what is merely absent do not count."""
     if args.master is not None:
         _submit(args)
+    if args.conf:
+        print("pyslash doctor: --conf is a setting of the application that --master starts", file=sys.stderr)
+        return 2
     if args.submitted:
         return _diagnose_cluster(args)
     properties = dict(args.properties_file.settings)
@@ -151,7 +159,17 @@ def diagnose(properties: dict[str, str], rdma_required: bool = False) -> list[Fi
 
 
 def _size(text: str) -> str:
-    parse_bytes(text)
+    try:
+        parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _setting(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return text
 
 

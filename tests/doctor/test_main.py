@@ -191,3 +191,25 @@ def test_a_device_is_read_through(port: Port, capsys: pytest.CaptureFixture[str]
     checks = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
     assert checks["rdma read"]["status"] == "ok"
     assert "MB/s" in checks["rdma read"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--arena-size", "12q"], "'12q' is not a size such as 512m or 2g"),
+        (["--conf", "spark.slash.mode"], "'spark.slash.mode' is not NAME=VALUE"),
+        (["--properties-file", "/no/such/file"], "No such file or directory"),
+    ],
+)
+def test_a_wrong_argument_is_told_what_it_is_not(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", *arguments])
+    assert ended.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_setting_without_its_application_is_not_swallowed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--conf", "spark.executor.cores=2"]) == 2
+    assert "--master" in capsys.readouterr().err
