@@ -37,13 +37,19 @@ class SparkLog(logging.Handler):
 
 
 def _shows_info(jvm: Any, spark: Any) -> bool:
-    """Whether Spark's log shows INFO. In its shells, and under `python job.py`, the root logger has it and the console
-    leaves it out.
+    """Whether Spark's log shows INFO.
+
+    In its shells, and under `python job.py`, the logger lets it through, and a filter on the console leaves it out.
     """
     if not spark.isInfoEnabled():
         return False
+    # What spark-submit leaves there after its own start says nothing without the filter.
     threshold = getattr(getattr(jvm.org.apache.spark.internal, "Logging$"), "MODULE$").sparkShellThresholdLevel()
-    return threshold is None or bool(threshold.isLessSpecificThan(jvm.org.apache.logging.log4j.Level.INFO))
+    if threshold is None:
+        return True
+    appenders = jvm.org.apache.logging.log4j.LogManager.getRootLogger().getAppenders().values()
+    filters = [found for appender in appenders if (found := appender.getFilter()) is not None]
+    return not any("SparkShellLoggingFilter" in str(found.getClass().getName()) for found in filters)
 
 
 _handler = SparkLog()

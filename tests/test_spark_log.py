@@ -25,26 +25,40 @@ class Java:
         return lambda text: self.lines.append((level, text))
 
 
-class Level(int):
-    """Of log4j: the greater, the more is shown."""
+class Filter:
+    """Of an appender, of this class."""
 
-    def isLessSpecificThan(self, other: int) -> bool:
-        return self >= other
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def getClass(self) -> Filter:
+        return self
+
+    def getName(self) -> str:
+        return self._name
 
 
-INFO, WARN = Level(400), Level(300)
-# What the root logger lets through, and what Spark's shells leave out on the console.
-SHOWN = {"info": (True, None), "info in a shell": (True, INFO), "warn": (False, None), "warn in a shell": (True, WARN)}
+SHELL = Filter("org.apache.spark.internal.SparkShellLoggingFilter")
+# What the logger lets through, what Spark's shells leave out on the console, and the filters there.
+SHOWN: dict[str, tuple[bool, object, list[Filter | None]]] = {
+    "info": (True, None, [None]),
+    "info under spark-submit": (True, "WARN", [Filter("RegexFilter"), None]),
+    "info after setLogLevel in a shell": (True, None, [SHELL]),
+    "warn": (False, None, [None]),
+    "warn in a shell": (True, "WARN", [None, SHELL]),
+}
 
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Java:
-    shows_info, threshold = SHOWN[getattr(request, "param", "warn")]
+    shows_info, threshold, filters = SHOWN[getattr(request, "param", "warn")]
     made = Java(shows_info)
     module = SimpleNamespace(sparkShellThresholdLevel=lambda: threshold)
     internal = SimpleNamespace(**{"Logging$": SimpleNamespace(**{"MODULE$": module})})
-    logging_of = SimpleNamespace(log4j=SimpleNamespace(Level=SimpleNamespace(INFO=INFO)))
-    apache = SimpleNamespace(spark=SimpleNamespace(internal=internal), logging=logging_of)
+    appenders = {place: SimpleNamespace(getFilter=lambda one=one: one) for place, one in enumerate(filters)}
+    root = SimpleNamespace(getAppenders=lambda: appenders)
+    log4j = SimpleNamespace(LogManager=SimpleNamespace(getRootLogger=lambda: root))
+    apache = SimpleNamespace(spark=SimpleNamespace(internal=internal), logging=SimpleNamespace(log4j=log4j))
     slf4j = SimpleNamespace(LoggerFactory=SimpleNamespace(getLogger=lambda name: made))
     jvm = SimpleNamespace(org=SimpleNamespace(slf4j=slf4j, apache=apache))
     monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=jvm))
