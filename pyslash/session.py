@@ -26,7 +26,7 @@ def check_classic(spark: object) -> None:
     """
     if hasattr(spark, "_jsparkSession"):
         return
-    if not type(spark).__module__.startswith("pyspark.sql.connect."):
+    if not any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__):
         raise TypeError(f"pyslash takes a SparkSession, not {spark!r}: pyslash.enable(spark)")
     raise UnsupportedQueryError(
         "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import pyslash
 from pyslash import session
-from pyslash.errors import ConfigError, UnsupportedQueryError
+from pyslash.errors import ConfigError
 from pyslash.memory import Room
 
 # A stranger's job: nothing of pyslash but `enable`, queries with and without a name, one that is not covered.
@@ -127,9 +127,6 @@ def test_an_arena_that_the_machine_cannot_hold_is_refused_at_the_start(spark: Sp
 def test_what_is_no_session_is_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"takes a SparkSession, not 'x'"):
         pyslash.enable("x")  # type: ignore[arg-type]
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(UnsupportedQueryError, match="Spark Connect session"):
-        pyslash.enable(connect)
 
 
 def test_what_is_no_query_is_a_type_error() -> None:
