@@ -244,7 +244,7 @@ def _take_over(
     if watch is not None:
         watch.started(query, _frame(writer), operators)
     told = "; ".join(
-        f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
+        f"{operator.grouping}; keys: {len(operator.keys)}, aggregates: {len(operator.aggregates)}"
         for operator in operators
     )
     notice("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
