@@ -16,14 +16,21 @@ _NOTICE = "is_notice"
 
 
 class SparkLog(logging.Handler):
-    """Writes records by the logger `pyslash` of the JVM. Without a JVM they go where Python's warnings go."""
+    """Writes records by the logger `pyslash` of the JVM.
+
+    Without a JVM, and where a job has turned Spark's warnings off, warnings go where Python's go.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line of Spark's log, at the record's level; a notice is seen at WARN where INFO is switched off."""
+        """One line of Spark's log, at the record's level; a notice at WARN where INFO is not shown."""
         context = SparkContext._active_spark_context
+        last = logging.lastResort
+        if (context is None or not self._told(context._jvm, record)) and last and record.levelno >= last.level:
+            last.handle(record)
+
+    def _told(self, jvm: Any, record: logging.LogRecord) -> bool:
+        """Whether Spark's log has it; it may be that nobody sees it there, unless it is a warning."""
         try:
-            assert context is not None
-            jvm: Any = context._jvm
             spark = jvm.org.slf4j.LoggerFactory.getLogger("pyslash")
             level = record.levelno
             if hasattr(record, _NOTICE) and not _shows_info(jvm, spark):
@@ -31,9 +38,9 @@ class SparkLog(logging.Handler):
             names = {logging.ERROR: "error", logging.WARNING: "warn", logging.INFO: "info", 0: "debug"}
             name = next(name for least, name in names.items() if level >= least)
             getattr(spark, name)(self.format(record))
-        except (AssertionError, AttributeError, Py4JError, OSError):
-            if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
-                logging.lastResort.handle(record)
+            return record.levelno != logging.WARNING or bool(spark.isWarnEnabled())
+        except (AttributeError, Py4JError, OSError):
+            return False  # the JVM has ended, or another thread has just stopped the session
 
 
 def _shows_info(jvm: Any, spark: Any) -> bool:

@@ -17,9 +17,13 @@ class Java:
     def __init__(self, shows_info: bool) -> None:
         self.lines: list[tuple[str, str]] = []
         self._shows_info = shows_info
+        self.shows_warnings = True
 
     def isInfoEnabled(self) -> bool:
         return self._shows_info
+
+    def isWarnEnabled(self) -> bool:
+        return self.shows_warnings
 
     def __getattr__(self, level: str) -> object:
         return lambda text: self.lines.append((level, text))
@@ -89,6 +93,13 @@ def test_other_lines_keep_their_level(java: Java, caplog: pytest.LogCaptureFixtu
         log.info("a detail")
         logging.getLogger("pyslash.rdma").debug("of a child")
     assert java.lines == [("warn", "a warning"), ("error", "an error"), ("info", "a detail"), ("debug", "of a child")]
+
+
+def test_a_warning_is_seen_where_the_job_wants_errors_alone(java: Java, capsys: pytest.CaptureFixture[str]) -> None:
+    java.shows_warnings = False
+    logging.getLogger("pyslash").warning("query lists stays on plain Spark")
+    spark_log.notice("query clicks runs on pyslash")
+    assert capsys.readouterr().err == "query lists stays on plain Spark\n"
 
 
 def test_without_a_jvm_a_warning_goes_where_python_s_go(
