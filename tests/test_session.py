@@ -112,9 +112,15 @@ def test_the_python_of_executors(master: str, named: str | None, chosen: str, mo
 
 
 def test_a_key_that_does_not_exist_is_an_error_with_the_nearest_one(spark: SparkSession, settings: Any) -> None:
+    pyslash.enable(spark)
     settings("spark.slash.mdoe", "require")
-    with pytest.raises(ConfigError, match=r"spark\.slash\.mdoe is no key of pyslash: do you mean spark\.slash\.mode\?"):
-        pyslash.enable(spark)
+    writer = spark.readStream.format("rate").load().writeStream.format("noop")
+    try:
+        for act in (lambda: pyslash.enable(spark), writer.start):
+            with pytest.raises(ConfigError, match=r"mdoe is no key of pyslash: do you mean spark\.slash\.mode\?"):
+                act()
+    finally:
+        pyslash.disable()
 
 
 def test_an_arena_that_the_machine_cannot_hold_is_refused_at_the_start(spark: SparkSession, settings: Any) -> None:
