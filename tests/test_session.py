@@ -107,7 +107,7 @@ def test_the_python_of_executors(master: str, named: str | None, chosen: str, mo
     monkeypatch.delenv("PYSPARK_PYTHON")
     conf = {} if named is None else {"spark.pyspark.python": named}
     context = SimpleNamespace(master=master, pythonExec="python3", getConf=lambda: conf)
-    session.choose_python(SimpleNamespace(sparkContext=context))  # type: ignore[arg-type]
+    session.choose_python(SimpleNamespace(sparkContext=context))
     assert context.pythonExec == chosen
 
 
@@ -132,9 +132,9 @@ def test_an_arena_that_the_machine_cannot_hold_is_refused_at_the_start(spark: Sp
 
 def test_what_is_no_session_is_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"takes a SparkSession, not 'x'"):
-        pyslash.enable("x")  # type: ignore[arg-type]
+        pyslash.enable("x")
 
 
 def test_what_is_no_query_is_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"takes a StreamingQuery, .*, not 'clicks'"):
-        pyslash.progress("clicks")  # type: ignore[arg-type]
+        pyslash.progress("clicks")
