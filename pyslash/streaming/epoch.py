@@ -48,9 +48,10 @@ class EpochRunner:
         secret: bytes,
         spark_batch: Callable[[DataFrame], SparkBatch],
         watch: QueryWatch | None = None,
+        name: str = "",
     ) -> None:
         """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
-        with, as the first operator sees it; `watch` shows users what epochs do.
+        with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one.
         """
         self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
         self.progress: ProgressLog | None = None
@@ -58,6 +59,7 @@ class EpochRunner:
         self._conf = conf
         self._spark_batch = spark_batch
         self._watch = watch
+        self._name = name
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -124,7 +126,7 @@ class EpochRunner:
         for place, operator in enumerate(self.operators):
             operator.leave(execution.of(place), epoch)
         fallback = fallback_of(error)
-        logger.warning("query %s runs on plain Spark: %s", execution.query_id, fallback)
+        logger.warning("query %s runs on plain Spark: %s", self._name or execution.query_id, fallback)
         if self._watch is not None:
             self._watch.left(fallback)
         execution.forget_counts()

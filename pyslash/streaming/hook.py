@@ -27,6 +27,8 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
+from pyslash.session import conf_of
+from pyslash.spark_log import notice
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
@@ -165,7 +167,7 @@ def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict
 def _run(
     writer: DataStreamWriter, on_spark: Callable[[], StreamingQuery], path: str | None = None, table: str | None = None
 ) -> StreamingQuery:
-    conf = Conf.read(writer._spark.conf.get)
+    conf = conf_of(writer._spark)
     settings = WriterSettings.of(writer)
     try:
         settings.check()
@@ -181,8 +183,11 @@ def _run(
             ) from None
         _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
         fallback = fallback_of(reason)
-        logger.log(logging.WARNING if fallback.has_state else logging.INFO, "query stays on plain Spark: %s", fallback)
         query = on_spark()
+        if fallback.has_state:
+            logger.warning("query %s stays on plain Spark: %s", query.name or query.id, fallback)
+        else:
+            notice("query %s stays on plain Spark: %s", query.name or query.id, fallback)
         watch = QueryWatch.of(writer._spark, settings, conf)
         if watch is not None:
             watch.stays(query, fallback)
@@ -225,7 +230,7 @@ def _take_over(
         logger.warning(container.shortage)
     batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
     watch = QueryWatch.of(spark, settings, conf)
-    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch)
+    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch, settings.options.get("queryname", ""))
     is_thinned = any(operator.thinned for operator in operators)
     frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
@@ -239,10 +244,10 @@ def _take_over(
     if watch is not None:
         watch.started(query, _frame(writer), operators)
     told = "; ".join(
-        f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
+        f"{operator.grouping}; keys: {len(operator.keys)}, aggregates: {len(operator.aggregates)}"
         for operator in operators
     )
-    logger.info("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
+    notice("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
     return query
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from pyslash.agent.listener import GREETING_SECONDS
+from pyslash.agent.process import launch
 from pyslash.agent.process.launch import AgentRequest, answers, ensure
 from pyslash.agent.process.runtime import open_runtime, sweep
 from pyslash.errors import AgentStartError
@@ -255,9 +258,66 @@ def test_a_link_in_the_directory_s_place_is_refused(tmp_path: Path) -> None:
         open_runtime(str(tmp_path / "root"), 1, 1, "name")
 
 
-def test_a_failed_start_quotes_the_log(request_agent: Request) -> None:
-    with pytest.raises(AgentStartError, match="ended while it started"):
+def test_a_failed_start_tells_its_cause_and_keeps_its_log(
+    request_agent: Request, jvm: subprocess.Popen[bytes], runtime_root: Path
+) -> None:
+    with pytest.raises(AgentStartError, match="ended while it started") as failed:
         ensure(request_agent(host="no-such-host.invalid"))
+    found = re.fullmatch(r".* started: (.+)\. Its log: (\S+)", str(failed.value))
+    assert found is not None, "it is one line, as the driver reads it"
+    assert re.fullmatch(r"socket\.gaierror: .*(known|resolution)", found[1])
+    log = Path(found[2]).read_text()
+    assert found[1] in log
+    assert "Traceback" in log
+    jvm.kill()
+    jvm.wait()
+    sweep(runtime_root)
+    assert Path(found[2]).read_text() == log
+
+
+def test_a_python_that_lacks_something_is_told_apart(
+    request_agent: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "venv")
+    monkeypatch.setattr(launch, "_environment", lambda: {**os.environ, "PYTHONPATH": ""})
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    with pytest.raises(AgentStartError, match=r"No module named .*/venv/bin/python lacks .*let PYSPARK_PYTHON"):
+        ensure(request_agent())
+
+
+def test_the_logs_of_the_last_failed_starts_are_kept(runtime_root: Path) -> None:
+    for number in range(25):
+        runtime = open_runtime(str(runtime_root), 1000 + number, 1, "name")
+        runtime.log.write_text(f"attempt {number}")
+        kept = runtime.keep_log()
+        os.utime(kept, (number, number))
+    assert sorted(log.read_text() for log in kept.parent.iterdir()) == sorted(f"attempt {n}" for n in range(5, 25))
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("", "it has said nothing"),
+        ("2026 INFO begins\n2026 ERROR the last line\n\n", "2026 ERROR the last line"),
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\n    f()\n    ^^^\nValueError: two\nlines\n',
+            "ValueError: two lines",
+        ),
+        (
+            "Traceback (most recent call last):\n  f\nKeyError: 1\n\nDuring handling of it:\n\n"
+            "Traceback (most recent call last):\n  g\nImportError: cannot import name '_native'\n",
+            "ImportError: cannot import name '_native'",
+        ),
+    ],
+)
+def test_the_cause_is_the_end_of_the_last_traceback(log: str, cause: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(log)
+    assert launch.cause_of(tmp_path / "log") == cause
+
+
+def test_an_arena_that_the_host_cannot_hold_is_refused(request_agent: Request) -> None:
+    with pytest.raises(AgentStartError, match=r"arena\.size is 921600\.0 GiB, .* has .* GiB: set a smaller one"):
+        ensure(request_agent(arena_bytes=900 << 40))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def browser() -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="nobody looks at the tab: selenium is not installed")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,1000", "hide-scrollbars"):
+    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1280,1000", "hide-scrollbars"):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))

@@ -5,6 +5,8 @@
         <name>.alive                           held by the agent for as long as it lives
         <name>.json  <name>.sock  <name>.log   descriptor, Unix socket, log of the agent; <name> stands for the secret
 
+    <temporary directory>/pyslash-<uid>-failed/  logs of the last agents that did not start
+
 The default root is <temporary directory>/pyslash-<uid>-<name>: a process that does not know the secret cannot create it
 first. Processes signal that they are alive by locks (flock), which the kernel releases when their holder dies:
 containers that share the directory may have pids of their own.
@@ -27,6 +29,8 @@ from pyslash.errors import AgentStartError
 from pyslash.protocol import process
 
 _LOCK = "lock"
+_FAILED = "failed"  # in the place of a name, which has hexadecimal digits alone
+_MOST_FAILED = 20
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,17 @@ class RuntimeDirectory:
         """Removes the socket and the descriptor of an agent that has ended. Its log stays readable."""
         self.socket.unlink(missing_ok=True)
         self.descriptor.unlink(missing_ok=True)
+
+    def keep_log(self) -> Path:
+        """Moves the log of an agent that did not start to where it outlives its JVM; returns where it is now."""
+        root = self.path.parent
+        kept = root.with_name(default_root(_FAILED).name) / f"{self.path.name}-{self.name}.log"
+        with suppress(OSError, AgentStartError):  # the start has failed already, and its cause is more than its log
+            _make_private(kept.parent)
+            self.log.replace(kept)
+            for old in sorted(kept.parent.iterdir(), key=lambda file: file.stat().st_mtime)[:-_MOST_FAILED]:
+                old.unlink(missing_ok=True)
+        return kept if kept.exists() else self.log
 
     def remove(self) -> None:
         """Removes the whole directory, because its JVM is gone. A default root is removed with its last directory."""
