@@ -8,6 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.checkpoint.directory import numbers
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
@@ -157,4 +158,4 @@ class Checkpoint:
         if not self._files.exists(path):
             return []
         names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
-        return [int(name) for name in names if name.isdigit()]
+        return numbers(names)

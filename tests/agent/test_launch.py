@@ -208,6 +208,19 @@ def test_a_directory_whose_agent_is_about_to_start_stays(runtime_root: Path) -> 
         assert runtime.path.exists()
 
 
+def test_what_is_not_a_directory_of_ours_stays_and_does_not_end_the_sweep(runtime_root: Path) -> None:
+    gone = open_runtime(str(runtime_root), 1234567, 1, "name").path
+    (runtime_root / "1234-1").write_bytes(b"a file")
+    (runtime_root / "elsewhere").mkdir()
+    (runtime_root / "1234-2").symlink_to(runtime_root / "elsewhere")
+    for name in ("²-1", "1234-٣", "README-1"):
+        (runtime_root / name).mkdir()
+    kept = set(os.listdir(runtime_root)) - {gone.name}
+    sweep(runtime_root)
+    assert set(os.listdir(runtime_root)) == kept
+    assert os.listdir(runtime_root / "elsewhere") == []
+
+
 def test_nobody_can_make_the_default_directory_first(
     request_agent: Request, jvm: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.fs import FileType
 
 from tests.model.schedule import CREATE, READ, WRITE, Kind
 from tests.model.world import Violation, World, flipped
@@ -93,7 +94,7 @@ class BlockFiles:
 
     def get_file_info(self, selector: Any) -> list[Any]:
         self.world.point("lists the block files")
-        return [SimpleNamespace(base_name=path.rpartition("/")[2]) for path in self.files]
+        return [SimpleNamespace(base_name=path.rpartition("/")[2], type=FileType.File) for path in self.files]
 
     def delete_file(self, path: str) -> None:
         self.world.point(f"deletes {path}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -31,6 +32,7 @@ from pyslash.protocol import process
 _LOCK = "lock"
 _FAILED = "failed"  # in the place of a name, which has hexadecimal digits alone
 _MOST_FAILED = 20
+_DIRECTORY = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 @dataclass(frozen=True)
@@ -167,8 +169,11 @@ def sweep(root: Path) -> int:
 
 def _removed(directory: Path) -> bool:
     """Whether no agent uses the directory any more, and it was removed."""
-    pid, _, started = directory.name.partition("-")
-    if not (pid.isdecimal() and started.isdecimal()) or process.is_alive(int(pid), int(started)):
+    named = _DIRECTORY.fullmatch(directory.name)
+    if named is None or not stat.S_ISDIR(directory.lstat().st_mode):
+        return False  # not ours
+    pid, started = map(int, named.groups())
+    if process.is_alive(pid, started):
         return False
     # A pid of another namespace does not exist here, and yet its agent may live, or be about to start.
     handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
