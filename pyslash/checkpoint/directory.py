@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,15 @@ import pyarrow.fs as fs
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
 from pyslash.file_systems import open_location, sync
+
+# What the files of a checkpoint's folders are called: one part of a path, which names nothing above or beside it.
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
+_BLOCK_NAME = re.compile(r"[0-9]{1,19}-[0-9]{1,19}-[0-9a-z-]{1,80}\.arrow")
+
+
+def is_block_file(name: Any) -> bool:
+    """Whether a file of blocks may have this name: `<epoch>-<run>-<holder>.arrow`."""
+    return type(name) is str and _BLOCK_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class BlockDirectory:
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
         """
-        path = f"{self._root}/{name}"
+        path = self._path(name)
         size = 0
         try:
             self._files.create_dir(self._root, recursive=True)
@@ -119,7 +129,7 @@ class BlockDirectory:
             CheckpointError: missing, or cannot be read.
         """
         try:
-            with self._files.open_input_file(f"{self._root}/{name}") as stream:
+            with self._files.open_input_file(self._path(name)) as stream:
                 return stream.read_buffer(stream.size())
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(f"{self.location}/{name} cannot be read: {error}") from None
@@ -140,8 +150,18 @@ class BlockDirectory:
         """Delete files; one that is gone is no error."""
         for name in sorted(names):
             try:
-                self._files.delete_file(f"{self._root}/{name}")
+                self._files.delete_file(self._path(name))
             except FileNotFoundError:
                 continue
             except (pa.ArrowException, OSError) as error:
                 raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
+
+    def _path(self, name: str) -> str:
+        """Of a file of this folder, and of nothing else.
+
+        Raises:
+            CheckpointError: the name could lead elsewhere.
+        """
+        if not _NAME.fullmatch(name):
+            raise CheckpointError(f"{name!r} is the name of no file of {self.location}; nothing is done with it")
+        return f"{self._root}/{name}"
