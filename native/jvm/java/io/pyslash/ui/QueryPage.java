@@ -77,7 +77,7 @@ final class QueryPage extends WebUIPage {
       run.figures.path("settings").properties().forEach(
           setting -> facts.add(List.of("spark.slash." + setting.getKey(), setting.getValue().asText())));
     }
-    facts.add(List.of("Started", Html.time(run.figures.path("millis").asLong())));
+    facts.add(List.of("Started", Html.time(Figures.whole(run.figures.path("millis")))));
     if (!run.failure.isEmpty()) {
       facts.add(List.of("Failure", run.failure));
     }
@@ -150,9 +150,9 @@ final class QueryPage extends WebUIPage {
         agents.entrySet().stream()
             .map(agent -> List.of(
                 Html.escape(agent.getKey()),
-                Html.bytes(agent.getValue().path("used_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("arena_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("spilled_bytes").asDouble())))
+                Html.bytes(Figures.number(agent.getValue().path("used_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("arena_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("spilled_bytes")))))
             .collect(Collectors.toList());
     return Html.heading("Agents (" + rows.size() + ")")
         + Html.table("agents", List.of("Agent", "Pinned", "Arena", "Spilled"), rows);
@@ -173,31 +173,31 @@ final class QueryPage extends WebUIPage {
   private static List<String> row(EpochData epoch, JsonNode figures) {
     List<String> cells = new ArrayList<>();
     cells.add(Long.toString(epoch.epoch));
-    cells.add(Html.number(figures.path("operator").asDouble()));
+    cells.add(Html.number(Figures.number(figures.path("operator"))));
     for (String name : List.of("rows", "late_rows", "groups", "windows", "merged_rows")) {
-      cells.add(Html.number(figures.path(name).asDouble()));
+      cells.add(Html.number(Figures.number(figures.path(name))));
     }
     for (String name : List.of("update_ms", "commit_ms", "merge_ms", "sink_ms", "checkpoint_ms", "replica_ms")) {
-      cells.add(Html.millis(figures.path(name).asDouble()));
+      cells.add(Html.millis(Figures.number(figures.path(name))));
     }
-    cells.add(Html.millis(figures.path("agents_ms").asDouble() + figures.path("restore_ms").asDouble()));
+    cells.add(Html.millis(Figures.number(figures.path("agents_ms")) + Figures.number(figures.path("restore_ms"))));
     cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
     cells.add(Html.escape(figures.path("ingest").asText()));
     cells.add(Html.escape((figures.path("merged_by").asText() + " " + figures.path("emit").asText()).strip()));
     cells.add(transports(figures, "bytes_read"));
     cells.add(transports(figures, "bytes_shuffled"));
-    cells.add(Html.bytes(figures.path("checkpoint_bytes").asDouble()));
-    cells.add(Html.number(figures.path("agents").asDouble()));
-    cells.add(Html.bytes(figures.path("pinned_bytes").asDouble()));
-    cells.add(Html.bytes(figures.path("spilled_bytes").asDouble()));
-    cells.add(Html.number(figures.path("recoveries").asDouble()) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
+    cells.add(Html.bytes(Figures.number(figures.path("checkpoint_bytes"))));
+    cells.add(Html.number(Figures.number(figures.path("agents"))));
+    cells.add(Html.bytes(Figures.number(figures.path("pinned_bytes"))));
+    cells.add(Html.bytes(Figures.number(figures.path("spilled_bytes"))));
+    cells.add(Html.number(Figures.number(figures.path("recoveries"))) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
     cells.add(Html.time(epoch.millis));
     return cells;
   }
 
   private static String transports(JsonNode figures, String name) {
     return figures.path(name).properties().stream()
-        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(entry.getValue().asDouble()))
+        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(Figures.number(entry.getValue())))
         .collect(Collectors.joining(", "));
   }
 }
