@@ -125,6 +125,10 @@ class AgentTimeoutError(AgentError):
     """An agent did not answer within the deadline."""
 
 
+class AgentBusyError(AgentTimeoutError):
+    """An agent has no thread, or no room for a request, beside all others. The call may be repeated."""
+
+
 class AgentUnavailableError(AgentError):
     """No process listens at the address of the agent."""
 

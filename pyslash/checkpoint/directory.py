@@ -18,6 +18,8 @@ from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
 from pyslash.file_systems import open_location, sync
 
+# What the files of a checkpoint are called: one part of a path, which names nothing above or beside it.
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 # `<epoch>-<run>-<who wrote it>.arrow`; of one that is being written on a local disk, `.<its name>.<32 hex digits>`.
 _BLOCK_FILE = re.compile(
@@ -35,6 +37,11 @@ def run_of(name: str) -> int | None:
     """The run that wrote a block file, or has begun to; None if it is no block file of ours."""
     found = _BLOCK_FILE.fullmatch(name)
     return int(found["run"]) if found else None
+
+
+def is_block_file(name: Any) -> bool:
+    """Whether it is the name of a block file that is whole."""
+    return type(name) is str and not name.startswith(".") and run_of(name) is not None
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class BlockDirectory:
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
         """
-        path = f"{self._root}/{name}"
+        path = self._path(name)
         size = 0
         try:
             self._files.create_dir(self._root, recursive=True)
@@ -140,7 +147,7 @@ class BlockDirectory:
             CheckpointError: missing, or cannot be read.
         """
         try:
-            with self._files.open_input_file(f"{self._root}/{name}") as stream:
+            with self._files.open_input_file(self._path(name)) as stream:
                 return stream.read_buffer(stream.size())
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(f"{self.location}/{name} cannot be read: {error}") from None
@@ -162,11 +169,21 @@ class BlockDirectory:
         """Delete files; one that is gone is no error."""
         for name in sorted(names):
             try:
-                self._files.delete_file(f"{self._root}/{name}")
+                self._files.delete_file(self._path(name))
             except FileNotFoundError:
                 continue
             except (pa.ArrowException, OSError) as error:
                 raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
+
+    def _path(self, name: str) -> str:
+        """Of a file of this folder, and of nothing else.
+
+        Raises:
+            CheckpointError: the name could lead elsewhere.
+        """
+        if not (_NAME.fullmatch(name) or _BLOCK_FILE.fullmatch(name)):
+            raise CheckpointError(f"{name!r} is the name of no file of {self.location}; nothing is done with it")
+        return f"{self._root}/{name}"
 
 
 @contextmanager

@@ -26,12 +26,14 @@ from pyslash.errors import (
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
+from pyslash.streaming.manifest_form import what_is_wrong
 from pyslash.streaming.run_number import next_run
 
 FORMAT = 6
 # Where the checksum of each format that can be read begins: a damaged number must not make one format another.
 # In format 4 there are no `since` and no `is_adopted`, in format 5 there is no `held`.
 _SEEDS = {b"4": 0, b"5": 5, b"6": 6}
+_OPTIONAL = {b"4": {"since", "is_adopted", "held"}, b"5": {"held"}, b"6": set[str]()}
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -114,7 +116,8 @@ class Manifest:
         """Inverse of `encode`.
 
         Raises:
-            StateLostError: torn, truncated, of another format, or its checksum does not match.
+            StateLostError: torn, truncated, of another format, its checksum does not match, or its fields are not
+                those of a manifest.
         """
         head, _, body = data.partition(b"\n")
         words = head.split()
@@ -126,12 +129,17 @@ class Manifest:
             )
         if words[2] != f"{zlib.crc32(body, _SEEDS[words[1]]):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
-        fields = json.loads(body)
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
+        if wrong := what_is_wrong(fields, _OPTIONAL[words[1]]):
+            raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
         fields["times"] = [tuple(times) for times in fields["times"]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
-        fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
+        fields["agents"] = [AgentDescriptor.from_record(agent) for agent in fields["agents"]]
         if fields.get("held") is not None:
-            fields["held"] = {name: (last, size) for name, (last, size) in fields["held"].items()}
+            fields["held"] = {holder: (last, size) for holder, (last, size) in fields["held"].items()}
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)
 
@@ -193,7 +201,12 @@ class ManifestLog:
         path = self._files.path(str(epoch))
         with _reaching(path):
             data = self._files.read(str(epoch))
-        return None if data is None else Manifest.decode(data, path)
+        if data is None:
+            return None
+        found = Manifest.decode(data, path)
+        if found.epoch != epoch:
+            raise StateLostError(f"{path} is the manifest of epoch {found.epoch}, under the name of another")
+        return found
 
     def withdraw(self, epoch: int) -> None:
         """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.

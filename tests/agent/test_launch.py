@@ -30,7 +30,7 @@ from pyslash.protocol import process
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from tests.agent.blocks import QUERY, attach, write
+from tests.agent.blocks import PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 from tests.agent.raw import connected
 
@@ -121,6 +121,13 @@ def thread_states(pid: int) -> list[str]:
         return []
 
 
+def stop(pid: int) -> None:
+    """Every thread of it; a signal is not there at once."""
+    os.kill(pid, signal.SIGSTOP)
+    while any(state not in "TZ" for state in thread_states(pid)):
+        os.sched_yield()
+
+
 def test_an_agent_that_is_killed_is_replaced(agent: AgentDescriptor, request_agent: Request, secret: bytes) -> None:
     os.kill(agent.pid, signal.SIGKILL)
     successor = ensure(request_agent())
@@ -133,10 +140,8 @@ def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
     agent: AgentDescriptor, request_agent: Request
 ) -> None:
     head = write(agent, 0, [0])
-    os.kill(agent.pid, signal.SIGSTOP)
+    stop(agent.pid)
     try:
-        while any(state not in "TZ" for state in thread_states(agent.pid)):  # a signal is not there at once
-            os.sched_yield()
         with pytest.raises(AgentStartError, match=f"process {agent.pid}, lives but gave no answer within 3 s"):
             ensure(request_agent(deadline_seconds=3))
         assert process.is_alive(agent.pid, agent.start_time)
@@ -149,11 +154,79 @@ def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
     assert [block[0] for block in attach(agent).blocks()] == [head.arena_offset]
 
 
-def test_an_agent_without_its_descriptor_lives(agent: AgentDescriptor, request_agent: Request) -> None:
-    Path(agent.socket).with_suffix(".json").unlink()
-    with pytest.raises(AgentStartError, match=r"the holder of .*\.alive"):
-        ensure(request_agent(deadline_seconds=0.5))
-    assert process.is_alive(agent.pid, agent.start_time)
+def folder_of(agent: AgentDescriptor) -> Path:
+    """The runtime directory."""
+    return Path(agent.socket).parent
+
+
+CLEANED = {
+    "alive": ["*.alive"],
+    "descriptor": ["*.json"],
+    "both": ["*.alive", "*.json"],
+    "all but the socket": ["*.alive", "*.json", "*.log", "lock"],
+    "all": ["*"],
+}
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["at once", "much later"])
+@pytest.mark.parametrize("patterns", CLEANED.values(), ids=CLEANED.keys())
+def test_a_cleaner_of_temporary_files_gets_nobody_replaced(
+    agent: AgentDescriptor,
+    client: AgentClient,
+    secret: bytes,
+    request_agent: Request,
+    patterns: list[str],
+    is_stopped: bool,
+) -> None:
+    """Whoever looks before the agent has noticed finds it by its process, and afterwards by its files again."""
+    head = write(agent, 0, [0])
+    client.commit(0, [head.arena_offset], PLAN)
+    if is_stopped:
+        stop(agent.pid)
+    before = {file.name for file in folder_of(agent).iterdir()}
+    for pattern in patterns:
+        for file in folder_of(agent).glob(pattern):
+            file.unlink()
+    if patterns == ["*"]:
+        folder_of(agent).rmdir()
+    if is_stopped:
+        with pytest.raises(AgentStartError, match="lives but gave no answer"):
+            ensure(request_agent(deadline_seconds=1))
+        os.kill(agent.pid, signal.SIGCONT)
+    assert ensure(request_agent()) == agent
+    assert len(client.describe().blocks) == 1
+    while not {*before} <= {file.name for file in folder_of(agent).glob("*")}:
+        os.sched_yield()
+    with AgentClient(agent, QUERY, query_token(secret, QUERY), via="unix", timeout_seconds=20) as again:
+        assert len(again.describe().blocks) == 1
+    sweep(folder_of(agent).parent)
+    assert folder_of(agent).exists()
+    os.kill(agent.pid, signal.SIGKILL)
+    assert wait_until_gone(agent.pid)
+    successor = ensure(request_agent())  # the beacon ends with its agent
+    assert successor.incarnation != agent.incarnation
+
+
+@pytest.mark.parametrize("held", ["folder", "life"])
+def test_the_directory_of_an_agent_in_another_pid_namespace_stays(
+    agent: AgentDescriptor, runtime_root: Path, held: str
+) -> None:
+    """Where containers share a directory, the pid of one's JVM is nobody's, or somebody else's, in the other.
+
+    The folder is held even where a cleaner has taken the file that is.
+    """
+    seen_from_there = runtime_root / "1234567-1"
+    stop(agent.pid)
+    try:
+        folder_of(agent).rename(seen_from_there)
+        if held == "folder":
+            for life in seen_from_there.glob("*.alive"):
+                life.unlink()
+        sweep(runtime_root)
+        assert (seen_from_there / Path(agent.socket).name).exists()
+        seen_from_there.rename(folder_of(agent))
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
 
 
 @pytest.mark.usefixtures("few_descriptors")
@@ -186,15 +259,6 @@ def test_directories_of_dead_jvms_are_swept(agent: AgentDescriptor, runtime_root
     assert not dead.exists()
     assert foreign.exists()
     assert Path(agent.socket).exists()
-
-
-def test_the_directory_of_an_agent_in_another_pid_namespace_stays(agent: AgentDescriptor, runtime_root: Path) -> None:
-    """Where containers share a directory, the pid of one's JVM is nobody's, or somebody else's, in the other."""
-    seen_from_there = runtime_root / "1234567-1"
-    Path(agent.socket).parent.rename(seen_from_there)
-    sweep(runtime_root)
-    assert (seen_from_there / Path(agent.socket).name).exists()
-    seen_from_there.rename(Path(agent.socket).parent)
 
 
 def test_a_directory_whose_agent_is_about_to_start_stays(runtime_root: Path) -> None:

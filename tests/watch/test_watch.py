@@ -260,6 +260,17 @@ def test_the_history_server_shows_the_same(watched: Watched) -> None:
     assert next(row for row in table(first, "fallbacks") if row["Name"] == LISTS)["What would help"].startswith(HELP)
 
 
+def test_figures_that_nothing_can_have_counted_are_none(watched: Watched) -> None:
+    """An event log is a file: with an infinite number in it a chart looked for the end of its axis for ever."""
+    html = processes.get(watched.history() + query_page(watched, "broken"))
+    assert html is not None
+    forged = [row for row in table(html, "epochs") if number(row["Epoch"]) >= 900]
+    assert len(forged) == 6
+    assert {(row["Rows"], row["Update (ms)"], row["Pinned"]) for row in forged} == {("0", "0.0", "0 B")}
+    assert "Infinity" not in html
+    assert "NaN" not in html
+
+
 def test_a_browser_shows_the_history(watched: Watched, browser: Any) -> None:
     browser.get(f"{watched.history()}/jobs/")
     browser.find_element("link text", "Slash").click()

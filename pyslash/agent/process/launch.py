@@ -146,6 +146,8 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
     while True:
         agent = _descriptor(runtime)
         lives = runtime.is_alive or (agent is not None and process.is_alive(agent.pid, agent.start_time))
+        if not lives and (beacon := runtime.seen_beacon()) is not None:  # its files are gone, and it is not
+            agent, lives = _parsed(beacon), True
         if not lives:
             runtime.remove_agent_files()
             return None
@@ -164,8 +166,15 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
 
 def _descriptor(runtime: RuntimeDirectory) -> AgentDescriptor | None:
     try:
-        return AgentDescriptor.from_json(runtime.descriptor.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return _parsed(runtime.descriptor.read_text(errors="replace"))
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(text: str) -> AgentDescriptor | None:
+    try:
+        return AgentDescriptor.from_json(text)
+    except ValueError:
         return None
 
 

@@ -144,6 +144,9 @@ class AgentState:
             InvalidRequestError: they were not reserved, or have been abandoned.
         """
         with self.lock:
+            state = self.queries.get(query)
+            if state is None or state.run < request.run:  # a reservation begins a run, and nothing else of a peer's
+                raise InvalidRequestError(f"nothing of run {request.run} has been reserved for this query")
             state = self.state_for(query, request.plan, request.run)
             incoming = self._standby.written(query, state, request.source, request.epoch)
         blocks = [

@@ -28,7 +28,7 @@ final class QueriesPage extends WebUIPage {
   @Override
   public Seq<Node> render(HttpServletRequest request) {
     List<RunData> runs = new ArrayList<>(SlashStore.runs(tab.store()));
-    runs.sort(Comparator.comparingLong((RunData run) -> run.figures.path("millis").asLong()).reversed());
+    runs.sort(Comparator.comparingLong((RunData run) -> Figures.whole(run.figures.path("millis"))).reversed());
     List<RunData> running = runs.stream().filter(run -> !run.hasEnded).collect(Collectors.toList());
     List<RunData> ended = runs.stream().filter(run -> run.hasEnded).collect(Collectors.toList());
     List<RunData> onSpark = runs.stream().filter(RunData::isOnSpark).collect(Collectors.toList());
@@ -61,7 +61,7 @@ final class QueriesPage extends WebUIPage {
         last == null ? "" : Html.bytes(last.most("pinned_bytes")),
         last == null ? "" : Html.bytes(last.most("spilled_bytes")),
         run.isOnSpark() ? "" : Html.number(run.recoveries),
-        Html.time(run.figures.path("millis").asLong()),
+        Html.time(Figures.whole(run.figures.path("millis"))),
         Html.time(run.lastMillis));
   }
 

@@ -82,7 +82,7 @@ final class QueryPage extends WebUIPage {
       run.figures.path("settings").properties().forEach(
           setting -> facts.add(List.of("spark.slash." + setting.getKey(), setting.getValue().asText())));
     }
-    facts.add(List.of("Started", Html.time(run.figures.path("millis").asLong())));
+    facts.add(List.of("Started", Html.time(Figures.whole(run.figures.path("millis")))));
     if (!run.failure.isEmpty()) {
       facts.add(List.of("Failure", run.failure));
     }
@@ -155,9 +155,9 @@ final class QueryPage extends WebUIPage {
         agents.entrySet().stream()
             .map(agent -> List.of(
                 Html.escape(agent.getKey()),
-                Html.bytes(agent.getValue().path("used_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("arena_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("spilled_bytes").asDouble())))
+                Html.bytes(Figures.number(agent.getValue().path("used_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("arena_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("spilled_bytes")))))
             .collect(Collectors.toList());
     return Html.heading("Agents (" + rows.size() + ")")
         + Html.table("agents", List.of("Agent", "Pinned", "Arena", "Spilled"), rows);
@@ -179,18 +179,18 @@ final class QueryPage extends WebUIPage {
   private static List<String> done(EpochData epoch, JsonNode figures) {
     List<String> cells = new ArrayList<>();
     cells.add(Long.toString(epoch.epoch));
-    cells.add(Html.number(figures.path("operator").asDouble()));
+    cells.add(Html.number(Figures.number(figures.path("operator"))));
     cells.add(Html.time(epoch.millis));
     cells.add(Html.watermark(figures));
     for (String name : List.of("rows", "late_rows", "groups", "windows", "merged_rows")) {
-      cells.add(Html.number(figures.path(name).asDouble()));
+      cells.add(Html.number(Figures.number(figures.path(name))));
     }
     cells.add(Html.escape(figures.path("ingest").asText()));
     cells.add(Html.escape((figures.path("merged_by").asText() + " " + figures.path("emit").asText()).strip()));
     cells.add(transports(figures, "bytes_read"));
     cells.add(transports(figures, "bytes_shuffled"));
-    cells.add(Html.bytes(figures.path("checkpoint_bytes").asDouble()));
-    cells.add(Html.number(figures.path("recoveries").asDouble()) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
+    cells.add(Html.bytes(Figures.number(figures.path("checkpoint_bytes"))));
+    cells.add(Html.number(Figures.number(figures.path("recoveries"))) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
     return cells;
   }
 
@@ -198,21 +198,21 @@ final class QueryPage extends WebUIPage {
   private static List<String> spent(EpochData epoch, JsonNode figures) {
     List<String> cells = new ArrayList<>();
     cells.add(Long.toString(epoch.epoch));
-    cells.add(Html.number(figures.path("operator").asDouble()));
+    cells.add(Html.number(Figures.number(figures.path("operator"))));
     cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
     for (String name : List.of("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "merge_ms", "sink_ms")) {
-      cells.add(Html.millis(figures.path(name).asDouble()));
+      cells.add(Html.millis(Figures.number(figures.path(name))));
     }
-    cells.add(Html.millis(figures.path("agents_ms").asDouble() + figures.path("restore_ms").asDouble()));
-    cells.add(Html.number(figures.path("agents").asDouble()));
-    cells.add(Html.bytes(figures.path("pinned_bytes").asDouble()));
-    cells.add(Html.bytes(figures.path("spilled_bytes").asDouble()));
+    cells.add(Html.millis(Figures.number(figures.path("agents_ms")) + Figures.number(figures.path("restore_ms"))));
+    cells.add(Html.number(Figures.number(figures.path("agents"))));
+    cells.add(Html.bytes(Figures.number(figures.path("pinned_bytes"))));
+    cells.add(Html.bytes(Figures.number(figures.path("spilled_bytes"))));
     return cells;
   }
 
   private static String transports(JsonNode figures, String name) {
     return figures.path(name).properties().stream()
-        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(entry.getValue().asDouble()))
+        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(Figures.number(entry.getValue())))
         .collect(Collectors.joining(", "));
   }
 }
