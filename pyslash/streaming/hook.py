@@ -31,9 +31,9 @@ from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.progress import ProgressLog
-from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
+from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
 from pyslash.streaming.watch import QueryWatch
-from pyslash.streaming.writer import WriterSettings
+from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
@@ -155,10 +155,8 @@ def _tell(
 
 
 def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict[str, Any]) -> None:
-    settings = WriterSettings.of(writer)
-    settings.options.update({name.lower(): str(value) for name, value in options.items()})
-    if query_name is not None:
-        settings.options["queryname"] = query_name
+    told = options if query_name is None else {**options, "queryName": query_name}
+    settings = WriterSettings.of(writer).with_options(told)
     _refuse_our_state(writer._spark, settings, "spark.slash.mode=off")
 
 
@@ -229,7 +227,7 @@ def _take_over(
     is_thinned = any(operator.thinned for operator in operators)
     frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
-    ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
+    ours = ours.options(**{name: value for name, value in settings.options.items() if name.lower() != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(ours, runner, bridge.java)
     sink.started(query)

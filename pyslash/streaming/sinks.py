@@ -13,14 +13,10 @@ from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint
-from pyslash.streaming.writer import WriterSettings
+from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 FUNCTION = "_slash_function"  # the attribute of a writer that keeps what its `foreachBatch` was given
-
-
-class RefusedBySpark(Exception):
-    """Spark refuses this writer: its own `start()` or `toTable()` has to be called, and raises Spark's error."""
 
 
 class Sink(Protocol):
