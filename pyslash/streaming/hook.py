@@ -30,6 +30,7 @@ from pyslash.protocol.token import SECRET_BYTES
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.failure import EpochCallback
 from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
 from pyslash.streaming.watch import QueryWatch
@@ -214,8 +215,6 @@ def _take_over(
     sink: ForeachBatchSink | SparkSink,
     conf: Conf,
 ) -> StreamingQuery:
-    assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
     container = Container.of(spark.sparkContext.getConf().get, conf)
@@ -251,7 +250,6 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
     `foreachBatch` is to execute nothing of a plan that we execute.
     """
     assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     conf = writer._spark.conf
     with _lock:
         deferred = str(bridge.deferPlansOf(writer._spark._jsparkSession))
@@ -259,7 +257,7 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
         conf.set(_SCHEMA_CHECK, "false")
         conf.set(deferred, "true")
         try:
-            return _spark_start(_spark_foreach_batch(writer, runner))
+            return _spark_start(EpochCallback(writer._spark, runner).attach(writer, bridge))
         finally:
             conf.set(_SCHEMA_CHECK, before)
             conf.unset(deferred)

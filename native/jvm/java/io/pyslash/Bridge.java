@@ -22,6 +22,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType;
@@ -121,6 +122,13 @@ public final class Bridge {
   /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
   public void expectNoStateStore(Object stream) {
     CommitValidation.skip(stream);
+  }
+
+  /** Gives a writer a `foreachBatch` function in Python; what is returned has it say how it fails. */
+  public EpochFunction foreachBatch(DataStreamWriter<Row> writer, PythonForeachBatchFunction python) {
+    EpochFunction function = new EpochFunction(python);
+    writer.foreachBatch(function);
+    return function;
   }
 
   /** Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read. */
