@@ -206,6 +206,11 @@ REASONS = (
         "spark.slash.spill.maxBytes=0",
     ),
     Reason(
+        "{} is {}, which pyslash leaves to Spark: {}",
+        _SETTINGS,
+        "the default of that setting of Spark's (docs/settings.md)",
+    ),
+    Reason(
         "in append mode it has to group by a time window()", _AGGREGATION, "update or complete mode, or a time window"
     ),
     Reason(

@@ -33,6 +33,7 @@ from pyslash.streaming.execution import BatchExecution
 from pyslash.streaming.failure import EpochCallback
 from pyslash.streaming.progress import ProgressLog
 from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
+from pyslash.streaming.spark_settings import check_options
 from pyslash.streaming.watch import QueryWatch
 from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
@@ -169,6 +170,7 @@ def _run(
     try:
         settings.check()
         operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
+        check_options(settings)
         check_checkpoint(writer._spark, settings, conf, operators)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
