@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
-from pyslash.errors import ConfigError, UnsupportedQueryError
+from pyslash.errors import ConfigError, InvalidInputError, UnsupportedQueryError
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -177,6 +178,28 @@ def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
     assert "0:00:10" in text
     assert capsys.readouterr().out.strip() == text
     assert "no stateful operator" in pyslash.explain(stream.read())
+
+
+def test_an_explanation_is_shown_once(stream: Stream) -> None:
+    """Where a prompt or a notebook shows the value of a line, the text has been printed already."""
+    text = pyslash.explain(counts(stream), "Append")
+    assert (repr(text), hasattr(text, "_ipython_display_")) == ("<pyslash: covered>", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda df: (df, "apend"), r"'apend', which is none of append, update, complete; did you mean 'append'\?"),
+        (lambda df: (df, "all"), r"'all', which is none of append, update, complete$"),
+        (lambda df: ("x",), r"takes a streaming DataFrame, and this is a str: 'x'"),
+        (lambda df: (df.groupBy("k"),), r"takes a streaming DataFrame, and this is a GroupedData"),
+    ],
+)
+def test_explain_says_what_it_takes(
+    stream: Stream, arguments: Callable[[DataFrame], tuple[Any, ...]], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        pyslash.explain(*arguments(stream.read()))
 
 
 def static(rows: DataFrame) -> DataFrame:
