@@ -223,6 +223,11 @@ REASONS = (
         _AGGREGATION,
         "a window() of the event time, as short as its steps are",
     ),
+    Reason(
+        "the window is of {}, which is one moment for all rows of a micro-batch",
+        _AGGREGATION,
+        "a window of a column of the rows, or withWatermark() on the column of the current time",
+    ),
     Reason("it groups by more than one window", _AGGREGATION, "one window a query; a second query for the other"),
     Reason(
         "there is no time window() among the grouping expressions, though there is one below",

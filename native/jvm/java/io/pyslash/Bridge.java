@@ -216,6 +216,11 @@ public final class Bridge {
     return ScanOutlook.obstacle(input);
   }
 
+  /** How records of a query that has not started will be read, as {@link RecordOutlook} describes it. */
+  public List<String> recordOutlook(SparkSession session, LogicalPlan analysed) {
+    return RecordOutlook.of(session, analysed);
+  }
+
   /** Counts of what merge tasks do, all zero. */
   public MergeCounts mergeCounts(SparkContext spark) {
     return new MergeCounts(spark);
