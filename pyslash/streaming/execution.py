@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
-from py4j.java_gateway import JavaObject as Py4JObject
-from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError, WatermarkError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
 from pyslash.streaming.checkpoint_files import CheckpointFiles, files_of_spark
+from pyslash.streaming.failure import thrown_by_jvm
 from pyslash.tasks.parquet_scan import ScanFigures
 
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
@@ -191,15 +189,8 @@ class BatchExecution:
         """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""
         if self.is_active:
             return False
-        context = self.session._jsc.sc()
-        while True:
-            origin = error._origin if isinstance(error, CapturedException) else error
-            thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
-            if isinstance(thrown, Py4JObject):
-                return bool(self.stream.isInterruptionException(thrown, context))
-            if error.__cause__ is None:
-                return False
-            error = error.__cause__
+        thrown = thrown_by_jvm(error)
+        return thrown is not None and bool(self.stream.isInterruptionException(thrown, self.session._jsc.sc()))
 
     @cached_property
     def cut(self) -> OperatorCut:

@@ -32,10 +32,12 @@ from pyslash.spark_log import notice
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.failure import EpochCallback
 from pyslash.streaming.progress import ProgressLog
-from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
+from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
+from pyslash.streaming.spark_settings import check_options
 from pyslash.streaming.watch import QueryWatch
-from pyslash.streaming.writer import WriterSettings
+from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
@@ -157,10 +159,8 @@ def _tell(
 
 
 def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict[str, Any]) -> None:
-    settings = WriterSettings.of(writer)
-    settings.options.update({name.lower(): str(value) for name, value in options.items()})
-    if query_name is not None:
-        settings.options["queryname"] = query_name
+    told = options if query_name is None else {**options, "queryName": query_name}
+    settings = WriterSettings.of(writer).with_options(told)
     _refuse_our_state(writer._spark, settings, "spark.slash.mode=off")
 
 
@@ -172,6 +172,7 @@ def _run(
     try:
         settings.check()
         operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
+        check_options(settings)
         check_checkpoint(writer._spark, settings, conf, operators)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
@@ -221,8 +222,6 @@ def _take_over(
     sink: ForeachBatchSink | SparkSink,
     conf: Conf,
 ) -> StreamingQuery:
-    assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
     container = Container.of(spark.sparkContext.getConf().get, conf)
@@ -234,7 +233,7 @@ def _take_over(
     is_thinned = any(operator.thinned for operator in operators)
     frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
-    ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
+    ours = ours.options(**{name: value for name, value in settings.options.items() if name.lower() != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(ours, runner, bridge.java)
     sink.started(query)
@@ -258,7 +257,6 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
     `foreachBatch` is to execute nothing of a plan that we execute.
     """
     assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     conf = writer._spark.conf
     with _lock:
         deferred = str(bridge.deferPlansOf(writer._spark._jsparkSession))
@@ -266,7 +264,7 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
         conf.set(_SCHEMA_CHECK, "false")
         conf.set(deferred, "true")
         try:
-            return _spark_start(_spark_foreach_batch(writer, runner))
+            return _spark_start(EpochCallback(writer._spark, runner).attach(writer, bridge))
         finally:
             conf.set(_SCHEMA_CHECK, before)
             conf.unset(deferred)

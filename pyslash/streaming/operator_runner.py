@@ -79,6 +79,11 @@ class OperatorRunner:
         """Whether the manifest of the current epoch exists."""
         return self.phase not in _BEFORE_LOG
 
+    @property
+    def runs_no_python(self) -> bool:
+        """Whether the tasks of the last update have run no Python of ours: none at all, or the job's own."""
+        return self._ingest is not None and self._ingest.path == "rows"
+
     def begin(self) -> None:
         """An epoch begins."""
         self.phase = Phase.BEGUN
