@@ -1,4 +1,4 @@
-"""Whether two runs of a stream gave the same: batch by batch, rows as multisets, floating numbers to 1e-9."""
+"""Whether two runs of a stream gave the same, batch by batch: rows as multisets, floating numbers to 1e-9; figures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from tests.streaming.streams.case import Case
+from tests.streaming.streams.figures import different
 from tests.streaming.streams.run import Outcome, SinkFailedError
 
 SINK = SinkFailedError.__name__
@@ -15,7 +17,7 @@ NO_STORE = "CANNOT_LOAD_STATE_STORE"
 Tuple = tuple[Any, ...]
 
 
-def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
+def differences(case: Case, spark: Outcome, slash: Outcome) -> Iterator[str]:
     """Lines for a reader; none where all is equal."""
     # A function that fails is called once an attempt, so the ids are compared as they came.
     ids = [batch for batch, *_ in spark.batches], [batch for batch, *_ in slash.batches]
@@ -43,6 +45,21 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
             yield f"batch {batch}: Spark's schema is {schema}, pyslash's {found_schema}"
         for row, side in _unmatched(expected, found):
             yield f"batch {batch}: only {side}: {row}"
+    yield from _figures(case, spark, slash, is_whole=not later)
+
+
+def _figures(case: Case, spark: Outcome, slash: Outcome, is_whole: bool) -> Iterator[str]:
+    """`is_whole`: both went through the same batches."""
+    reads_files = dict(case.conf).get("spark.slash.ingest") == "files"
+    if is_whole and spark.figures.keys() != slash.figures.keys():
+        yield f"Spark's progress has batches {[*spark.figures]}, pyslash's {[*slash.figures]}"
+    for batch, figures in spark.figures.items():
+        if batch in slash.figures:
+            yield from (f"batch {batch}: {line}" for line in different(figures, slash.figures[batch], reads_files))
+    for batch, parts in spark.parts.items():
+        if slash.parts.get(batch, parts) != parts:
+            what = "files" if case.sink == "files" else "partitions"
+            yield f"batch {batch}: {what} of no rows: Spark {parts}, pyslash {slash.parts[batch]}"
 
 
 def _unmatched(expected: list[Tuple], found: list[Tuple]) -> Iterator[tuple[Tuple, str]]:
