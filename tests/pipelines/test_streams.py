@@ -16,6 +16,7 @@ from tests.streaming.streams.cells import OTHERS, cells
 from tests.streaming.streams.proven import keep
 from tests.streaming.streams.run import SLASH, SPARK
 from tests.streaming.streams.session import Streams, streams
+from tests.streaming.streams.test_sources import check, of_every_value
 
 ALL = len(cells(OTHERS))
 ASKED = os.environ.get("PYSLASH_STREAMS_OF_OTHERS", "24")
@@ -29,6 +30,13 @@ SHRINKING = 40
 def engines(spark: SparkSession, kafka: str, delta_jars: str) -> Iterator[Streams]:
     with streams(spark, (SPARK, SLASH), OTHERS, kafka) as made:
         yield made
+
+
+@pytest.mark.parametrize("source", OTHERS)
+def test_a_source_gives_the_rows_of_the_case(
+    spark: SparkSession, kafka: str, delta_jars: str, tmp_path: Path, source: str
+) -> None:
+    check(spark, of_every_value(source), tmp_path, kafka)
 
 
 @pytest.mark.timeout(900)

@@ -198,7 +198,11 @@ def _write_parquet(case: Case, rows: File, path: Path) -> None:
 
 
 def _write_orc(case: Case, rows: File, path: Path) -> None:
-    pyarrow.orc.write_table(case.table(rows), path)
+    """Spark has the two kinds of times the other way round than ORC names them."""
+    table, utc = case.table(rows), pa.timestamp("us", "UTC")
+    swapped = {utc: pa.timestamp("us"), pa.timestamp("us"): utc}
+    columns = [column.cast(swapped.get(column.type, column.type)) for column in table.columns]
+    pyarrow.orc.write_table(pa.table(columns, names=table.column_names), path)
 
 
 def _write_json_in_parquet(case: Case, rows: File, path: Path) -> None:
