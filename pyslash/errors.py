@@ -94,6 +94,10 @@ class InvalidTransitionError(SlashError):
     """An event reached an epoch in a phase in which it cannot happen. This is a bug in pyslash."""
 
 
+class WatermarkError(SlashError):
+    """Rows with event times were read, and Spark has collected none of the times: its watermark would stand still."""
+
+
 class PlanMismatchError(SlashError):
     """The state in the checkpoint belongs to a different query."""
 

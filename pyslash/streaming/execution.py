@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.errors import CheckpointError
+from pyslash.errors import CheckpointError, WatermarkError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
 from pyslash.streaming.checkpoint_files import CheckpointFiles, files_of_spark
@@ -277,6 +277,24 @@ def tell_times(cut: OperatorCut, times: list[EventTimes]) -> None:
     for place, (told, collected) in enumerate(zip(times, cut.event_times(), strict=True)):
         if told[0] and not collected[0]:
             cut.add_event_times(place, told)
+
+
+def check_times(cut: OperatorCut, rows: int) -> None:
+    """The watermark follows the event times that Spark has collected: of rows there are some.
+
+    Args:
+        cut: the operator, after its update.
+        rows: that the operator took from the micro-batch, late ones among them.
+
+    Raises:
+        WatermarkError: there were rows, and no times.
+    """
+    if rows and cut.collects_times and not any(count for count, *_ in cut.event_times()):
+        raise WatermarkError(
+            f"{rows} rows have been read under withWatermark(), and Spark has collected no event time of them, so its "
+            "watermark would never move. This is a fault of pyslash; set spark.slash.ingest.json, ingest.csv and "
+            "ingest.kafka to spark, or spark.slash.mode=off, and report the query"
+        )
 
 
 def next_watermark_us(cut: OperatorCut, current_us: int) -> int:

@@ -27,7 +27,7 @@ from pyslash.plan.operators import Aggregation, DeduplicationWithinWatermark, Se
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.streaming.coordinator import LiveBlock
-from pyslash.streaming.execution import SparkBatch, next_watermark_us, tell_times
+from pyslash.streaming.execution import SparkBatch, check_times, next_watermark_us, tell_times
 from pyslash.streaming.ingest import Ingest
 from pyslash.streaming.joining import Joining
 from pyslash.streaming.keeper import Keeper
@@ -252,18 +252,23 @@ class OperatorRunner:
             place = sessions.place(pane, emitted_us)
         cut.begin(epoch, emitted_us, operator.carried)
 
+        def rows_of_epoch(place: str = "") -> list[Receipt]:
+            taken = ingest.update(execution, epoch, late_us, place)
+            check_times(cut, sum(receipt.head.rows for receipt in taken))
+            return taken
+
         def update() -> tuple[list[Receipt], list[Receipt]]:
             """Of the epoch's state, and of its rows."""
             with coordinator.discard_on_failure(epoch):
                 if settling is not None:
                     evicted_us = state.last.watermark_us if state.last is not None else NO_WATERMARK_US
-                    taken = ingest.update(execution, epoch, late_us)
+                    taken = rows_of_epoch()
                     return settling.settle(execution, ingest, coordinator, taken, epoch, evicted_us, emitted_us), taken
                 rewritten: list[Receipt] = []
                 if sessions is not None and pane != held_in:
                     blocks = coordinator.live_blocks()
                     rewritten = sessions.rewrite(execution, ingest, blocks, (held_in, pane), epoch, emitted_us)
-                taken = ingest.update(execution, epoch, late_us, place)
+                taken = rows_of_epoch(place)
                 return [*rewritten, *taken], taken
 
         with progress.timed("update"):

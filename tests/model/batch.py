@@ -137,6 +137,7 @@ class Cut:
         self.times = EventTimes()
         self.delays_ms = [batch.query.workload.delay_us // 1000]
         self.late_rows = 0  # native code counts them
+        self.collects_times = True
 
     def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
         """Its rows are the same in any epoch."""

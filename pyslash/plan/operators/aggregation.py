@@ -262,10 +262,15 @@ class AggregationCut:
         """Whether the micro-batch has no input."""
         return bool(self._times[2])
 
+    @property
+    def collects_times(self) -> bool:
+        """Whether Spark collects the event times of all rows of the input."""
+        return bool(self._times[3])
+
     @cached_property
-    def _times(self) -> tuple[int, int, int]:
-        late, eviction, is_without_rows = map(int, self._java.times().split())
-        return _microseconds(late), _microseconds(eviction), is_without_rows
+    def _times(self) -> tuple[int, int, int, int]:
+        late, eviction, is_without_rows, collects_times = map(int, self._java.times().split())
+        return _microseconds(late), _microseconds(eviction), is_without_rows, collects_times
 
     @property
     def delays_ms(self) -> list[int]:

@@ -32,6 +32,10 @@ class OperatorCut(Protocol):
         """Whether the micro-batch has no input, as Spark runs one where only the watermark has moved."""
 
     @property
+    def collects_times(self) -> bool:
+        """Whether Spark collects the event times of all rows of the input."""
+
+    @property
     def late_rows(self) -> int:
         """Rows that were dropped as late while the input was read, and that are not counted elsewhere."""
 

@@ -60,7 +60,6 @@ public final class Bridge {
     NativeInput read = new NativeInput(rows, readsJson, readsCsv, readsKafka);
     UpdateRows input = new UpdateRows(read.plan(), planText.contains("\ndeduplicate\n"));
     List<byte[]> results = new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows);
-    read.tellTimes();
     return Base64.getEncoder().encodeToString(UpdateResult.of(results, read));
   }
 
@@ -109,13 +108,19 @@ public final class Bridge {
 
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
   public Object runningQuery(SparkSession session) {
+    return runningQueryOf(session);
+  }
+
+  static Object runningQueryOf(SparkSession session) {
     String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
     return Reflection.call(session.streams().get(UUID.fromString(id)), "streamingQuery");
   }
 
-  /** The physical plan of the micro-batch that a `StreamExecution` is running. */
+  /** The physical plan of the micro-batch that a `StreamExecution` is running; copies of its nodes count in them. */
   public SparkPlan runningPlan(Object stream) {
-    return ((QueryExecution) Reflection.call(stream, "lastExecution")).executedPlan();
+    SparkPlan plan = ((QueryExecution) Reflection.call(stream, "lastExecution")).executedPlan();
+    Origin.mark(plan);
+    return plan;
   }
 
   /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
@@ -165,22 +170,26 @@ public final class Bridge {
 
   /**
    * The rows of a micro-batch's plan without operators that keep state: by a job when they are asked for, or at hand if they
-   * need none.
+   * need none. If there are no rows, they have a partition, as Spark's have.
    *
    * @param batch of which they have the schema, as Spark has it: its optimizer may know more of what is never null
    */
   public Dataset<Row> rows(SparkSession session, SparkPlan plan, Dataset<Row> batch) {
     StructType schema = batch.schema();
     List<InternalRow> few = LocalRows.of(plan);
-    return few != null
-        ? RowsDataset.of(session, few, schema)
-        : RowsDataset.of(session, new SQLExecutionRDD(plan.execute(), session.sessionState().conf()), schema);
+    if (few == null) {
+      return RowsDataset.of(session, executed(session, plan), schema);
+    }
+    return few.isEmpty() ? RowsDataset.ofNone(session, schema) : RowsDataset.of(session, few, schema);
   }
 
   /** The rows of a plan that Spark has planned. */
   public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
-    SQLExecutionRDD rows = new SQLExecutionRDD(plan.execute(), session.sessionState().conf());
-    return RowsDataset.of(session, rows, plan.schema());
+    return RowsDataset.of(session, executed(session, plan), plan.schema());
+  }
+
+  private static SQLExecutionRDD executed(SparkSession session, SparkPlan plan) {
+    return new SQLExecutionRDD(Origin.counting(plan).execute(), session.sessionState().conf());
   }
 
   /** The sink that a writer's `start(path)` would open; the path may be null. Fails as that would. */

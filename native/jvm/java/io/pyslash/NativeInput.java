@@ -30,7 +30,6 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.ObjectType;
-import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.util.LongAccumulator;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -49,7 +48,6 @@ public final class NativeInput {
   private final LongAccumulator fetched;
   private final LongAccumulator inPages;
   private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
-  private final Map<SparkPlan, SparkPlan> watermarks = new HashMap<>(); // Spark's, and those that are executed
   private final List<String> obstacles = new ArrayList<>();
   private final SparkPlan plan;
   private boolean readsItself; // files or topics
@@ -70,7 +68,6 @@ public final class NativeInput {
     SparkPlan decoded = readsJson || readsCsv || readsKafka ? decoded(spark, null) : spark;
     if (decoders.isEmpty() && !readsItself) {
       plan = spark;
-      watermarks.clear();
     } else {
       spark.session().sparkContext().register(leftToSpark);
       spark.session().sparkContext().register(fetched);
@@ -104,18 +101,6 @@ public final class NativeInput {
     return inPages.sum();
   }
 
-  /** Give Spark's watermark operators what those in their places have collected. */
-  void tellTimes() {
-    watermarks.forEach((spark, ours) -> merge(Watermark.times(spark), Watermark.times(ours)));
-  }
-
-  @SuppressWarnings("unchecked")
-  private static void merge(AccumulatorV2<?, ?> into, AccumulatorV2<?, ?> from) {
-    if (into != from) {
-      ((AccumulatorV2<Object, Object>) into).merge((AccumulatorV2<Object, Object>) from);
-    }
-  }
-
   /**
    * The same operators without stages, what is broadcast excepted.
    *
@@ -145,12 +130,7 @@ public final class NativeInput {
     for (SparkPlan child : CollectionConverters.asJava(node.children())) {
       children.add(child instanceof Exchange ? child : decoded(child, below));
     }
-    SparkPlan rewritten =
-        node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
-    if (Watermark.is(node)) {
-      watermarks.put(node, rewritten);
-    }
-    return rewritten;
+    return node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
   }
 
   private static Set<Long> ids(AttributeSet columns) {

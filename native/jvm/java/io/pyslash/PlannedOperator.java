@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlan$;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.Option;
 import scala.Product;
@@ -46,16 +47,31 @@ public abstract class PlannedOperator {
   abstract long evictionWatermark();
 
   /**
-   * The watermarks for late rows and for eviction, and 1 if the micro-batch has no input, else 0: by blanks, in one call
-   * from Python.
+   * The watermarks for late rows and for eviction; 1 if the micro-batch has no input, else 0; 1 if Spark collects the event
+   * times of all rows, else 0: by blanks, in one call from Python.
    */
   public String times() {
-    return lateWatermark() + " " + evictionWatermark() + " " + (isWithoutRows() ? 1 : 0);
+    boolean collectsTimes = below().stream().allMatch(PlannedOperator::collectsTimes);
+    return lateWatermark() + " " + evictionWatermark() + " " + (isWithoutRows() ? 1 : 0) + " " + (collectsTimes ? 1 : 0);
+  }
+
+  /** Whether every row of a stream passes an operator that collects event times. */
+  private static boolean collectsTimes(SparkPlan node) {
+    if (Watermark.is(node)) {
+      return true;
+    }
+    return node.children().isEmpty()
+        ? isStatic(node)
+        : CollectionConverters.asJava(node.children()).stream().allMatch(PlannedOperator::collectsTimes);
+  }
+
+  private static boolean isStatic(SparkPlan leaf) {
+    return leaf.logicalLink().isDefined() && !leaf.logicalLink().get().isStreaming();
   }
 
   /** Spark's operators that collect the event times of the input. */
   private List<SparkPlan> watermarks() {
-    return below().stream().flatMap(input -> Watermark.in(input).stream()).toList();
+    return below().stream().flatMap(input -> Watermark.in(input).stream()).map(Origin::of).toList();
   }
 
   /** The delay of each of them in milliseconds, by blanks. */
@@ -77,18 +93,26 @@ public abstract class PlannedOperator {
   private boolean isWithoutRows() {
     // Static tables bring no rows of their own: Spark refuses joins that would keep them.
     return leaves().stream()
-        .filter(leaf -> leaf.logicalLink().isEmpty() || leaf.logicalLink().get().isStreaming())
+        .filter(leaf -> !isStatic(leaf))
         .allMatch(leaf -> leaf instanceof LocalTableScanExec local && local.rows().isEmpty());
   }
 
   /** Forget what Spark has counted below, before the rows are read once more. */
   public void resetCounts() {
-    for (SparkPlan watermark : watermarks()) {
-      Watermark.times(watermark).reset();
+    below().forEach(PlannedOperator::resetCounts);
+  }
+
+  /** What is observed starts over by itself, and what is broadcast is not made again. */
+  private static void resetCounts(SparkPlan node) {
+    if (node instanceof Exchange) {
+      return;
     }
-    for (SparkPlan leaf : leaves()) {
-      CollectionConverters.asJava(leaf.metrics()).values().forEach(SQLMetric::reset);
+    SparkPlan counted = Origin.of(node);
+    CollectionConverters.asJava(counted.metrics()).values().forEach(SQLMetric::reset);
+    if (Watermark.is(counted)) {
+      Watermark.times(counted).reset();
     }
+    CollectionConverters.asJava(node.children()).forEach(PlannedOperator::resetCounts);
   }
 
   private List<SparkPlan> leaves() {
@@ -115,8 +139,13 @@ public abstract class PlannedOperator {
   public void count(String metrics) {
     for (String metric : metrics.split(" ")) {
       String[] named = metric.split("=");
-      operator.metrics().apply(named[0]).set(Long.parseLong(named[1]));
+      metric(named[0]).set(Long.parseLong(named[1]));
     }
+  }
+
+  /** A metric of Spark's operator. */
+  final SQLMetric metric(String name) {
+    return Origin.of(operator).metrics().apply(name);
   }
 
   /** A watermark (milliseconds) that is this field of the operator's. */

@@ -17,7 +17,9 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 
 /** Rows as a Dataset that Spark's analyzer has nothing to do for: its many rules cost milliseconds over any plan. */
 final class RowsDataset {
@@ -33,6 +35,12 @@ final class RowsDataset {
             Option.empty());
     plan.setAnalyzed();
     return Dataset.ofRows(session, plan);
+  }
+
+  /** No rows, in one partition: a plan of no rows at hand has none. */
+  static Dataset<Row> ofNone(SparkSession session, StructType schema) {
+    Seq<InternalRow> none = CollectionConverters.asScala(List.<InternalRow>of()).toSeq();
+    return of(session, session.sparkContext().parallelize(none, 1, ClassTag$.MODULE$.apply(InternalRow.class)), schema);
   }
 
   static Dataset<Row> of(SparkSession session, RDD<InternalRow> rows, StructType schema) {

@@ -69,7 +69,6 @@ public final class StreamingAggregate extends StreamingOperator {
   private static final int LATE_WATERMARK = 3;
   private static final int EVICTION_WATERMARK = 4;
 
-  private final SparkPlan save;
   private final BaseAggregateExec last;
   private final BaseAggregateExec partial;
   private final WindowedInput input;
@@ -92,7 +91,6 @@ public final class StreamingAggregate extends StreamingOperator {
    */
   StreamingAggregate(SparkPlan plan, SparkPlan save, String mode) {
     super(plan, save);
-    this.save = save;
     last = finalOver(plan, save);
     if (last == null) {
       throw new OnlySpark("the state of " + save.nodeName() + " is not used by an aggregation");
@@ -314,7 +312,7 @@ public final class StreamingAggregate extends StreamingOperator {
   public void count(String metrics) {
     super.count(metrics);
     if (isOfSessions) {
-      restore.metrics().apply(DROPPED).set(save.metrics().apply(DROPPED).value()); // where Spark drops them
+      Origin.of(restore).metrics().apply(DROPPED).set(metric(DROPPED).value()); // where Spark drops them
     }
   }
 

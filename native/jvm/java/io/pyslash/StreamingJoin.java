@@ -268,13 +268,13 @@ public final class StreamingJoin extends PlannedOperator {
 
   /** Late rows that the input has had. */
   public long lateRows() {
-    return operator.metrics().apply(LATE_ROWS).value();
+    return metric(LATE_ROWS).value();
   }
 
   @Override
   public void resetCounts() {
     super.resetCounts();
-    operator.metrics().apply(LATE_ROWS).reset();
+    metric(LATE_ROWS).reset();
   }
 
   /** What has to be executed for the rows of the update, in a micro-batch before which rows had been evicted until then. */
@@ -286,7 +286,7 @@ public final class StreamingJoin extends PlannedOperator {
                 sides.get(0), false, rules.type().keepsLeft(), other(1, rules.type().keepsRight()), epoch, evictedMicros),
             new JoinRowWriter.Rules(
                 sides.get(1), true, rules.type().keepsRight(), other(0, rules.type().remembersLeft()), epoch, evictedMicros)),
-        operator.metrics().apply(LATE_ROWS));
+        metric(LATE_ROWS));
   }
 
   private JoinRowWriter.Other other(int side, boolean remembers) {

@@ -48,7 +48,7 @@ final class UpdateRows {
     this.keepsTimeless = keepsTimeless;
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
-    SparkPlan chosen = withoutWatermark ? fused : plan;
+    SparkPlan chosen = Origin.counting(withoutWatermark ? fused : plan);
     RDD<InternalRow> pages = withoutWatermark ? LineScanExec.pagesOf(fused) : null;
     rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
   }
