@@ -59,7 +59,8 @@ def _figures(case: Case, spark: Outcome, slash: Outcome, is_whole: bool) -> Iter
         yield f"Spark's progress has batches {[*spark.figures]}, pyslash's {[*slash.figures]}"
     for batch, figures in spark.figures.items():
         if batch in slash.figures:
-            yield from (f"batch {batch}: {line}" for line in different(figures, slash.figures[batch], reads_files))
+            lines = different(figures, slash.figures[batch], reads_files, is_replayed=batch == case.crash)
+            yield from (f"batch {batch}: {line}" for line in lines)
     for batch, parts in spark.parts.items():
         if slash.parts.get(batch, parts) != parts:
             what = "files" if case.sink == "files" else "partitions"

@@ -10,6 +10,7 @@ from typing import Any
 from tests.streaming.streams.between import Between, columns_of, draw_between
 from tests.streaming.streams.case import POOLS, TABLES, Batch, Case, File, Row, Run, Source, Step, columns_in
 from tests.streaming.streams.cells import FILES, Cell, cell
+from tests.streaming.streams.sources import kinds_of
 from tests.streaming.streams.times import MICROS, Times
 from tests.streaming.streams.vocabulary import (
     AGGREGATE_EXPRESSIONS,
@@ -64,6 +65,7 @@ def draw(seed: int, sources: tuple[str, ...] = FILES) -> Case:
 class _Draw:
     def __init__(self, seed: int, cell: Cell) -> None:
         self.seed, self.cell = seed, cell
+        self.kinds = kinds_of(cell.source)
         self.rng = random.Random(seed)
 
     def often(self, share: float) -> bool:
@@ -103,7 +105,7 @@ class _Draw:
             in_buffers = rng.sample(ANYHOW_IN_BUFFERS if any_window else IN_BUFFERS, rng.choice((1, 1, 2)))
             aggregates = tuple(dict.fromkeys([*aggregates, *in_buffers]))
         elif aggregates and self.often(0.15):
-            call = f"approx_count_distinct(v_{rng.choice([*POOLS])}{rng.choice(('', ', 0.2'))})"
+            call = f"approx_count_distinct(v_{rng.choice(self.kinds)}{rng.choice(('', ', 0.2'))})"
             aggregates = tuple(dict.fromkeys([*aggregates, call]))
         if ansi and is_chain:
             aggregates = tuple(call for call in aggregates if call != HUGE) or ("count(*)",)
@@ -172,7 +174,7 @@ class _Draw:
         elif is_timed:
             keys, kinds = (*keys, "ts"), [*kinds, "timestamp"]
         if ordered:
-            values = tuple(f"v_{rng.choice([*POOLS])}" for _ in range(rng.randint(0, 3)))
+            values = tuple(f"v_{rng.choice(self.kinds)}" for _ in range(rng.randint(0, 3)))
             has_time = not is_timed and (expires or self.often(0.8))
             values = tuple(dict.fromkeys([*values, *(["ts"] if has_time else [])]))
             above = self._above("append", False, kinds, ())
@@ -209,7 +211,7 @@ class _Draw:
         rng = self.rng
         is_chain = self.cell.operator == "chain"
         how = "inner" if is_chain else self.cell.operator.split()[0]
-        kinds = rng.sample([*POOLS], rng.choice((1, 1, 2)))
+        kinds = rng.sample(self.kinds, rng.choice((1, 1, 2)))
         of_windows = TIMES_OF_JOINS[-1:]  # these have no other time
         times = rng.choice((*TIMES_OF_JOINS, *(TIMES_OF_INNER_JOINS if how == "inner" else ())))
         if is_chain:
@@ -222,7 +224,7 @@ class _Draw:
             above = (("where", f"k_{kinds[0]} IS NOT NULL"),)
         if self.often(0.2):
             above += (("select", f"k_{kinds[0]}", *([] if how == "leftsemi" else [f"r_k_{kinds[0]} AS other"])),)
-        read = columns_of((condition, f"v_{rng.choice([*POOLS])}"))
+        read = columns_of((condition, f"v_{rng.choice(self.kinds)}"))
         between = draw_between(self.seed, self.cell.between, read, (f"k_{kinds[0]}",))
         conf = dict(self._conf(self.often(0.5)))
         conf = {name: value for name, value in conf.items() if not name.startswith("spark.slash.")}
@@ -342,7 +344,7 @@ class _Draw:
             elif self.often(0.25):
                 key, kind = self.rng.choice(KEY_EXPRESSIONS)
             else:
-                kind = self.rng.choice([name for name in POOLS if name != "huge"])
+                kind = self.rng.choice([name for name in self.kinds if name != "huge"])
                 key = f"k_{kind}"
             if key in keys:
                 continue
@@ -368,13 +370,13 @@ class _Draw:
         if kind < 0.4:
             call = "count(*)"
         elif kind < 0.5:
-            call = f"count(v_{rng.choice([*POOLS])})"
+            call = f"count(v_{rng.choice(self.kinds)})"
         elif kind < 0.65:
             call = f"{rng.choice(('sum', 'avg', 'try_avg'))}(v_{rng.choice(SUMMABLE)})"
         elif kind < 0.85:
             call, around = self._other_aggregate()
         else:
-            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice([*POOLS])})"
+            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice(self.kinds)})"
         if self.often(0.2):
             call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
         return around.format(call)
@@ -388,10 +390,10 @@ class _Draw:
         if kind < 0.25:
             return f"{rng.choice(('bool_and', 'bool_or', 'every', 'some'))}(v_boolean)", "{}"
         if kind < 0.45:
-            ordering = rng.choice(ORDERED)
+            ordering = rng.choice([kind for kind in ORDERED if kind in self.kinds])
             return f"{rng.choice(('max_by', 'min_by'))}(v_{ordering}, v_{ordering})", "{}"
         if kind < 0.55:
-            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice([*POOLS])}, true)", "{} IS NULL"
+            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice(self.kinds)}, true)", "{} IS NULL"
         if kind < 0.65:
             return f"try_sum(v_{rng.choice(SUMMABLE)})", "{}"
         return f"{rng.choice(MOMENTS)}(v_{rng.choice(('byte', 'short'))})", "round({} + 0.00012345, 3)"

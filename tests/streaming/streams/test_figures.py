@@ -50,15 +50,25 @@ def _state(**changed: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_a_difference_is_told(changed: Figures, told: str) -> None:
-    assert list(different(FIGURES, changed, reads_files=False)) == [told]
+    assert list(different(FIGURES, changed, reads_files=False, is_replayed=False)) == [told]
 
 
 def test_what_is_documented_is_no_difference() -> None:
     """A mean of microseconds; a count of rows where Spark counts groups; rows that Spark's reader has skipped."""
     nearly = replace(FIGURES, times=TIMES | {"avg": "1970-01-01T00:00:01.001Z"}, input_rows=12)
-    assert list(different(FIGURES, nearly, reads_files=True)) == []
+    assert list(different(FIGURES, nearly, reads_files=True, is_replayed=False)) == []
     spark, slash = (
         replace(FIGURES, states=_state(operatorName="stateStoreSave", numRowsDroppedByWatermark=late, numRowsUpdated=n))
         for late, n in ((1, 2), (5, 3))
     )
-    assert list(different(spark, slash, reads_files=False)) == []
+    assert list(different(spark, slash, reads_files=False, is_replayed=False)) == []
+
+
+def test_a_replayed_batch_reads_nothing() -> None:
+    above = {"above0": {"m0": 7}}
+    first = replace(FIGURES, observed=FIGURES.observed | above)
+    again = replace(FIGURES, input_rows=0, observed={"below0": {"m0": 0, "m1": None}} | above)
+    assert list(different(first, again, reads_files=False, is_replayed=True)) == []
+    assert len(list(different(first, again, reads_files=False, is_replayed=False))) == 2
+    wrong = replace(again, observed=again.observed | {"above0": {"m0": 0}})
+    assert len(list(different(first, wrong, reads_files=False, is_replayed=True))) == 1
