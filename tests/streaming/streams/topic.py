@@ -19,8 +19,8 @@ class Topic:
 
         client = {"bootstrap.servers": servers, "log_level": 0}
         self._servers, self.name = servers, uuid.uuid4().hex
-        made = AdminClient(client).create_topics([NewTopic(self.name, partitions)])
-        made[self.name].result(_SECONDS)
+        admin = AdminClient(client)  # topics are made for as long as there is one
+        admin.create_topics([NewTopic(self.name, partitions)])[self.name].result(_SECONDS)
         self._producer = Producer({**client, "enable.idempotence": True})
 
     def send(self, partition: int, values: Iterable[bytes]) -> None:
