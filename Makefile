@@ -43,7 +43,8 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@pytest -m nightly --ignore=tests/pipelines
 	@scripts/test_pipelines.sh -m nightly
-	@PYSLASH_STREAMS=2000 pytest tests/streaming/streams
+	@PYSLASH_STREAMS=all pytest tests/streaming/streams
+	@PYSLASH_STREAMS_OF_OTHERS=all scripts/test_pipelines.sh -k test_streams
 	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5

@@ -149,10 +149,13 @@ def test_a_watermark_that_would_stand_still_is_an_error() -> None:
     check_times(_Silent(False), 20)  # type: ignore[arg-type]
 
 
-def test_no_rows_have_a_partition(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("above", ["nothing", "a static join"])
+def test_no_rows_have_a_partition(spark: SparkSession, folder: Path, tmp_path: Path, above: str) -> None:
     """A function finds a partition in a micro-batch without rows, as with plain Spark and one state partition."""
     found: list[tuple[int, int]] = []
     rows = _by_window(_stream(spark, folder, "json").withWatermark("ts", "5 minutes")).count()
+    if above == "a static join":
+        rows = rows.join(spark.range(3).selectExpr("cast(id as int) k").hint("broadcast"), "k", "left")
     pyslash.enable(spark)
     try:
         writer = rows.writeStream.foreachBatch(

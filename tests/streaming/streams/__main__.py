@@ -2,7 +2,10 @@
 
 python -m tests.streaming.streams 17                    one stream, shrunk if it differs
 python -m tests.streaming.streams --first 0 --count 500 many of them
+python -m tests.streaming.streams --until-differs       as many as it takes to see a difference
 python -m tests.streaming.streams --self-test           plain Spark against itself
+python -m tests.streaming.streams --others              those from topics and from Delta (scripts/pipelines.sh)
+python -m tests.streaming.streams --page FILE ...       the page of what was seen equal, from the results of runs
 """
 
 from __future__ import annotations
@@ -11,52 +14,113 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from eval.broker import broker, connector, delta
+from eval.pipelines.job import DELTA_SETTINGS
 from tests.jvm import JAVA_OPTIONS, SMALL_PAGES
 from tests.quiet_files import SETTINGS, quiet_files
+from tests.streaming.streams.cells import FILES, OTHERS, cells
 from tests.streaming.streams.draw import draw
+from tests.streaming.streams.proven import keep, page, read
 from tests.streaming.streams.run import SLASH, SPARK
-from tests.streaming.streams.session import Tally, streams
+from tests.streaming.streams.session import Comparison, Streams, Tally, streams
 
 
 def main(arguments: list[str]) -> int:
-    """How many streams differ."""
+    """Whether streams differ."""
+    options = _options(arguments)
+    sources = OTHERS if options.others else FILES
+    seeds = options.seeds or range(options.first, options.first + (options.count or len(cells(sources))))
+    if options.page:
+        print(page(read(options.page)), end="")
+        return 0
+    if options.draw:
+        print(*(draw(seed, sources) for seed in seeds), sep="\n\n")
+        return 0
+    with _made(options, sources) as made:
+        told = _Told(options, made, time.monotonic())
+        told.run(seeds)
+    print(f"{told.differing} of {told.tally.streams} streams differ, in {told.seconds:.0f} s: {told.tally}")
+    return min(told.differing, 1)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.streaming.streams")
     parser.add_argument("seeds", type=int, nargs="*")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=0, help="as many as there are cells, by default")
     parser.add_argument("--tries", type=int, default=100, help="runs that shrinking a named seed may take")
+    parser.add_argument("--others", action="store_true", help="sources that need a broker, and Delta")
+    parser.add_argument("--until-differs", action="store_true", help="stop at the first difference")
+    parser.add_argument("--every", type=int, default=100, help="tell how far it is after so many streams")
     parser.add_argument("--self-test", action="store_true", help="run plain Spark twice")
     parser.add_argument("--draw", action="store_true", help="only print the cases")
-    options = parser.parse_args(arguments)
-    seeds = options.seeds or range(options.first, options.first + options.count)
-    if options.draw:
-        print(*(draw(seed) for seed in seeds), sep="\n\n")
-        return 0
-    spark = _session()
-    with quiet_files(spark), streams(spark, (SPARK, SPARK if options.self_test else SLASH)) as made:
-        tally, differing, begin = Tally(), 0, time.monotonic()
-        for number, comparison in enumerate(made.seeds(seeds), 1):
-            tally += comparison.tally
-            if number % 100 == 0:
-                print(f"{number} streams, {differing + bool(comparison.lines)} differ", flush=True)
-            if comparison.lines:
-                differing += 1
-                shown = made.smallest(comparison, options.tries) if options.seeds else comparison
-                print(shown if options.seeds else "\n".join([f"seed {shown.case.seed}", *shown.lines[:8]]), flush=True)
-    print(f"{differing} of {len(seeds)} streams differ, in {time.monotonic() - begin:.0f} s: {tally}")
-    return min(differing, 1)
+    parser.add_argument("--results", type=Path, help="a file that what was seen is added to")
+    parser.add_argument("--page", type=Path, nargs="+", help="print the page of results")
+    return parser.parse_args(arguments)
 
 
-def _session() -> SparkSession:
+@contextmanager
+def _made(options: argparse.Namespace, sources: tuple[str, ...]) -> Iterator[Streams]:
+    engines = (SPARK, SPARK if options.self_test else SLASH)
+    if options.others:
+        settings = {"spark.jars": f"{connector()},{delta()}", **DELTA_SETTINGS}
+        with broker() as servers, streams(_session(settings), engines, sources, servers) as made:
+            yield made
+        return
+    spark = _session(SETTINGS)
+    with quiet_files(spark), streams(spark, engines, sources) as made:
+        yield made
+
+
+@dataclass
+class _Told:
+    """What is printed of the streams as they end."""
+
+    options: argparse.Namespace
+    made: Streams
+    begin: float
+    differing: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begin
+
+    def run(self, seeds: Iterable[int]) -> None:
+        for comparison in self.made.seeds(seeds):
+            self.tally += comparison.tally
+            self._tell(comparison)
+            if comparison.lines and self.options.until_differs:
+                print(f"a difference in stream {self.tally.streams}, after {self.seconds:.0f} s")
+                return
+            if self.tally.streams % self.options.every == 0:
+                print(f"{self.tally.streams} streams, {self.differing} differ, {self.seconds:.0f} s", flush=True)
+
+    def _tell(self, comparison: Comparison) -> None:
+        if self.options.results:
+            keep(self.options.results, comparison.case, equal=not comparison.lines)
+        if comparison.lines:
+            self.differing += 1
+            named = bool(self.options.seeds)
+            shown = self.made.smallest(comparison, self.options.tries) if named else comparison
+            short = "\n".join([f"seed {shown.case.seed}: {shown.case.cell}", *shown.lines[:8]])
+            print(shown if named else short, flush=True)
+
+
+def _session(settings: dict[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.slash.arena.size", "256m")
-    return builder.config(map=SMALL_PAGES | SETTINGS).getOrCreate()
+    return builder.config(map=SMALL_PAGES | settings).getOrCreate()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from tests.streaming.streams.cells import Cell
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAN, INF = float("nan"), float("inf")
@@ -55,8 +56,9 @@ Row = tuple[Any, ...]
 File = tuple[Row, ...]
 Batch = tuple[File, ...]
 Step = tuple[str, ...]
-"""One of ("where", condition), ("with", name, expression), ("select", expressions...), ("join", how, key, table),
-("unique",) and ("top", number)."""
+"""One of ("where", condition), ("with", name, expression), ("select", expressions...), ("unique",), ("top", number),
+("udf", column), a filter in Python, ("explode", expression), ("observe", name, metrics...) and, with a static table,
+("join", how, key, table) by a broadcast and ("merge", how, key, table) by sorting."""
 
 TABLES = {
     "int": "SELECT * FROM VALUES (-1, 'minus', 1L), (0, 'zero', 2L), (5, NULL, 3L) AS t(j, label, weight)",
@@ -67,7 +69,8 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Source:
-    """A stream of files. All batches have as many files, perhaps without rows; an empty batch: nothing is added.
+    """A stream of files, or of what is like them in another source: a part of a batch that one task reads. All batches
+    have as many files, perhaps without rows; an empty batch: nothing is added.
 
     Without a `delay` it has no watermark.
     """
@@ -92,10 +95,12 @@ class Case:
     `window` is empty where the query groups without one; `grouping` is then `groupBy`, `rollup` or `cube`, or the name
     of a deduplication, whose rows have the `aggregates` beside the keys. With a `gap`, an expression, it groups by
     sessions. With a `join`, how and by what condition, its two sources are joined: columns of the right one begin with
-    `r_`, and where the condition is on the window `w`, rows have that and no time.
+    `r_`, and where the condition is on the window `w`, rows have that and no time. `upper`, a time and a length, is a
+    window over the results. The `sink` is `foreachBatch`, `memory` or `files`.
     """
 
     seed: int
+    cell: Cell
     columns: tuple[str, ...]
     sources: tuple[Source, ...]
     runs: tuple[Run, ...]
@@ -111,6 +116,8 @@ class Case:
     conf: tuple[tuple[str, str], ...]
     gap: str = ""
     join: tuple[str, ...] = ()
+    upper: tuple[str, ...] = ()
+    sink: str = "foreachBatch"
 
     @property
     def batches(self) -> int:
@@ -152,21 +159,36 @@ class Case:
         arrays += [pa.array(values, kind) for values, kind in zip(columns[1:], schema.types[1:], strict=True)]
         return pa.table(arrays, schema=schema)
 
-    def query(self, spark: SparkSession, folders: list[Path]) -> DataFrame:
-        """The streaming DataFrame over the folders of the sources."""
-        ddl = ", ".join(["ts timestamp", *(f"{name} {POOLS[name[2:]][0]}" for name in self.columns)])
-        streams = []
-        for source, folder in zip(self.sources, folders, strict=True):
-            reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", source.files)
-            rows = _apply(spark, reader.parquet(f"{folder}/*"), self.before)
-            streams.append(rows if source.delay is None else rows.withWatermark("ts", source.delay))
-        if self.join:
-            return _apply(spark, self._joined(*streams), self.above)
-        rows = streams[0]
-        for other in streams[1:]:
-            rows = rows.union(other)
-        rows = _apply(spark, rows, self.after)
-        return _apply(spark, self._grouped(spark, rows), self.above)
+    def ddl(self) -> str:
+        """The schema of the files, for Spark."""
+        return ", ".join(["ts timestamp", *(f"{name} {POOLS[name[2:]][0]}" for name in self.columns)])
+
+    def query(self, spark: SparkSession, rows: list[DataFrame]) -> DataFrame:
+        """The query over the rows of the sources."""
+        streams = [self._stream(spark, *parts) for parts in enumerate(zip(self.sources, rows, strict=True))]
+        *lefts, right = streams
+        if not self.join:
+            lefts = streams
+        left = lefts[0]
+        for other in lefts[1:]:
+            left = left.union(other)
+        results = self._joined(left, right) if self.join else self._grouped(spark, left)
+        if self.upper:
+            results = self._windows_of(results)
+        return _apply(spark, results, self.above)
+
+    def _stream(self, spark: SparkSession, number: int, parts: tuple[Source, DataFrame]) -> DataFrame:
+        """One source, up to the operator."""
+        source, rows = parts
+        rows = _apply(spark, rows, self.before, number)
+        rows = rows if source.delay is None else rows.withWatermark("ts", source.delay)
+        return _apply(spark, rows, self.after, number)
+
+    def _windows_of(self, results: DataFrame) -> DataFrame:
+        time, length = self.upper
+        keys = [name for name in results.columns if name.startswith(("k_", "k0"))] or [F.lit(1)]
+        rows = results.select(F.expr(time).alias("t"), F.hash(*keys).alias("h"))
+        return rows.groupBy(F.window("t", length).alias("outer")).agg(F.count("*").alias("n"), F.sum("h").alias("h"))
 
     def _joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
         how, condition = self.join
@@ -199,7 +221,7 @@ class Case:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"seed {self.seed}"
+        yield f"seed {self.seed}: {self.cell}"
         for name, value in self.conf:
             yield f"  conf {name}={value}"
         for number, source in enumerate(self.sources):
@@ -208,6 +230,7 @@ class Case:
                 for file in batch:
                     yield f"    batch {index}, a file of {len(file)} rows"
                     yield from (f"      {self._row(row)}" for row in file)
+        yield f"  sink: {self.sink}"
         yield "  runs: " + ", ".join(f"{run.how} {run.batches}" for run in self.runs)
         if self.crash is not None:
             yield f"  the sink fails once in batch {self.crash}"
@@ -217,6 +240,8 @@ class Case:
             yield "  {} join ON {}".format(*self.join)
         yield f"  {self.grouping}(window={self.gap or self.window}, {', '.join(self.keys)}), {self.mode} mode"
         yield f"  agg({', '.join(self.aggregates)})"
+        if self.upper:
+            yield "  window({}, {}) over it".format(*self.upper)
         yield from (f"  above: {step}" for step in self.above)
 
     def _row(self, row: Row) -> str:
@@ -230,7 +255,8 @@ def columns_in(steps: Iterable[Step], expressions: Iterable[str]) -> tuple[str, 
     return tuple(sorted(set(re.findall(r"(?:\b|_)([kv]_[a-z]+)\b", text))))
 
 
-def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> DataFrame:
+def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...], number: int = 0) -> DataFrame:
+    """`number`: of the source; Spark wants names of metrics that differ."""
     for kind, *arguments in steps:
         if kind == "where":
             rows = rows.where(arguments[0])
@@ -242,7 +268,21 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...]) -> Dat
             rows = rows.dropDuplicates()
         elif kind == "top":
             rows = rows.orderBy(*rows.columns).limit(int(arguments[0]))
+        elif kind == "udf":
+            rows = rows.where(_kept_by_python(arguments[0]))
+        elif kind == "explode":
+            rows = rows.withColumn("copy", F.expr(f"explode({arguments[0]})")).drop("copy")
+        elif kind == "observe":
+            name, *metrics = arguments
+            rows = rows.observe(f"{name}{number}", *(F.expr(f"{text} AS m{i}") for i, text in enumerate(metrics)))
         else:
             how, key, table = arguments
-            rows = rows.join(F.broadcast(spark.sql(TABLES[table])), F.expr(f"{key} = j"), how).drop("j")
+            static = spark.sql(TABLES[table]).hint("broadcast" if kind == "join" else "merge")
+            rows = rows.join(static, F.expr(f"{key} = j"), how).drop("j")
     return rows
+
+
+def _kept_by_python(column: str) -> Column:
+    """Most values of a column; null too."""
+    kept: Column = F.udf(lambda value: len(repr(value)) % 5 != 1, "boolean")(column)
+    return kept

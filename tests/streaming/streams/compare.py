@@ -1,4 +1,4 @@
-"""Whether two runs of a stream gave the same: batch by batch, rows as multisets, floating numbers to 1e-9."""
+"""Whether two runs of a stream gave the same, batch by batch: rows as multisets, floating numbers to 1e-9; figures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from tests.streaming.streams.case import Case
+from tests.streaming.streams.figures import different
 from tests.streaming.streams.run import Outcome, SinkFailedError
 
 SINK = SinkFailedError.__name__
 OVERFLOW = "ARITHMETIC_OVERFLOW"
 NO_STORE = "CANNOT_LOAD_STATE_STORE"
+DRAWN = {SINK, OVERFLOW, NO_STORE}
+"""Errors that streams are drawn to end with. Any other is a fault of the drawing, which would hide all others."""
 Tuple = tuple[Any, ...]
 
 
-def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
+def differences(case: Case, spark: Outcome, slash: Outcome) -> Iterator[str]:
     """Lines for a reader; none where all is equal."""
     # A function that fails is called once an attempt, so the ids are compared as they came.
     ids = [batch for batch, *_ in spark.batches], [batch for batch, *_ in slash.batches]
@@ -32,6 +36,8 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
     # committed, and the next micro-batch of plain Spark misses it: there is nothing to compare from there on.
     is_lost = spark.errors[-1:] == [NO_STORE] and slash.errors == spark.errors[:-1]
     later = (fails_alike or never or is_lost) and ids[1][: len(ids[0])] == ids[0]
+    if not {*spark.errors} <= DRAWN:
+        yield f"nothing is compared, for Spark ends with {spark.errors}"
     if spark.errors != slash.errors and not later:
         yield f"Spark ends with {spark.errors or 'success'}, pyslash with {slash.errors or 'success'}"
     if ids[0] != ids[1] and not later:
@@ -43,6 +49,25 @@ def differences(spark: Outcome, slash: Outcome) -> Iterator[str]:
             yield f"batch {batch}: Spark's schema is {schema}, pyslash's {found_schema}"
         for row, side in _unmatched(expected, found):
             yield f"batch {batch}: only {side}: {row}"
+    yield from _figures(case, spark, slash, is_whole=not later)
+
+
+def _figures(case: Case, spark: Outcome, slash: Outcome, is_whole: bool) -> Iterator[str]:
+    """`is_whole`: both went through the same batches."""
+    reads_files = dict(case.conf).get("spark.slash.ingest") == "files"
+    if is_whole and spark.figures.keys() != slash.figures.keys():
+        yield f"Spark's progress has batches {[*spark.figures]}, pyslash's {[*slash.figures]}"
+    for batch, figures in spark.figures.items():
+        if batch in slash.figures:
+            lines = different(figures, slash.figures[batch], reads_files, is_replayed=batch == case.crash)
+            yield from (f"batch {batch}: {line}" for line in lines)
+    for batch, parts in spark.parts.items():
+        found = slash.parts.get(batch, parts)
+        if case.sink != "files":  # of partitions, how many more than one is up to who merges
+            parts, found = min(parts, 1), min(found, 1)
+        if parts != found:
+            what = "files" if case.sink == "files" else "partitions"
+            yield f"batch {batch}: {what} of no rows: Spark {parts}, pyslash {found}"
 
 
 def _unmatched(expected: list[Tuple], found: list[Tuple]) -> Iterator[tuple[Tuple, str]]:

@@ -2,246 +2,181 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.streaming.streams.between import Between, columns_of, draw_between
 from tests.streaming.streams.case import POOLS, TABLES, Batch, Case, File, Row, Run, Source, Step, columns_in
-
-SUMMABLE = ("byte", "short", "int", "long", "float", "double", "small", "large")
-LITERALS = {
-    "boolean": ("true", "false"),
-    "byte": ("1Y", "0Y"),
-    "short": ("7S", "0S"),
-    "int": ("5", "0"),
-    "long": ("42L", "0L"),
-    "double": ("1.5D", "0.0D"),
-    "date": ("DATE'2013-01-01'",),
-    "small": ("0.00BD",),
-    "string": ("'a'", "'zz'", "''"),
-    "binary": ("X'00'",),
-}
-# Expressions that keys are made of, with what type they have as far as literals and static tables go.
-KEY_EXPRESSIONS = (
-    ("k_int % 3", ""),
-    ("upper(k_string)", "string"),
-    ("k_long IS NULL", "boolean"),
-    ("coalesce(k_string, 'none')", "string"),
-    ("length(k_string)", "int"),
-    ("year(k_date)", "int"),
-    ("cast(k_date AS string)", "string"),
-    ("k_int > 0 AND k_boolean", "boolean"),
-    ("current_date() > DATE'2001-01-01'", "boolean"),
-)
-AGGREGATE_EXPRESSIONS = (
-    "sum(v_int) / count(*)",
-    "max(v_int) - min(v_short)",
-    "sum(v_short) + 1",
-    "count(*) * 2 + count(v_string)",
-    "coalesce(sum(v_small), 0)",
-    "if(count(v_int) > 1, max(v_string), NULL)",
-    "sum(v_short * 2 + 1)",
-    "avg(v_short + v_byte)",
-    "max(concat(v_string, '-'))",
-    "sum(CASE WHEN v_boolean THEN 1 ELSE 0 END)",
-    "max(ts)",
-    "min(unix_micros(cast(ts AS timestamp)))",
-    "stddev(v_short * 2)",
-    "max_by(cast(v_int AS string), v_int)",
-    "min_by(v_string IS NULL, v_string)",
-    "bool_and(v_int > 0)",
-    "count_if(v_double > 1)",
-    "regr_avgx(v_short, v_byte)",
-    "regr_count(v_short, v_byte)",
-    "covar_pop(v_short, v_byte)",
-)
-BITS = ("byte", "short", "int", "long", "huge")
-# Functions of floating-point results that rounding may leave anywhere near their true value, which may be zero.
-MOMENTS = ("stddev", "stddev_pop", "var_samp", "var_pop")
-# Rows that these have as equal have the same value, so that their order is not to be seen in the result.
-ORDERED = tuple(kind for kind in POOLS if kind not in ("float", "double"))
-# Of the first ones, of any rows in any order, the result is the same; the others need windows that do not overlap.
-ANYHOW_IN_BUFFERS = (
-    "percentile(v_int, 0.5)",
-    "median(v_short)",
-    "percentile(v_long, 0.3, v_short)",
-    "size(collect_set(v_string))",
-    "array_sort(collect_set(v_date))",
-    "approx_count_distinct(array(v_int, v_short))",
-)
-IN_BUFFERS = (
-    *ANYHOW_IN_BUFFERS,
-    "sort_array(collect_list(v_int))",
-    "sort_array(collect_list(struct(v_small, v_string)))",
-    "listagg(hex(v_binary), ',') WITHIN GROUP (ORDER BY hex(v_binary))",
-    "mode(v_string, true)",
-    "max(struct(v_int, v_date))",
-    "max_by(array(v_large), v_large)",
-    "bit_length(string_agg(v_string))",
-)
-PREDICATES_OF_ROWS = (
-    "v_int > 0",
-    "v_string IS NOT NULL",
-    "k_string <> 'ab'",
-    "v_double >= 0 OR v_boolean",
-    "v_short IN (0, 7)",
-    "second(ts) % 2 = 0",
-    "ts < current_timestamp()",
-)
-WINDOWS = (
-    ("10 seconds",),
-    ("10 seconds",),
-    ("10 seconds", "5 seconds"),
-    ("10 seconds", "4 seconds", "1 second"),
-    ("7 seconds", "7 seconds", "3 seconds"),
-    ("12 seconds", "2 seconds"),
-    ("9 seconds", "2 seconds", "500 milliseconds"),
-    ("1 minute", "20 seconds"),
-)
-DELAYS = (("0 seconds", 0.0), ("1500 milliseconds", 1.5), ("3 seconds", 3.0), ("10 seconds", 10.0))
-ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata")
-STARTS = (1_000_000.0, 1_000_000.0, 1_711_846_785.0, 1_000_003.5, -25.0)
-PATHS: tuple[dict[str, str], ...] = (
-    {"ingest": "files"},
-    {"ingest": "rows"},
-    {"ingest": "arrow"},
-    {"ingest": "files", "merge.driverBytes": "0"},
-    {"ingest": "rows", "merge.driverBytes": "0"},
-    {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},
-    {"ingest": "rows", "strategy": "repartition"},
-    {"ingest": "files", "strategy": "repartition"},
-)
-# Of sessions: a gap, and how far apart times are then chosen to be at their ends.
-GAPS = (
-    ("'5 seconds'", 5.0),
-    ("'3 seconds 500 milliseconds'", 3.5),
-    ("'12 seconds'", 12.0),
-    ("'1 day'", 86_400.0),
-    ("concat(v_byte % 50, ' seconds')", 1.0),
-    ("CASE WHEN v_int > 0 THEN '4 seconds' WHEN v_int = 0 THEN '0 seconds' ELSE '9 seconds' END", 4.0),
-)
-MICROS = 1_000_000
-_HUGE = "sum(v_huge)"
-_KINDS = 6  # every so many-th stream is deduplicated
-SESSIONS = float(os.environ.get("PYSLASH_STREAMS_OF_SESSIONS", "0.15"))
-CHAINS = float(os.environ.get("PYSLASH_STREAMS_OF_CHAINS", "0.1"))  # aggregations of rows that are deduplicated first
-JOINS = float(os.environ.get("PYSLASH_STREAMS_OF_JOINS", "0.1"))
-_TYPES_OF_JOINS = ("inner", "inner", "leftouter", "rightouter", "fullouter", "leftsemi")
-# Spark compiles the expressions of so many streams, and interprets those of the others, which takes an eighth less.
-_COMPILED = 0.25
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-# What bounds the times of both sides' rows: every type of join may have these conditions.
-_TIMES_OF_JOINS = (
-    "r_ts BETWEEN ts - INTERVAL 5 SECONDS AND ts + INTERVAL 9 SECONDS",
-    "r_ts >= ts AND r_ts <= ts + INTERVAL 12 SECONDS",
-    "ts > r_ts + INTERVAL 3 SECONDS AND ts < r_ts + INTERVAL 20 SECONDS",
-    "ts = r_ts",
-    "w = r_w",
-)
-_TIMES_OF_INNER_JOINS = ("true", "r_ts > ts", "ts <= r_ts + INTERVAL 4 SECONDS")
-_CONDITIONS_OF_JOINS = (
-    "v_string <> 'a'",
-    "r_v_int IS NOT NULL",
-    "v_int >= r_v_int",
-    "v_short + r_v_short <> 7",
-    "coalesce(v_string < r_v_string, k_boolean)",
+from tests.streaming.streams.cells import FILES, Cell, cell
+from tests.streaming.streams.sources import kinds_of
+from tests.streaming.streams.times import MICROS, Times
+from tests.streaming.streams.vocabulary import (
+    AGGREGATE_EXPRESSIONS,
+    ANYHOW_IN_BUFFERS,
+    BITS,
+    COMPILED,
+    CONDITIONS_OF_JOINS,
+    DELAYS,
+    GAPS,
+    HUGE,
+    IN_BUFFERS,
+    INTERPRETED,
+    KEY_EXPRESSIONS,
+    LITERALS,
+    MOMENTS,
+    ORDERED,
+    PATHS,
+    PREDICATES_OF_ROWS,
+    STARTS,
+    SUMMABLE,
+    TIMES_OF_INNER_JOINS,
+    TIMES_OF_JOINS,
+    WINDOWS,
+    ZONES,
 )
 
 
-def draw(seed: int) -> Case:
-    """The stream of a seed."""
-    made = _Draw(seed)
-    if random.Random(f"whether {seed} is a join").random() < JOINS:
-        case = made.join()
-    else:
-        case = made.deduplication() if seed % _KINDS == _KINDS - 1 else made.case()
-    is_compiled = random.Random(f"whether {seed} is compiled").random() < _COMPILED
-    return case if is_compiled else replace(case, conf=(*case.conf, *_INTERPRETED.items()))
+@dataclass(frozen=True)
+class Parts:
+    """Of a query: what is drawn for its operator."""
+
+    after: tuple[Step, ...]
+    window: tuple[str, ...]
+    grouping: str
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    above: tuple[Step, ...]
+    conf: tuple[tuple[str, str], ...]
+    gap: str = ""
+    join: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def draw(seed: int, sources: tuple[str, ...] = FILES) -> Case:
+    """The stream of a seed, for the cell of the matrix that is the seed's."""
+    made = _Draw(seed, cell(seed, sources))
+    case = made.case()
+    is_compiled = random.Random(f"whether {seed} is compiled").random() < COMPILED
+    return case if is_compiled else replace(case, conf=(*case.conf, *INTERPRETED.items()))
 
 
 class _Draw:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, cell: Cell) -> None:
+        self.seed, self.cell = seed, cell
+        self.kinds = kinds_of(cell.source)
         self.rng = random.Random(seed)
 
     def often(self, share: float) -> bool:
         return self.rng.random() < share
 
     def case(self) -> Case:
-        rng = self.rng
+        """By the operator."""
+        operator = self.cell.operator
+        if "join" in operator:
+            case = self._join()
+        elif operator.startswith("dropDuplicates"):
+            case = self._deduplication()
+        elif operator == "chain" and self.cell.mode == "append":
+            case = self._chain()
+        else:
+            case = self._aggregation()
+        return self._with_sink(case)
+
+    def _aggregation(self) -> Case:
+        rng, operator, mode = self.rng, self.cell.operator, self.cell.mode
         ansi = self.often(0.5)
-        before, after, joined = self._below()
-        keys, kinds, computed = self._keys(joined)
-        after = (*after, *computed)
-        mode, window, grouping = self._grouping(keys)
-        aggregates = () if grouping == "groupBy" and (window or keys) and self.often(0.08) else self._aggregates()
-        gap, slide_of_gap = self._gap(keys)
-        if gap:
-            mode, window, grouping = ("append" if mode == "update" else mode), (), "groupBy"
+        has_table = "-merge join" in self.cell.between or "broadcast join" in self.cell.between
+        keys, kinds, computed = self._keys(has_table)
+        gap, slide_of_gap = rng.choice(GAPS) if operator == "session" else ("", 10.0)
+        if gap and not keys:
+            keys, kinds = ("k_int",), ["int"]
+        window = () if operator in ("keys", "session") else rng.choice(WINDOWS)
+        grouping = rng.choice(("rollup", "cube")) if keys and operator == "keys" and self.often(0.2) else "groupBy"
+        is_bare = grouping == "groupBy" and not gap and (window or keys) and self.often(0.08)
+        aggregates = () if is_bare else self._aggregates()
+        is_chain = operator == "chain"
+        in_any_order = gap or is_chain or "sort-merge" in self.cell.between
+        if in_any_order:
             aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
-        is_chain = not (ansi and _HUGE in aggregates) and random.Random(f"chain of {self.seed}").random() < CHAINS
+        if operator == "window, in Spark's buffers":
+            any_window = in_any_order or (len(window) > 1 and window[0] != window[1])
+            in_buffers = rng.sample(ANYHOW_IN_BUFFERS if any_window else IN_BUFFERS, rng.choice((1, 1, 2)))
+            aggregates = tuple(dict.fromkeys([*aggregates, *in_buffers]))
+        elif aggregates and self.often(0.15):
+            call = f"approx_count_distinct(v_{rng.choice(self.kinds)}{rng.choice(('', ', 0.2'))})"
+            aggregates = tuple(dict.fromkeys([*aggregates, call]))
+        if ansi and is_chain:
+            aggregates = tuple(call for call in aggregates if call != HUGE) or ("count(*)",)
+        above = self._above(mode, bool(window or gap), kinds, aggregates)
+        results = (*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(aggregates))))
+        if any(kind == "select" for kind, *_ in above):
+            results = ()
+        read = columns_of((*keys, *(text for _, *texts in computed for text in texts), *aggregates, gap))
+        between = draw_between(self.seed, self.cell.between, read, results or ("1",))
+        after = (*between.after, *computed)
         if is_chain:
             # Which rows come first is then another thing than which ones came first.
-            after = (("unique",), *after)
-            aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
-        in_buffers = self._distinct_and_in_buffers(mode, window, gap, bool(aggregates), is_chain)
-        aggregates = tuple(dict.fromkeys([*aggregates, *in_buffers]))
+            after = (*after, ("unique",))
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
-        calm = ansi and _HUGE in aggregates
-        union = not calm and self.often(0.15)
-        above = self._above(mode, bool(window or gap), kinds, aggregates)
-        columns = columns_in([*before, *after, *above], [*keys, *aggregates, gap])
+        calm = ansi and HUGE in aggregates
         slide = _seconds(window[min(1, len(window) - 1)]) if window else slide_of_gap
-        is_timed = mode == "append" or self.often(0.7) or bool(in_buffers)
-        delay_of_first, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
-        count, files = rng.randint(2, 5), rng.choice((1, 1, 2, 3))
-        start = STARTS[0] if calm else rng.choice(STARTS)
-        times = _Times(rng, start, delay, slide, calm)
-        sources = [Source(delay_of_first if is_timed else None, files, self._batches(columns, count, files, times))]
-        if union:
-            text, delay = rng.choice(DELAYS)
-            second = start + rng.choice((0.0, 0.0, -15.0, 30.0))
-            times = _Times(rng, second, delay, slide, calm)
-            sources.append(Source(text if is_timed else None, 1, self._batches(columns, count, 1, times)))
-        runs = self._runs(max(len(source.batches) for source in sources), steps=not union)
-        return Case(
-            seed=self.seed,
-            columns=columns,
-            sources=tuple(sources),
-            runs=runs,
-            crash=rng.randrange(count) if self.often(0.15) else None,
-            before=before,
-            after=after,
-            mode=mode,
-            window=window,
-            grouping=grouping,
-            keys=keys,
-            aggregates=aggregates,
-            above=above,
-            conf=(*self._conf(ansi, union), *self._conf_of_sessions()) if gap else self._conf(ansi, union),
-            gap=gap,
+        is_timed = mode == "append" or "buffers" in operator or self.often(0.7)
+        return self._of(
+            between,
+            Parts(
+                after=after,
+                window=window,
+                grouping=grouping,
+                keys=keys,
+                aggregates=aggregates,
+                above=(*above, *between.above),
+                conf=self._conf(ansi) + (self._conf_of_sessions() if gap else ()),
+                gap=gap,
+            ),
+            slide=slide,
+            delays=[is_timed] * (2 if between.is_union else 1),
+            calm=calm,
         )
 
-    def deduplication(self) -> Case:
+    def _chain(self) -> Case:
+        """Windows over rows without duplicates, over windows or over a join."""
+        below = self.rng.choice(("duplicates", "windows", "join"))
+        case = self._join() if below == "join" else self._aggregation()
+        if below == "duplicates":
+            return case
+        after = tuple(step for step in case.after if step != ("unique",))
+        observed = [step[1] for step in case.above if step[0] == "observe"]
+        above = tuple(("observe", name, "count(*)", "max(n)", "sum(h)") for name in observed)
+        time = "ts" if below == "join" else "window_time(window)"
+        upper = (time, self.rng.choice(("30 seconds", "1 minute")))
+        return replace(case, after=after, above=above, upper=upper).without_unread_columns()
+
+    def _deduplication(self) -> Case:
         """A stream whose duplicates are dropped. Which of equal rows is kept is Spark's freedom unless one task reads
         all rows of a micro-batch: else rows of equal keys have nothing that tells them apart.
         """
         rng = self.rng
-        before, after, joined = self._below()
-        keys, kinds, computed = self._keys(joined)
+        expires = self.cell.operator == "dropDuplicatesWithinWatermark"
+        has_table = "-merge join" in self.cell.between or "broadcast join" in self.cell.between
+        keys, kinds, computed = self._keys(has_table)
         if not keys:
             keys, kinds = ("k_int",), ["int"]
-        union, files = self.often(0.15), rng.choice((1, 1, 2, 3))
-        ordered = files == 1 and not union
-        is_timed = self.often(0.5)
-        if is_timed:
+        files = 1 if expires else rng.choice((1, 1, 2, 3))
+        is_union = self.cell.between.startswith("union")
+        ordered = files == 1 and not is_union and "sort-merge" not in self.cell.between
+        is_timed = not expires and self.often(0.5)
+        watermarked = is_timed or expires or self.often(0.7)
+        if expires and not ordered:
+            # Which row is kept decides when its key expires.
+            keys, kinds, is_timed = (*keys, "ts"), [*kinds, "timestamp"], True
+        elif is_timed:
             keys, kinds = (*keys, "ts"), [*kinds, "timestamp"]
-        watermarked = is_timed or self.often(0.7)
         if ordered:
-            values = tuple(f"v_{rng.choice([*POOLS])}" for _ in range(rng.randint(0, 3)))
-            values = tuple(dict.fromkeys([*values, *(["ts"] if not is_timed and self.often(0.8) else [])]))
+            values = tuple(f"v_{rng.choice(self.kinds)}" for _ in range(rng.randint(0, 3)))
+            has_time = not is_timed and (expires or self.often(0.8))
+            values = tuple(dict.fromkeys([*values, *(["ts"] if has_time else [])]))
             above = self._above("append", False, kinds, ())
         else:
             # Late rows are dropped where there is an event time.
@@ -250,88 +185,128 @@ class _Draw:
             shown = [f"k{i}" for i in range(len(keys))]
             timed = ["coalesce(a1, TIMESTAMP'2000-01-01') > TIMESTAMP'1900-01-01' AS timed"] if has_time else []
             above = (("select", *shown, "a0", *timed),)
-        after = (*after, *computed)
-        # Which row is kept decides when its key expires.
-        expires = ordered and watermarked and "ts" in (*keys, *values) and self.often(0.5)
-        grouping = "dropDuplicatesWithinWatermark" if expires else "dropDuplicates"
-        columns = columns_in([*before, *after, *above], [*keys, *values])
-        delay_of_first, delay = rng.choice(DELAYS)
-        count = rng.randint(2, 5)
-        start = rng.choice(STARTS)
-        times = _Times(rng, start, delay, 10.0, False, grain=rng.choice((1, 2 * MICROS)))
-        batches = self._batches(columns, count, files, times)
-        sources = [Source(delay_of_first if watermarked else None, files, batches)]
-        if union:
-            text, delay = rng.choice(DELAYS)
-            times = _Times(rng, start + rng.choice((0.0, -15.0, 30.0)), delay, 10.0, False, grain=2 * MICROS)
-            sources.append(Source(text if watermarked else None, 1, self._batches(columns, count, 1, times)))
-        return Case(
-            seed=self.seed,
-            columns=columns,
-            sources=tuple(sources),
-            runs=self._runs(max(len(source.batches) for source in sources), steps=not union),
-            crash=rng.randrange(count) if self.often(0.15) else None,
-            before=before,
-            after=after,
-            mode=rng.choice(("append", "update")),
-            window=(),
-            grouping=grouping,
-            keys=keys,
-            aggregates=values,
-            above=above,
-            conf=self._conf(self.often(0.5), union),
+        read = columns_of((*keys, *(text for _, *texts in computed for text in texts), *values))
+        results = tuple(f"k{i}" for i in range(len(keys)))
+        results = () if any(kind == "select" for kind, *_ in above) and ordered else results
+        between = draw_between(self.seed, self.cell.between, read, results or ("1",))
+        return self._of(
+            between,
+            Parts(
+                after=(*between.after, *computed),
+                window=(),
+                grouping=self.cell.operator,
+                keys=keys,
+                aggregates=values,
+                above=(*above, *between.above),
+                conf=self._conf(self.often(0.5)),
+            ),
+            slide=10.0,
+            delays=[watermarked] * (2 if is_union else 1),
+            grain=2 * MICROS if is_union else rng.choice((1, 2 * MICROS)),
+            files=files,
         )
 
-    def join(self) -> Case:
+    def _join(self) -> Case:
         """Two streams that are joined."""
         rng = self.rng
-        how = rng.choice(_TYPES_OF_JOINS)
-        kinds = rng.sample([*POOLS], rng.choice((1, 1, 2)))
-        times = rng.choice((*_TIMES_OF_JOINS, *(_TIMES_OF_INNER_JOINS if how == "inner" else ())))
+        is_chain = self.cell.operator == "chain"
+        how = "inner" if is_chain else self.cell.operator.split()[0]
+        kinds = rng.sample(self.kinds, rng.choice((1, 1, 2)))
+        of_windows = TIMES_OF_JOINS[-1:]  # these have no other time
+        times = rng.choice((*TIMES_OF_JOINS, *(TIMES_OF_INNER_JOINS if how == "inner" else ())))
+        if is_chain:
+            times = rng.choice([one for one in TIMES_OF_JOINS if one not in of_windows])
         conditions = [*(f"k_{kind} = r_k_{kind}" for kind in kinds), times]
-        conditions += rng.sample(_CONDITIONS_OF_JOINS, rng.choice((0, 1, 1, 2)))
+        conditions += rng.sample(CONDITIONS_OF_JOINS, rng.choice((0, 1, 1, 2)))
         condition = " AND ".join(conditions)
-        before: tuple[Step, ...] = (("where", rng.choice(PREDICATES_OF_ROWS[:5])),) if self.often(0.15) else ()
         above: tuple[Step, ...] = ()
         if self.often(0.3):
             above = (("where", f"k_{kinds[0]} IS NOT NULL"),)
         if self.often(0.2):
             above += (("select", f"k_{kinds[0]}", *([] if how == "leftsemi" else [f"r_k_{kinds[0]} AS other"])),)
-        columns = columns_in([*before, *above], [condition, f"v_{rng.choice([*POOLS])}"])
-        count, start = rng.randint(2, 5), rng.choice(STARTS)
-        sources = []
-        for _ in range(2):
-            text, delay = rng.choice(DELAYS)
-            times_of_rows = _Times(rng, start + rng.choice((0.0, 0.0, -5.0, 15.0)), delay, 10.0, False, 2 * MICROS)
-            is_timed = how != "inner" or self.often(0.8)
-            batches = self._batches(columns, count, 1, times_of_rows)
-            sources.append(Source(text if is_timed else None, 1, batches))
-        conf = dict(self._conf(self.often(0.5), True))
+        read = columns_of((condition, f"v_{rng.choice(self.kinds)}"))
+        between = draw_between(self.seed, self.cell.between, read, (f"k_{kinds[0]}",))
+        conf = dict(self._conf(self.often(0.5)))
         conf = {name: value for name, value in conf.items() if not name.startswith("spark.slash.")}
-        conf["spark.slash.ingest"] = rng.choice(("rows", "rows", "arrow", "auto"))
+        conf["spark.slash.ingest"] = rng.choice(("rows", "auto", "arrow", "auto"))
         conf["spark.slash.home.size"] = rng.choice(("1", "1g"))
-        return Case(
-            seed=self.seed,
-            columns=columns,
-            sources=tuple(sources),
-            runs=self._runs(max(len(source.batches) for source in sources), steps=False),
-            crash=rng.randrange(count) if self.often(0.15) else None,
-            before=before,
-            after=(),
-            mode="append",
-            window=(),
-            grouping="join",
-            keys=(),
-            aggregates=(),
-            above=above,
-            conf=tuple(conf.items()),
-            join=(how, condition),
+        return self._of(
+            between,
+            Parts(
+                after=between.after,
+                window=(),
+                grouping="join",
+                keys=(),
+                aggregates=(),
+                above=(*above, *between.above),
+                conf=tuple(conf.items()),
+                join=(how, condition),
+                columns=read,
+            ),
+            slide=10.0,
+            delays=[how != "inner" or is_chain or self.often(0.8) for _ in range(3 if between.is_union else 2)],
+            grain=2 * MICROS,
+            files=1,
         )
 
-    def _gap(self, keys: tuple[str, ...]) -> tuple[str, float]:
-        """The gap of sessions, or none: from a generator of its own, so that other streams stay what they were."""
-        rng = random.Random(f"sessions of {self.seed}")
-        return rng.choice(GAPS) if keys and rng.random() < SESSIONS else ("", 10.0)
+    def _of(
+        self,
+        between: Between,
+        parts: Parts,
+        slide: float,
+        delays: list[bool],
+        calm: bool = False,
+        grain: int = 1,
+        files: int = 0,
+    ) -> Case:
+        """The case of a query: its rows, its runs, and how it fails.
+
+        `delays`: of each source, whether it has a watermark. Without `files`, their number is drawn.
+        """
+        rng = self.rng
+        texts = [*parts.keys, *parts.aggregates, parts.gap, *parts.join]
+        columns = tuple(sorted({*columns_in([*between.before, *parts.after, *parts.above], texts), *parts.columns}))
+        count, files = rng.randint(2, 5), files or rng.choice((1, 1, 2, 3))
+        start = STARTS[0] if calm else rng.choice(STARTS)
+        sources = []
+        for number, is_timed in enumerate(delays):
+            text, delay = DELAYS[-1] if calm else rng.choice(DELAYS)
+            shift = rng.choice((0.0, 0.0, -15.0, 30.0)) if number else 0.0
+            times = Times(rng, start + (0.0 if calm else shift), delay, slide, calm, grain)
+            of_one = files if number == 0 else 1
+            batches = self._batches(columns, count, of_one, times)
+            sources.append(Source(text if is_timed else None, of_one, batches))
+        # Two sources are not listed at the same moment.
+        steps = len(sources) == 1 and self.cell.source not in ("rate", "kafka json", "kafka binary")
+        runs = self._runs(max(len(source.batches) for source in sources), steps)
+        return Case(
+            seed=self.seed,
+            cell=self.cell,
+            columns=columns,
+            sources=tuple(sources),
+            runs=runs,
+            crash=rng.randrange(count) if self.often(0.15) else None,
+            before=between.before,
+            after=parts.after,
+            mode=self.cell.mode,
+            window=parts.window,
+            grouping=parts.grouping,
+            keys=parts.keys,
+            aggregates=parts.aggregates,
+            above=parts.above,
+            conf=parts.conf,
+            gap=parts.gap,
+            join=parts.join,
+        )
+
+    def _with_sink(self, case: Case) -> Case:
+        """Most have a function; the others show what they write by how much it is."""
+        rng = random.Random(f"the sink of {self.seed}")
+        if rng.random() < 0.7 or any(step[0] == "top" for step in case.above):
+            return case
+        if len(case.runs) == 1 and rng.random() < 0.6:
+            return replace(case, crash=None, sink="memory")
+        return replace(case, crash=None, sink="files") if case.mode == "append" else case
 
     def _conf_of_sessions(self) -> tuple[tuple[str, str], ...]:
         rng = random.Random(f"settings of sessions of {self.seed}")
@@ -342,42 +317,21 @@ class _Draw:
             chosen += [(merged_early, "true"), ("spark.slash.strategy", "merge")]
         return tuple(chosen)
 
-    def _grouping(self, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
-        """Output mode, window, and how groups are made."""
+    def _conf(self, ansi: bool) -> tuple[tuple[str, str], ...]:
         rng = self.rng
-        mode = rng.choice(("append", "append", "update", "update", "complete"))
-        window = () if mode != "append" and self.often(0.4) else rng.choice(WINDOWS)
-        sets = keys and not window and self.often(0.2)
-        return mode, window, rng.choice(("rollup", "cube")) if sets else "groupBy"
-
-    def _conf(self, ansi: bool, union: bool) -> tuple[tuple[str, str], ...]:
-        rng = self.rng
+        union = self.cell.between.startswith("union") or "join" in self.cell.operator
         conf = {
             "spark.sql.session.timeZone": rng.choice(ZONES),
             "spark.sql.ansi.enabled": str(ansi).lower(),
             "spark.sql.shuffle.partitions": rng.choice(("1", "1", "2")),
-            "spark.sql.codegen.wholeStage": str(self.often(0.25)).lower(),
+            "spark.sql.codegen.wholeStage": "true",
             "spark.sql.streaming.multipleWatermarkPolicy": rng.choice(("min", "max")) if union else "min",
         }
-        conf |= {f"spark.slash.{name}": value for name, value in rng.choice(PATHS).items()}
+        path = dict(rng.choice(PATHS))
+        if path["ingest"] == "files" and self.cell.source not in ("parquet", "delta"):
+            path["ingest"] = "auto"  # native code reads files of Parquet alone as files
+        conf |= {f"spark.slash.{name}": value for name, value in path.items()}
         return tuple(conf.items())
-
-    def _below(self) -> tuple[tuple[Step, ...], tuple[Step, ...], bool]:
-        """Operators before and after the watermark, and whether a static table's columns are there."""
-        rng = self.rng
-        before: list[Step] = []
-        after: list[Step] = []
-        joined = self.often(0.2)
-        if self.often(0.08):
-            before.append(("with", "ts", "ts + INTERVAL '2' SECOND"))
-        for steps, share in ((before, 0.15), (after, 0.25)):
-            if self.often(share):
-                steps.append(("where", rng.choice(PREDICATES_OF_ROWS)))
-        if joined:
-            kind = rng.choice([*TABLES])
-            steps = before if self.often(0.3) else after
-            steps.append(("join", rng.choice(("inner", "left")), f"k_{kind}", kind))
-        return tuple(before), tuple(after), joined
 
     def _keys(self, joined: bool) -> tuple[tuple[str, ...], list[str], list[Step]]:
         """Key expressions, their types, and the columns that the rows have to be given for them."""
@@ -390,7 +344,7 @@ class _Draw:
             elif self.often(0.25):
                 key, kind = self.rng.choice(KEY_EXPRESSIONS)
             else:
-                kind = self.rng.choice([name for name in POOLS if name != "huge"])
+                kind = self.rng.choice([name for name in self.kinds if name != "huge"])
                 key = f"k_{kind}"
             if key in keys:
                 continue
@@ -404,7 +358,7 @@ class _Draw:
     def _aggregates(self) -> tuple[str, ...]:
         calls = [self._aggregate() for _ in range(self.rng.randint(1, 4))]
         if self.often(0.1):
-            calls.append(_HUGE)  # overflows: an error with ANSI, wraps without
+            calls.append(HUGE)  # overflows: an error with ANSI, wraps without
         return tuple(dict.fromkeys(calls))
 
     def _aggregate(self) -> str:
@@ -416,29 +370,16 @@ class _Draw:
         if kind < 0.4:
             call = "count(*)"
         elif kind < 0.5:
-            call = f"count(v_{rng.choice([*POOLS])})"
+            call = f"count(v_{rng.choice(self.kinds)})"
         elif kind < 0.65:
             call = f"{rng.choice(('sum', 'avg', 'try_avg'))}(v_{rng.choice(SUMMABLE)})"
         elif kind < 0.85:
             call, around = self._other_aggregate()
         else:
-            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice([*POOLS])})"
+            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice(self.kinds)})"
         if self.often(0.2):
             call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
         return around.format(call)
-
-    def _distinct_and_in_buffers(
-        self, mode: str, window: tuple[str, ...], gap: str, aggregates: bool, is_chain: bool
-    ) -> list[str]:
-        """Aggregates whose results Spark makes; from a generator of its own: other streams stay what they were."""
-        rng = random.Random(f"buffers of {self.seed}")
-        calls = []
-        if aggregates and rng.random() < 0.2:
-            calls.append(f"approx_count_distinct(v_{rng.choice([*POOLS])}{rng.choice(('', ', 0.2'))})")
-        if aggregates and window and not gap and mode != "complete" and rng.random() < 0.5:
-            in_any_order = is_chain or (len(window) > 1 and window[0] != window[1])
-            calls += rng.sample(ANYHOW_IN_BUFFERS if in_any_order else IN_BUFFERS, rng.choice((1, 1, 2)))
-        return calls
 
     def _other_aggregate(self) -> tuple[str, str]:
         """A call, and what is made of its result."""
@@ -449,10 +390,10 @@ class _Draw:
         if kind < 0.25:
             return f"{rng.choice(('bool_and', 'bool_or', 'every', 'some'))}(v_boolean)", "{}"
         if kind < 0.45:
-            ordering = rng.choice(ORDERED)
+            ordering = rng.choice([kind for kind in ORDERED if kind in self.kinds])
             return f"{rng.choice(('max_by', 'min_by'))}(v_{ordering}, v_{ordering})", "{}"
         if kind < 0.55:
-            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice([*POOLS])}, true)", "{} IS NULL"
+            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice(self.kinds)}, true)", "{} IS NULL"
         if kind < 0.65:
             return f"try_sum(v_{rng.choice(SUMMABLE)})", "{}"
         return f"{rng.choice(MOMENTS)}(v_{rng.choice(('byte', 'short'))})", "round({} + 0.00012345, 3)"
@@ -485,7 +426,9 @@ class _Draw:
         return tuple(steps)
 
     def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:
-        """How the batches are shared among starts of the query. Two sources are not listed at the same moment."""
+        """How the batches are shared among starts of the query."""
+        if self.cell.source == "rate":
+            return (Run("available", 1),) * batches
         runs = []
         while batches:
             size = batches if self.often(0.6) else self.rng.randint(1, batches)
@@ -493,7 +436,7 @@ class _Draw:
             batches -= size
         return tuple(runs)
 
-    def _batches(self, columns: tuple[str, ...], count: int, files: int, times: _Times) -> tuple[Batch, ...]:
+    def _batches(self, columns: tuple[str, ...], count: int, files: int, times: Times) -> tuple[Batch, ...]:
         values = [self._values(POOLS[name[2:]][2]) for name in columns]
         step = self.rng.choice((0.0, 4.0, 9.5, 15.0))
         batches = []
@@ -522,50 +465,6 @@ class _Draw:
 
     def _row(self, time: int | None, values: list[Callable[[], Any]]) -> Row:
         return (time, *(value() for value in values))
-
-
-class _Times:
-    """Event times: mostly near the front, some late, some exactly at a window's end or at a watermark.
-
-    `calm`: none is late, with a delay of 10 s. All are multiples of `grain`, in microseconds.
-    """
-
-    def __init__(
-        self, rng: random.Random, start: float, delay: float, slide: float, calm: bool, grain: int = 1
-    ) -> None:
-        self._rng = rng
-        self._grain = grain
-        self.calm = calm
-        self.first = self._front = int(start * MICROS)
-        self._delay = int(delay * MICROS)
-        self._slide = int(slide * MICROS)
-        self._latest = self._front
-        self._marks = [self._front - self._delay]
-
-    def advance(self, seconds: float) -> None:
-        """The batch has ended."""
-        self._front += int(seconds * MICROS)
-        self._marks = [*self._marks[-1:], self._latest // 1000 * 1000 - self._delay]
-
-    def next(self) -> int | None:
-        """The time of one row, in microseconds."""
-        rng = self._rng
-        kind = rng.random()
-        if kind < 0.04:
-            return None
-        if self.calm:
-            time = self._front + int(rng.uniform(0, 8) * MICROS)
-        elif kind < 0.25:
-            time = self._front - int(rng.uniform(0, 40) * MICROS)
-        elif kind < 0.5:
-            close = rng.choice((self._front, *self._marks))
-            time = rng.choice((close, close // self._slide * self._slide))
-            time += rng.choice((0, 0, -1, 1, -1000, 1000, -self._slide))
-        else:
-            time = self._front + int(rng.uniform(-8, 8) * MICROS)
-        time -= time % self._grain
-        self._latest = max(self._latest, time)
-        return time
 
 
 def _depends_on_order(call: str) -> bool:

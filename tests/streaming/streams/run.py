@@ -4,10 +4,11 @@ on the other from its second start on.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,17 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.state.export import export
 from tests.streaming.streams.case import Case, Run
+from tests.streaming.streams.figures import Figures
+from tests.streaming.streams.sources import Feed, feed
 
 SPARK, SLASH = "off", "require"
 INTO_SLASH = "off, then require"
 INTO_SPARK = "require, then off"
-SECONDS = 120
+SECONDS = 240
 _MEMORY = Path("/dev/shm")
 
 
@@ -33,11 +36,21 @@ class SinkFailedError(Exception):
 
 @dataclass
 class Outcome:
-    """What a stream gave: each call of the job's function, as (batch id, schema, rows), and how its runs ended."""
+    """What a stream gave: each call of the job's function, as (batch id, schema, rows), and how its runs ended.
+
+    `figures`: of Spark's progress, by the batch. `parts`: of a batch without rows, how many partitions or files it had.
+    Where the sink is Spark's own, `batches` has what it wrote.
+    """
 
     batches: list[tuple[int, str, list[tuple[Any, ...]]]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    dropped: int = 0
+    figures: dict[int, Figures] = field(default_factory=dict)
+    parts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> int:
+        """Rows, or groups, that came too late."""
+        return sum(figures.dropped for figures in self.figures.values())
 
     @property
     def rows(self) -> int:
@@ -57,35 +70,21 @@ def folder() -> tempfile.TemporaryDirectory[str]:
     )
 
 
-def write(case: Case, target: Path) -> None:
-    """The files of all batches, outside of what the query reads: `<source>/<batch>/<file>.parquet`."""
-    date = 1_000_000_000
-    for number, source in enumerate(case.sources):
-        for index, batch in enumerate(source.batches):
-            place = target / f"{number}" / f"{index:04d}"
-            place.mkdir(parents=True)
-            for position, rows in enumerate(batch):
-                path = place / f"{position}.parquet"
-                pq.write_table(case.table(rows), path)
-                # The file source reads in the order of modification times.
-                date += 1
-                os.utime(path, (date, date))
-
-
-def run(case: Case, spark: SparkSession, engine: str, written: Path, work: Path) -> Outcome:
+def run(case: Case, spark: SparkSession, engine: str, written: Path, work: Path, servers: str = "") -> Outcome:
     """Run the case's query to the end of its batches, in as many starts as it has.
 
     Args:
         case: what to run.
         spark: a session that nobody else uses meanwhile; its configuration is changed.
         engine: `SPARK` or `SLASH`, or `INTO_SLASH`, or `INTO_SPARK`.
-        written: what `write` made.
+        written: what `sources.write` made.
         work: an empty folder for sources and checkpoint.
+        servers: of Kafka, for the sources that need one.
     """
     for name, value in (*DEFAULTS.items(), *case.conf):
         spark.conf.set(name, value)
     try:
-        return _Running(case, spark, engine.split(", then "), written, work).outcome()
+        return _Running(case, spark, engine.split(", then "), written, work, servers).outcome()
     finally:
         for name, _ in case.conf:
             spark.conf.unset(name)
@@ -102,13 +101,17 @@ DEFAULTS = {
 
 
 class _Running:
-    def __init__(self, case: Case, spark: SparkSession, modes: list[str], written: Path, work: Path) -> None:
+    def __init__(
+        self, case: Case, spark: SparkSession, modes: list[str], written: Path, work: Path, servers: str
+    ) -> None:
         """`modes`: of the first start, the next one, and so on; the last one is that of all others."""
-        self._case, self._spark, self._written, self._work = case, spark, written, work
+        self._case, self._spark, self._work = case, spark, work
         self._modes = modes
-        self._folders = [work / f"in{number}" for number in range(len(case.sources))]
-        for place in self._folders:
+        self._feeds: list[Feed] = []
+        for number in range(len(case.sources)):
+            place = work / f"in{number}"
             place.mkdir()
+            self._feeds.append(feed(case, number, written, place, servers))
         self._crash = case.crash
         self._next = 0
         self._result = Outcome()
@@ -127,13 +130,13 @@ class _Running:
         if self._modes[0] == SPARK and (self._work / "checkpoint" / "slash").exists():
             export(self._spark, str(self._work / "checkpoint"))
         self._modes = self._modes[1:] or self._modes
-        writer = self._case.query(self._spark, self._folders).writeStream.foreachBatch(self._sink)
-        writer = writer.outputMode(self._case.mode)
+        rows = self._case.query(self._spark, [one.read(self._spark) for one in self._feeds])
+        writer = rows.writeStream.outputMode(self._case.mode)
         writer = writer.option("checkpointLocation", str(self._work / "checkpoint"))
         if part.how == "available":
             self._add(end)
             writer = writer.trigger(availableNow=True)
-        query = writer.start()
+        query = self._started(writer)
         try:
             if part.how == "available":
                 assert query.awaitTermination(SECONDS), f"{query.status}"
@@ -144,12 +147,30 @@ class _Running:
             return False
         finally:
             query.stop()
-            self._result.dropped += sum(
-                int(state["numRowsDroppedByWatermark"])
-                for progress in query.recentProgress
-                for state in progress["stateOperators"]
-            )
+            self._result.figures |= Figures.of(query)
+            self._look_at_sink(query, rows.schema.simpleString())
         return True
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        if self._case.sink == "memory":
+            return writer.format("memory").queryName(f"stream_{uuid.uuid4().hex}").start()
+        if self._case.sink == "files":
+            return writer.format("parquet").start(str(self._work / "out"))
+        return writer.foreachBatch(self._sink).start()
+
+    def _look_at_sink(self, query: StreamingQuery, schema: str) -> None:
+        """What is in a sink of Spark's."""
+        if self._case.sink == "memory":
+            table = str(query.name)
+            self._result.batches = [(-1, schema, [_plain(row) for row in self._spark.table(table).collect()])]
+            self._spark.catalog.dropTempView(table)
+        elif self._case.sink == "files":
+            self._result.batches, self._result.parts = [], {}
+            for batch, files in sorted(_files(self._work / "out").items()):
+                found = [row for path in files for row in pq.read_table(path).to_pylist()]
+                self._result.batches.append((batch, schema, [_plain(row) for row in found]))
+                if not found:
+                    self._result.parts[batch] = len(files)
 
     def _step(self, query: StreamingQuery, end: int) -> None:
         query.processAllAvailable()
@@ -158,21 +179,31 @@ class _Running:
             query.processAllAvailable()
 
     def _add(self, end: int) -> None:
-        """Let the query see the next batches; each comes at once, by a rename."""
+        """Let the query see the next batches."""
         for index in range(self._next, end):
-            for number, place in enumerate(self._folders):
-                source = self._written / f"{number}" / f"{index:04d}"
-                if source.is_dir():
-                    hidden = self._work / "hidden"
-                    shutil.copytree(source, hidden, copy_function=os.link)
-                    hidden.rename(place / f"{index:04d}")
+            for one in self._feeds:
+                one.add(index)
         self._next = max(self._next, end)
 
     def _sink(self, rows: DataFrame, batch: int) -> None:
-        self._result.batches.append((batch, rows.schema.simpleString(), [_plain(row) for row in rows.collect()]))
+        found = [_plain(row) for row in rows.collect()]
+        self._result.batches.append((batch, rows.schema.simpleString(), found))
+        if not found:
+            self._result.parts[batch] = rows._jdf.queryExecution().toRdd().getNumPartitions()
         if batch == self._crash:
             self._crash = None
             raise SinkFailedError(f"the sink of batch {batch}")
+
+
+def _files(folder: Path) -> dict[int, list[str]]:
+    """What a sink of files has written in each batch, by its own log."""
+    log = folder / "_spark_metadata"
+    found = {}
+    for path in log.iterdir() if log.exists() else ():
+        if path.name.isdigit():
+            lines = path.read_text().splitlines()[1:]
+            found[int(path.name)] = [json.loads(line)["path"].removeprefix("file://") for line in lines]
+    return found
 
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
@@ -195,6 +226,8 @@ def _conditions(message: str) -> str:
 
 def _plain(value: Any) -> Any:
     """A row as tuples, whose `repr` does not depend on the engine."""
+    if isinstance(value, dict):
+        return tuple(_plain(item) for item in value.values())
     if isinstance(value, tuple):
         return tuple(_plain(item) for item in value)
     return bytes(value) if isinstance(value, bytearray) else value

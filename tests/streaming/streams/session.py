@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,12 @@ from pyspark.sql import SparkSession
 
 import pyslash
 from tests.streaming.streams.case import Case
+from tests.streaming.streams.cells import FILES
 from tests.streaming.streams.compare import differences
 from tests.streaming.streams.draw import draw
-from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run, write
+from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run
 from tests.streaming.streams.shrink import shrink
+from tests.streaming.streams.sources import write
 
 THREADS = int(os.environ.get("PYSLASH_STREAM_THREADS", "3"))
 
@@ -58,10 +61,19 @@ class Comparison:
 
 
 class Streams:
-    """Runs cases in sessions of one application; `engines` other than the default make it test itself."""
+    """Runs cases in sessions of one application; `engines` other than the default make it test itself.
 
-    def __init__(self, spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> None:
-        self._spark, self._engines = spark, engines
+    `sources`: what the cells of seeds have; `servers`: of Kafka.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        engines: tuple[str, str] = (SPARK, SLASH),
+        sources: tuple[str, ...] = FILES,
+        servers: str = "",
+    ) -> None:
+        self._spark, self._engines, self._sources, self._servers = spark, engines, sources, servers
         self._local = threading.local()
 
     def compare(self, case: Case) -> Comparison:
@@ -74,17 +86,17 @@ class Streams:
                 work = root / f"{number}"
                 work.mkdir()
                 try:
-                    outcomes.append(run(case, self._session(), engine, root / "files", work))
+                    outcomes.append(run(case, self._session(), engine, root / "files", work, self._servers))
                 except Exception as refusal:
                     if not outcomes:
                         raise  # Spark refuses what was drawn
                     return Comparison(case, Tally(), [f"refused: {type(refusal).__name__}: {refusal}"])
-        return Comparison(case, _tally(case, outcomes[0]), list(differences(*outcomes)))
+        return Comparison(case, _tally(case, outcomes[0]), list(differences(case, *outcomes)))
 
     def seeds(self, seeds: Iterable[int]) -> Iterator[Comparison]:
         """Run the cases of some seeds, several at once."""
         with ThreadPoolExecutor(THREADS) as pool:
-            yield from pool.map(lambda seed: self.compare(draw(seed)), seeds)
+            yield from pool.map(lambda seed: self.compare(draw(seed, self._sources)), seeds)
 
     def smallest(self, comparison: Comparison, tries: int) -> Comparison:
         """The same difference in a smaller case."""
@@ -107,14 +119,19 @@ class Streams:
 
 
 @contextmanager
-def streams(spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> Iterator[Streams]:
+def streams(
+    spark: SparkSession,
+    engines: tuple[str, str] = (SPARK, SLASH),
+    sources: tuple[str, ...] = FILES,
+    servers: str = "",
+) -> Iterator[Streams]:
     """Streams of an application, which pyslash is enabled in meanwhile; other engines make the harness test itself."""
     pyslash.enable(spark)
     # Sinks and sums that fail as they are to fill pages, in which the one difference would be lost.
     logging.disable()
     spark.sparkContext.setLogLevel("OFF")
     try:
-        yield Streams(spark, engines)
+        yield Streams(spark, engines, sources, servers)
     finally:
         spark.sparkContext.setLogLevel("ERROR")
         logging.disable(logging.NOTSET)
@@ -122,9 +139,11 @@ def streams(spark: SparkSession, engines: tuple[str, str] = (SPARK, SLASH)) -> I
 
 
 def _kind(comparison: Comparison) -> str:
-    """What must stay the same while a case shrinks: an error must not become another one."""
+    """What must stay the same while a case shrinks: an error must not become another one, nor a figure a row."""
     first = comparison.lines[0] if comparison.lines else ""
-    return first if first.startswith("Spark ends") else first.split(" ")[0]
+    if first.startswith("Spark ends"):
+        return first
+    return re.sub(r"^batch \d+: ", "", first).split(":")[0].removesuffix("Spark").removesuffix("pyslash")
 
 
 def _tally(case: Case, outcome: Outcome) -> Tally:

@@ -34,20 +34,27 @@ def shrink(case: Case, fails: Callable[[Case], bool], tries: int) -> Case:
 
 def simpler(case: Case) -> Iterator[Case]:
     """Cases that have something less; those that lose most come first."""
-    if len(case.sources) > 1 and not case.join:
-        yield from (replace(case, sources=(source,)) for source in case.sources)
+    if len(case.sources) > (2 if case.join else 1):
+        yield from (replace(case, sources=case.sources[:i] + case.sources[i + 1 :]) for i in range(len(case.sources)))
     if case.crash is not None:
         yield replace(case, crash=None)
-    if case.grouping not in ("groupBy", "join"):
+    if case.cell.source != "parquet":
+        yield replace(case, cell=replace(case.cell, source="parquet"))
+    if case.sink != "foreachBatch":
+        yield replace(case, sink="foreachBatch")
+    if case.upper:
+        yield replace(case, upper=())
+    if case.grouping in ("rollup", "cube"):
         yield replace(case, grouping="groupBy")
-    if len(case.runs) > 1 or case.runs[0].how != "available":
+    if case.cell.source != "rate" and (len(case.runs) > 1 or case.runs[0].how != "available"):
         yield replace(case, runs=(Run("available", case.batches),))
     yield from _without_batches(case)
     yield from _without_rows(case)
     for name in ("before", "after", "above", "keys", "aggregates"):
         parts: tuple[Any, ...] = getattr(case, name)
         for i in range(len(parts)):
-            yield replace(case, **{name: parts[:i] + parts[i + 1 :]}).without_unread_columns()
+            fewer: dict[str, Any] = {name: parts[:i] + parts[i + 1 :]}
+            yield replace(case, **fewer).without_unread_columns()
     for name, value in case.conf:
         if name in PLAIN and PLAIN[name] != value:
             yield replace(case, conf=tuple((n, PLAIN[n] if n == name else v) for n, v in case.conf))

@@ -23,8 +23,10 @@ STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
 LONG = 60
 LEAST_ROWS = 30  # else there is little state to move
 # Drawn functions whose states cannot be moved.
-_STAY = ("first(", "last(", "any_value(", "_by(", "approx_count", "percentile", "median", "collect", "listagg", "mode(")
-_STAY += ("string_agg", "struct(", "regr_", "covar", "corr(")
+_STAY: tuple[str, ...] = (
+    *("first(", "last(", "any_value(", "_by(", "approx_count", "percentile", "median", "collect", "listagg", "mode("),
+    *("string_agg", "struct(", "regr_", "covar", "corr("),
+)
 
 
 def moving(seed: int) -> Case | None:
@@ -34,8 +36,10 @@ def moving(seed: int) -> Case | None:
     deduplicated = case.grouping.startswith("dropDuplicates")
     held = not deduplicated and any(word in call for call in case.aggregates for word in _STAY)
     held = held or case.grouping == "dropDuplicatesWithinWatermark"
-    if slides or held or case.gap or case.join or ("unique",) in case.after or case.crash == 0:
+    is_one = not case.gap and not case.join and not case.upper and ("unique",) not in case.after
+    if slides or held or not is_one or case.crash == 0:
         return None
+    case = replace(case, sink="foreachBatch")
     if case.batches < 2 or case.rows < LEAST_ROWS:
         return None
     if len(case.runs) > 1:

@@ -1,19 +1,25 @@
-"""Every random stream gives plain Spark's rows, batch by batch: late rows, restarts, failing sinks, all of it.
+"""Every random stream gives what plain Spark gives, batch by batch: rows, late rows, restarts, failing sinks, figures.
 
-`PYSLASH_STREAMS` is their number. `python -m tests.streaming.streams SEED` runs one of them and shrinks it.
+`PYSLASH_STREAMS` is their number, or `all`: as many as the matrix has cells (`cells`). The results are kept in
+`build/streams`. `python -m tests.streaming.streams SEED` runs one of them and shrinks it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.streaming.streams.cells import BETWEEN, FILES, OPERATORS, OTHERS, cell, cells
+from tests.streaming.streams.proven import keep
 from tests.streaming.streams.session import Streams, Tally, streams
 
-STREAMS = int(os.environ.get("PYSLASH_STREAMS", "150"))
+ALL = len(cells(FILES))
+STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "150"))
+RESULTS = Path(__file__).parents[3] / "build" / "streams" / "files.jsonl"
 AT_ONCE = 25
 SHRINKING = 60
 
@@ -31,10 +37,11 @@ def tally() -> Tally:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(0, STREAMS, AT_ONCE))
-def test_rows_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first: int) -> None:
+def test_streams_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first: int) -> None:
     differing = []
     for comparison in engines.seeds(range(first, min(first + AT_ONCE, STREAMS))):
         tally += comparison.tally
+        keep(RESULTS, comparison.case, equal=not comparison.lines)
         if comparison.lines:
             differing.append(comparison)
     if differing:
@@ -48,3 +55,17 @@ def test_the_streams_have_what_they_are_to_prove(tally: Tally, capsys: pytest.Ca
         print(f"\nrandom streams: {tally}", end=": ")
     assert tally.streams == STREAMS
     assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts, tally.errors) > 0
+
+
+@pytest.mark.parametrize("sources", [FILES, OTHERS])
+def test_as_many_seeds_as_cells_have_each_cell_once(sources: tuple[str, ...]) -> None:
+    every = cells(sources)
+    assert len(set(every)) == len(every) == len(sources) * len(BETWEEN) * len(OPERATORS)
+    assert {cell(seed, sources) for seed in range(len(every))} == {*every}
+
+
+def test_few_seeds_have_some_of_everything() -> None:
+    found = [cell(seed, FILES) for seed in range(100)]
+    assert {one.source for one in found} == {*FILES}
+    assert {one.between for one in found} == {*BETWEEN}
+    assert {(one.operator, one.mode) for one in found} == {*OPERATORS}

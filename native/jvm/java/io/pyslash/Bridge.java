@@ -186,7 +186,9 @@ public final class Bridge {
     StructType schema = batch.schema();
     List<InternalRow> few = LocalRows.of(plan);
     if (few == null) {
-      return RowsDataset.of(session, executed(session, plan), schema);
+      SQLExecutionRDD rows = executed(session, plan);
+      boolean isOfNone = rows.getNumPartitions() == 0; // such as a join of merged rows, of which there are none
+      return isOfNone ? RowsDataset.ofNone(session, schema) : RowsDataset.of(session, rows, schema);
     }
     return few.isEmpty() ? RowsDataset.ofNone(session, schema) : RowsDataset.of(session, few, schema);
   }
