@@ -251,6 +251,9 @@ def test_a_part_without_rows_takes_nothing_from_a_mean_unless_the_release_of_spa
     for word in ("unguarded", "nan,unguarded"):
         for found in evaluate(query(PAIR, *(f"{line} {word}" for line in functions)), blocks, [0, 1, 2, 3]):
             assert found[0, 10, 1] == ("NaN",) * 7
+    near_and_far = [(0, 0, [(1, 1, 3.0, 3.0)]), (1, 0, value[:1])]
+    for found in evaluate(query(PAIR, "var_pop 2 0 unguarded", "covar_pop 2,3 0 unguarded"), near_and_far, [0, 1]):
+        assert found[0, 10, 1] == ("NaN", "NaN")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ enum Field : size_t { count, x_mean, y_mean, products, x_squares, y_squares };
 using Pairs = std::array<double, 6>;
 
 template <bool guarded, bool of_regression>
-struct Comoments {
+struct Comoments : Merging<Comoments<guarded, of_regression>, guarded> {
   static constexpr size_t inputs = 2;
   static constexpr size_t fields = std::tuple_size_v<Pairs>;
   using Record = Pairs;
@@ -35,7 +35,7 @@ struct Comoments {
     to[y_squares] += dy * (of_regression ? dy - y_step : y - to[y_mean]);
   }
 
-  static void merge(Record& to, const Record& from) {
+  static void add(Record& to, const Record& from) {
     const double a = to[count], b = from[count];
     const double n = a + b;
     const double dx = distance<guarded>(a, to[x_mean], b, from[x_mean]);
@@ -43,8 +43,8 @@ struct Comoments {
     const double x_step = n == 0 ? 0 : dx / n;
     const double y_step = n == 0 ? 0 : dy / n;
     to[count] = n;
-    to[x_mean] = merged_mean(a, to[x_mean], b, from[x_mean], x_step);
-    to[y_mean] = merged_mean(a, to[y_mean], b, from[y_mean], y_step);
+    to[x_mean] = merged_mean<guarded>(a, to[x_mean], b, from[x_mean], x_step);
+    to[y_mean] = merged_mean<guarded>(a, to[y_mean], b, from[y_mean], y_step);
     to[products] = to[products] + from[products] + (of_regression ? dy * x_step : dx * y_step) * a * b;
     to[x_squares] = to[x_squares] + from[x_squares] + dx * x_step * a * b;
     to[y_squares] = to[y_squares] + from[y_squares] + dy * y_step * a * b;
@@ -124,11 +124,17 @@ class Comoment final : public Aggregate {
     const auto& records = static_cast<const RecordState<std::tuple_size_v<Pairs>>&>(states[comoments_]);
     for (size_t i = 0; i < groups.size(); ++i) {
       const auto& record = records[groups[i]];
-      store_double(out, i, record[count] == 0 ? std::nullopt : result_(record, answers_));
+      store_double(out, i, record[count] == 0 ? std::nullopt : result_(finished(record), answers_));
     }
   }
 
  private:
+  Pairs finished(const Pairs& record) const {
+    if (answers_.guarded()) return record;
+    return answers_.own() ? Comoments<false, true>::through_nothing(record)
+                          : Comoments<false, false>::through_nothing(record);
+  }
+
   Result result_;
   Answers answers_;
   size_t comoments_;

@@ -14,7 +14,7 @@ namespace {
 enum Field : size_t { count, mean, second, third, fourth };
 
 template <size_t order, bool guarded>
-struct Powers {
+struct Powers : Merging<Powers<order, guarded>, guarded> {
   static constexpr size_t inputs = 1;
   static constexpr size_t fields = order + 1;
   using Record = std::array<double, fields>;
@@ -36,7 +36,7 @@ struct Powers {
     }
   }
 
-  static void merge(Record& to, const Record& from) {
+  static void add(Record& to, const Record& from) {
     const double a = to[count], b = from[count];
     const double n = a + b;
     const double delta = distance<guarded>(a, to[mean], b, from[mean]);
@@ -51,7 +51,7 @@ struct Powers {
                   3 * step * (a * from[second] - b * to[second]);
     }
     to[second] = to[second] + from[second] + delta * step * a * b;
-    to[mean] = merged_mean(a, to[mean], b, from[mean], step);
+    to[mean] = merged_mean<guarded>(a, to[mean], b, from[mean], step);
     to[count] = n;
   }
 };
@@ -86,11 +86,17 @@ class Moment final : public Aggregate {
     const auto& records = static_cast<const RecordState<Result::order + 1>&>(states[powers_]);
     for (size_t i = 0; i < groups.size(); ++i) {
       const auto& record = records[groups[i]];
-      store_double(out, i, record[count] == 0 ? std::nullopt : Result::of(record, answers_));
+      store_double(out, i, record[count] == 0 ? std::nullopt : Result::of(finished(record), answers_));
     }
   }
 
  private:
+  static constexpr size_t order = Result::order;
+
+  auto finished(const typename RecordState<order + 1>::Record& record) const {
+    return answers_.guarded() ? record : Powers<order, false>::through_nothing(record);
+  }
+
   Answers answers_;
   size_t powers_;
 };
