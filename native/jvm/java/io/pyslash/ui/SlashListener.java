@@ -101,7 +101,10 @@ public final class SlashListener extends SparkListener {
     run.lastEpoch = epoch.epoch;
     run.lastMillis = epoch.millis;
     store.write(run);
-    forget(EpochData.key(run.run, epoch.epoch - Figures.whole(event.figures.path("retained"))));
+    long retained = Figures.whole(event.figures.path("retained"));
+    if (retained > 0) {
+      forget(EpochData.key(run.run, epoch.epoch - retained));
+    }
   }
 
   private void timed(StreamingQueryProgress progress) {
