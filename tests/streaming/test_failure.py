@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,11 @@ def why(error: BaseException | None) -> str:
     said = str(error).partition("terminated with exception: ")[2].partition("=== Streaming Query ===")[0]
     assert said, error
     return said
+
+
+def in_brief(said: str) -> str:
+    """Without the numbers of tasks and the stack of the JVM, which earlier releases tell too."""
+    return re.sub(r"\d+", "N", said.partition("\n\tat ")[0])
 
 
 def failed(df: DataFrame, sink: Callable[[DataStreamWriter], DataStreamWriter], checkpoint: Path, mode: str) -> str:
@@ -76,7 +82,7 @@ def test_what_a_function_in_the_query_raises_is_sparks_error_and_it_runs_once(
         calls.mkdir()
         said.append(failed(query(stream.read()), lambda writer: writer.format("noop"), tmp_path / mode, mode))
         counts.append(len(list(calls.iterdir())))
-    assert said[0] == said[1]
+    assert in_brief(said[0]) == in_brief(said[1])
     assert "ValueError: the job's own" in said[0]
     assert "FOREACH_BATCH" not in said[0]
     assert counts[0] == counts[1] > 0
@@ -88,7 +94,7 @@ def test_what_a_sink_raises_is_sparks_error(stream: Stream, tmp_path: Path) -> N
 
     rows = sums(stream.read()).coalesce(1)
     said = [failed(rows, lambda writer: writer.foreach(fail), tmp_path / mode, mode) for mode in ("off", "require")]
-    assert said[0] == said[1]
+    assert in_brief(said[0]) == in_brief(said[1])
     assert "ValueError: the job's own" in said[0]
 
 
