@@ -97,7 +97,9 @@ def thrown_by_jvm(error: BaseException) -> Py4JObject | None:
     """What the JVM has thrown, as PySpark or py4j raised it, or as the cause of an error of ours; else None."""
     at: BaseException | None = error
     while at is not None:
-        origin = at._origin if isinstance(at, CapturedException) else at
+        origin: Any = at
+        if isinstance(at, CapturedException):  # PySpark 4.0 keeps no origin of what Python has raised
+            origin = at._origin if at._origin is not None else at.__context__
         thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
         if isinstance(thrown, Py4JObject):
             return thrown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,11 @@ def why(error: BaseException | None) -> str:
     return said
 
 
+def in_brief(said: str) -> str:
+    """Without the numbers of tasks and the stack of the JVM, which earlier releases tell too."""
+    return re.sub(r"\d+", "N", said.partition("\n\tat ")[0])
+
+
 def failed(df: DataFrame, sink: Callable[[DataStreamWriter], DataStreamWriter], checkpoint: Path, mode: str) -> str:
     with settings(df.sparkSession, {"spark.slash.mode": mode}):
         writer = sink(df.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)))
@@ -68,7 +74,8 @@ def test_what_a_function_in_the_query_raises_is_sparks_error_and_it_runs_once(
     def query(rows: DataFrame) -> DataFrame:
         function = F.udf(fail, "bigint")
         below = rows.withColumn("v", function("v")) if where == "below" else rows
-        return sums(below) if where == "below" else sums(below).withColumn("s", function("s"))
+        above = sums(below).coalesce(1)  # one task, which is the one that fails
+        return above if where == "below" else above.withColumn("s", function("s"))
 
     said, counts = [], []
     for mode in ("off", "auto"):
@@ -76,7 +83,7 @@ def test_what_a_function_in_the_query_raises_is_sparks_error_and_it_runs_once(
         calls.mkdir()
         said.append(failed(query(stream.read()), lambda writer: writer.format("noop"), tmp_path / mode, mode))
         counts.append(len(list(calls.iterdir())))
-    assert said[0] == said[1]
+    assert in_brief(said[0]) == in_brief(said[1])
     assert "ValueError: the job's own" in said[0]
     assert "FOREACH_BATCH" not in said[0]
     assert counts[0] == counts[1] > 0
@@ -88,7 +95,7 @@ def test_what_a_sink_raises_is_sparks_error(stream: Stream, tmp_path: Path) -> N
 
     rows = sums(stream.read()).coalesce(1)
     said = [failed(rows, lambda writer: writer.foreach(fail), tmp_path / mode, mode) for mode in ("off", "require")]
-    assert said[0] == said[1]
+    assert in_brief(said[0]) == in_brief(said[1])
     assert "ValueError: the job's own" in said[0]
 
 

@@ -118,7 +118,6 @@ def assert_as_spark(attempts: dict[str, list[Attempt]], on_pyslash: bool) -> Non
 LEFT: list[dict[str, str]] = [
     ROCKSDB | {STATE + "checkpointFormatVersion": "2"},
     {"spark.sql.streaming.offsetLog.formatVersion": "2"},
-    {"spark.sql.streaming.useStreamlineAggregator": "true"},
 ]
 
 

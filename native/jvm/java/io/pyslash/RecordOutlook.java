@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -39,12 +40,17 @@ final class RecordOutlook {
   static List<String> of(SparkSession session, LogicalPlan analysed) {
     RecordOutlook outlook = new RecordOutlook(session);
     outlook.look(analysed);
+    CollectionConverters.asJava(analysed.output()).forEach(outlook::look);
     return outlook.found.entrySet().stream().map(one -> one.getKey() + '\t' + one.getValue()).toList();
   }
 
   private void look(LogicalPlan node) {
     CollectionConverters.asJava(node.children()).forEach(this::look);
-    CollectionConverters.asJava(node.expressions()).forEach(this::look);
+    for (Expression expression : CollectionConverters.asJava(node.expressions())) {
+      if (!(node instanceof Project && expression instanceof Attribute)) { // which passes a column on, perhaps to nobody
+        look(expression);
+      }
+    }
     if (node.children().isEmpty() && node.isStreaming()) {
       source(node);
     }
