@@ -128,7 +128,7 @@ class EpochRunner:
         if self._watch is not None:
             self._watch.left(fallback)
         execution.forget_counts()
-        self.end(resumable=not self._conf.recovers)  # only a later run may come back to agents that dropped it
+        self.end(resumable=False)
         self.is_left_to_spark = True
 
     def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:

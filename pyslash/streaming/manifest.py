@@ -14,11 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pyslash.checkpoint.directory import BlockFile
-from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.checkpoint.directory import BlockFile, numbers
+from pyslash.errors import (
+    CheckpointError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    RewoundCheckpointError,
+    StateLostError,
+)
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
+from pyslash.streaming.run_number import next_run
 
 FORMAT = 6
 # Where the checksum of each format that can be read begins: a damaged number must not make one format another.
@@ -40,9 +48,9 @@ class Manifest:
     they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
     operators, count, least, greatest and mean of its event times in milliseconds.
-    `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
-    its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
-    restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
+    `run` is the run of the query that wrote it (`run_number`). `blocks` are (agent incarnation, offset in that agent's
+    arena, CRC of its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch,
+    so that a restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
     `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
     that is not in it holds nothing. `before` is the `state` before this epoch. `pane` is, of sessions, the one that
@@ -137,6 +145,7 @@ class ManifestLog:
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
         self.run = 0
+        self.run_before = 0
 
     def epochs(self) -> list[int]:
         """Epochs that have a manifest, ascending.
@@ -149,29 +158,30 @@ class ManifestLog:
     def take_over(self, held: int = 0) -> int:
         """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
 
-        `held` is the run that this driver has had so far, where it begins again.
+        `held` is the run that this driver has had so far, where it begins again. `run_before` is from then on the
+        newest one that the checkpoint knew, 0 if none.
 
         Raises:
             FencedError: another driver has taken the query over since, or begins at this very moment.
             CheckpointError: the number cannot be written.
         """
         earlier = _numbers(self._runs)
-        run = max([held, *earlier]) + 1
-        if held and run > held + 1 and not self._is_own(run - 1):
-            raise _replaced(held, run - 1)
+        before = max(earlier, default=0)
+        if held and before > held and not self._is_own(before):
+            raise _replaced(held, before)
+        run = next_run(max(held, before))
         try:
             self._create(self._runs, str(run), self._driver)
         except FileExistsError as error:
             raise FencedError(f"another driver has begun run {run} of this query; stop one of them") from error
         except CheckpointError:
-            newest = max(_numbers(self._runs), default=0)
-            if newest > run:  # and has deleted ours
-                raise _replaced(run, newest) from None
+            self._check_newest(run)  # a later one has deleted ours
             raise
+        self._check_newest(run)
         with _reaching(self._runs.path("")):
             for number in earlier:
                 self._runs.delete(str(number))
-        self.run = run
+        self.run, self.run_before = run, before
         return run
 
     def look(self, epoch: int) -> Manifest | None:
@@ -218,12 +228,17 @@ class ManifestLog:
 
         Raises:
             FencedError: another driver has taken the query over.
+            RewoundCheckpointError: the checkpoint no longer knows this run.
             LateManifestError: one that this run has replaced has written the epoch.
             CheckpointError: it cannot be written.
         """
-        newest = max(_numbers(self._runs), default=0)
-        if newest > self.run:
-            raise _replaced(self.run, newest)
+        newest = self._check_newest(self.run)
+        if newest < self.run:
+            raise RewoundCheckpointError(
+                f"{self._runs.path(str(self.run))}, the file of this run of the query, is gone: the checkpoint was put "
+                "back, or deleted, while the query was running. Start the query again; it continues from what is there "
+                "now. Stop a query before you put its checkpoint back"
+            )
         try:
             self._create(self._files, str(manifest.epoch), manifest.encode())
         except FileExistsError as error:
@@ -234,6 +249,17 @@ class ManifestLog:
                 f"{path} has been written since this query began the epoch: another driver runs on the same "
                 "checkpoint. Stop one of them, or give each its own checkpointLocation."
             ) from error
+
+    def _check_newest(self, run: int) -> int:
+        """The newest run that the checkpoint knows.
+
+        Raises:
+            FencedError: it is later than this one.
+        """
+        newest = max(_numbers(self._runs), default=0)
+        if newest > run:
+            raise _replaced(run, newest)
+        return newest
 
     def _is_own(self, run: int) -> bool:
         """Whether this driver has begun the run, even if the write of its number seemed to fail."""
@@ -267,7 +293,7 @@ class ManifestLog:
 
 def _numbers(files: CheckpointFiles) -> list[int]:
     with _reaching(files.path("")):
-        return sorted(int(name) for name in files.names() if name.isdigit())
+        return numbers(files.names())
 
 
 def _replaced(run: int, newest: int) -> FencedError:

@@ -87,7 +87,7 @@ class Recovery:
             checkpoint_files(session, execution.checkpoint, RUNS),
             self._driver,
         )
-        run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
+        run = self._run_held = manifests.take_over(self._run_held)
         written = _written(execution, manifests, epoch)
         last = self._last_manifest(execution, manifests, epoch)
         evolution = self._evolution(last, epoch)
@@ -115,7 +115,8 @@ class Recovery:
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
             first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
             with progress.timed("restore"):
-                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress, is_rewritten)
+                found = newest, before, manifests.run_before
+                self._bring_back(found, first_pane, durable, coordinator, agents, progress, is_rewritten)
         coordinator.meet(agents)
         self.remember(coordinator)
         if self._conf.replicates and coordinator.exposed():
@@ -224,8 +225,7 @@ class Recovery:
 
     def _bring_back(
         self,
-        newest: Manifest,
-        before: Manifest | None,
+        found: tuple[Manifest, Manifest | None, int],
         first_pane: int,
         durable: DurableState | None,
         coordinator: Coordinator,
@@ -233,9 +233,11 @@ class Recovery:
         progress: EpochProgress,
         is_rewritten: bool,
     ) -> None:
-        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint, and
-        only from there if it was rewritten.
+        """Bring back the state as of the newest manifest, which was `found` with the one before it and the newest run
+        that the checkpoint knew: in place, from standbys' memory, or from the checkpoint, and only from there if it was
+        rewritten.
         """
+        newest, before, run_before = found
         if is_rewritten and durable is None:
             raise PlanMismatchError(
                 f"the aggregates of the query have changed, and spark.slash.durability={self._conf.durability} keeps "
@@ -247,23 +249,22 @@ class Recovery:
                 f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
                 "checkpoint. Set the value that it was written with, or give the query a new checkpointLocation."
             )
-        if not self._conf.recovers:
-            if newest.run > 0:
-                raise StateLostError(
-                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may "
-                    "have dropped its state. Set the value that it was written with, or give the query a new "
-                    "checkpointLocation."
-                )
-            coordinator.reconnect(newest.agents)
-            return
+        if not self._conf.recovers and (newest.in_checkpoint or newest.standbys):
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may have "
+                "dropped its state. Set the value that it was written with, or give the query a new "
+                "checkpointLocation."
+            )
         obstacle = f"epoch {newest.epoch} has no standbys"
         # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
         may_be_whole = newest.standbys or durable is None or self._known
-        from_memory = self._conf.replicates and may_be_whole and not is_rewritten
+        in_memory = self._conf.replicates or not self._conf.recovers
+        from_memory = in_memory and may_be_whole and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
-            repair = coordinator.repair(newest, before, first_pane, [*self._known.values(), *agents])
+            others = [*self._known.values(), *agents]
+            repair = coordinator.repair(newest, before, first_pane, run_before, others)
             self._memory_failed = False
             if isinstance(repair, Repair):
                 if durable is not None:
@@ -305,9 +306,7 @@ class Recovery:
         same = written.input == operator.fingerprint and written.timestamp_ms == timestamp_ms
         if same and written.identity == operator.identity:
             return written
-        # Without files there is no state before the batch to begin it again with, and without runs no way to take back
-        # what agents have committed.
-        if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
+        if not self._conf.keeps_files and epoch > 0:
             raise StateLostError(
                 f"the query has changed since it wrote the state of the unfinished batch {epoch}, and the state before "
                 f"that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch with the query "
