@@ -111,6 +111,13 @@ class SparkBatch(Protocol):
             CheckpointError: the log cannot be read.
         """
 
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+
 
 class BatchExecution:
     """The `IncrementalExecution` of a micro-batch, reached from inside `foreachBatch`.
@@ -240,6 +247,15 @@ class BatchExecution:
         """
         return entry_of(self._offset_log, epoch) is not None
 
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+        commits = files_of_spark(self.session, self._root, "commits")
+        return self.has_offsets(epoch + 1) or entry_of(commits, epoch) is not None
+
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
         return files_of_spark(self.session, self._root, "offsets")
@@ -258,7 +274,7 @@ def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
 
 
 def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
-    """The entry of a micro-batch in Spark's offset log, as it is in its file; None if it is not there.
+    """The entry of a micro-batch in a log of Spark's, as it is in its file; None if it is not there.
 
     Raises:
         CheckpointError: the log cannot be read.
@@ -267,7 +283,7 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
         return log.read(str(epoch))
     except OSError as error:
         raise CheckpointError(
-            f"{log.path(str(epoch))}, Spark's own offset log, cannot be read: {error}. Once the cause is gone the "
+            f"{log.path(str(epoch))}, Spark's own log, cannot be read: {error}. Once the cause is gone the "
             "query can be started again"
         ) from error
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
-from pyslash.errors import AgentStartError, PlanMismatchError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
@@ -24,6 +24,7 @@ from pyslash.streaming.durable import DurableState
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
+from pyslash.streaming.rewinding import check_files, rewound, withdraw, written_of
 from pyslash.streaming.standbys import Repair
 from pyslash.tasks.find_agents import executors, find_agents
 
@@ -88,7 +89,7 @@ class Recovery:
             self._driver,
         )
         run = self._run_held = manifests.take_over(self._run_held)
-        written = _written(execution, manifests, epoch)
+        written, forgotten = written_of(execution, manifests, epoch, self._conf)
         last = self._last_manifest(execution, manifests, epoch)
         evolution = self._evolution(last, epoch)
         operator = self._plan.evolved(evolution)
@@ -103,6 +104,7 @@ class Recovery:
             operator.emission.keeps_changes,
         )
         current = self._current(execution, manifests, written, last, operator)
+        withdraw(manifests, forgotten)
         newest = current or last
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
@@ -141,7 +143,8 @@ class Recovery:
             return  # nothing can be written there, and nothing was
         manifests = ManifestLog(files, runs)
         with suppress(StateLostError):  # one that cannot be read was torn before the sink had a row of it
-            _written(execution, manifests, epoch)
+            _, forgotten = written_of(execution, manifests, epoch, self._conf)
+            withdraw(manifests, forgotten)
         manifests.withdraw(epoch)
 
     def remember(self, coordinator: Coordinator) -> None:
@@ -313,9 +316,7 @@ class Recovery:
                 "as it was, or give it a new checkpointLocation."
             )
         if last is not None:
-            held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
-            if any(file.name not in held for file in last.files):
-                raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
+            check_files(execution, last)
         logger.warning("the query has changed, so the unfinished batch %d is computed again", epoch)
         manifests.withdraw(epoch)
         return None
@@ -338,24 +339,8 @@ class Recovery:
                 "has used the checkpoint in between. Give the query a new checkpointLocation."
             )
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
-            raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
+            raise rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
-
-
-def _written(execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
-    """The manifest of this very epoch, where an earlier attempt has got as far with the batch that Spark begins now.
-
-    Raises:
-        RewoundCheckpointError: the manifests are of other batches.
-        StateLostError: it cannot be read.
-    """
-    newest = max(manifests.epochs(), default=-1)
-    if newest > epoch:
-        raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {newest}")
-    manifest = manifests.look(epoch)
-    if manifest is not None and manifest.offsets != execution.offsets(epoch).sources:
-        raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
-    return manifest
 
 
 def _tell(evolution: Evolution, epoch: int) -> None:
@@ -365,12 +350,4 @@ def _tell(evolution: Evolution, epoch: int) -> None:
         "the aggregates of the query have changed since batch %d, and its checkpoint is rewritten for them: %s",
         epoch,
         "; ".join(told) or "none is dropped, and the state has the whole history of each",
-    )
-
-
-def _rewound(what: str) -> RewoundCheckpointError:
-    return RewoundCheckpointError(
-        f"{what}: another driver runs this query, or the checkpoint was rewound, restored or damaged in part. Stop the "
-        "other driver, if there is one, and start the query again. Else restore all of it from one backup, its folder "
-        "slash included, or give the query a new checkpointLocation."
     )

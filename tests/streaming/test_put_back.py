@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.spark_conf import changed
 from tests.streaming.attempt import DELAY_SECONDS, SCHEMA, Attempt, add, attempt
 from tests.streaming.stream import Stream
 
@@ -133,3 +134,49 @@ def test_state_in_memory_alone_does_not_go_back(story: Story, durability: str) -
     error = story.ran["pyslash"][-1].error
     assert "holds state of a later start, which the checkpoint was put back behind" in str(error)
     assert story.ran["pyslash"][-1].batches == []
+
+
+def entries(*batches: int) -> list[str]:
+    """Those that Spark's two logs have of them."""
+    return [f"{log}/{batch}" for log in ("offsets", "commits") for batch in batches]
+
+
+def test_the_last_batch_is_repeated_with_more_rows(story: Story) -> None:
+    story.comes(OPEN).runs().comes(MORE).runs()  # each time a batch with rows, and one without
+    story.is_cut(*entries(3)).comes(CLOSING).runs()
+    story.check(emitted=2)
+
+
+def test_several_batches_are_repeated_as_long_as_the_state_before_them_is_there(story: Story) -> None:
+    story.comes(OPEN).runs().comes(MORE).runs()
+    story.is_cut(*entries(2, 3)).comes(CLOSING).runs()
+    story.check(emitted=2)
+
+
+def test_the_first_batch_is_repeated(story: Story) -> None:
+    story.comes(OPEN).runs().is_cut(*entries(0, 1)).comes(CLOSING)
+    # Spark 4.3 would not begin at all where another log is left.
+    with changed(story.stream.spark, {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}):
+        story.runs()
+    story.check(emitted=2)
+
+
+def test_a_batch_whose_state_is_gone_is_refused_with_what_to_do(story: Story) -> None:
+    story.comes(OPEN, CLOSING).runs().comes(LATER).runs()
+    manifests = story.checkpoint("pyslash") / "slash" / "manifests"
+    before = sorted(manifests.iterdir())
+    story.is_cut(*entries(2, 3, 4)).runs()
+    error = str(story.ran["pyslash"][-1].error)
+    assert "RewoundCheckpointError" in error
+    assert "Spark continues from batch 1, and 1 of the 1 files of the state as of then are gone" in error
+    assert "pyslash state list" in error
+    assert story.ran["pyslash"][-1].batches == []
+    assert sorted(manifests.iterdir()) == before
+
+
+def test_state_in_memory_alone_is_not_repeated(story: Story) -> None:
+    story.conf["durability"] = "replica"
+    story.comes(OPEN).runs().is_cut(*entries(1)).comes(CLOSING).runs()
+    error = str(story.ran["pyslash"][-1].error)
+    assert "RewoundCheckpointError" in error
+    assert "is in memory alone" in error
