@@ -14,6 +14,7 @@ from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan.evolution import Evolution, evolve, unchanged
+from pyslash.plan.identity import key_order
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -198,7 +199,8 @@ class Recovery:
         if last is None:
             return unchanged(query)
         before = last.identity
-        if change == "names" and before.text == query.text:
+        is_reordered = key_order(before, query) != [*range(len(query.keys))]
+        if change == "names" and before.text == query.text and not is_reordered:
             return unchanged(query, before)
         evolution = evolve(before, query, epoch)
         if evolution.gained and change != "aggregates":

@@ -111,6 +111,25 @@ def test_a_deduplication_may_have_other_columns() -> None:
     assert evolution.plan.since == ()
 
 
+@pytest.mark.parametrize(
+    "kept", ["aggregate first 3 0\n", "aggregate max 3 0\n"], ids=["for all time", "within the watermark"]
+)
+def test_a_deduplication_may_name_its_keys_in_another_order(kept: str) -> None:
+    def unique(*columns: str) -> PlanIdentity:
+        types = "".join(f"column {'string' if column == 's' else 'int64'} 1\n" for column in columns)
+        text = f"pyslash-plan 1\nwindow 10 10 0\ndeduplicate\n{types}key 1\nkey 2\n{kept}"
+        return PlanIdentity(text, columns, "ts")
+
+    before = unique("k", "s", "v")
+    evolution = evolve(before, unique("s", "k", "v"), BATCH)
+    assert evolution.plan == before
+    assert evolution.keeps_blocks
+    assert (evolution.keys, evolution.sources) == ((1, 0), (2, 1, 3))
+    assert evolve(before, before, BATCH).keys == ()
+    with pytest.raises(PlanMismatchError, match="key 1: k "):
+        evolve(before, unique("v", "s", "k"), BATCH)
+
+
 def test_state_that_was_sparks_tells_counts_only_where_spark_counted() -> None:
     before = replace(plan(V, "kv"), is_adopted=True)
     again = evolve(before, plan(V, "kv"), BATCH)
