@@ -61,13 +61,14 @@ class ControlFiles:
 
     def _took_over(self, run: int, knows: bool) -> None:
         driver, (newest, owner) = self._world.running, self._world.newest_run
+        if run < newest:
+            return  # overtaken since it looked; it looks again before it goes on
         if driver.run and owner != driver.number:
             raise Violation(f"{driver}, of run {driver.run}, was replaced by driver {owner}, and takes over again")
         if knows:
             driver.run = run
-        if run > newest:
-            self._world.earlier_run = newest, owner
-            self._world.newest_run = run, driver.number
+        self._world.earlier_run = newest, owner
+        self._world.newest_run = run, driver.number
 
 
 class BlockFiles:

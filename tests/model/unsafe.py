@@ -42,7 +42,17 @@ def without_fencing() -> Iterator[None]:
         log.run = 1
         return 1
 
-    with patch.object(ManifestLog, "take_over", take_over):
+    with (
+        patch.object(ManifestLog, "take_over", take_over),
+        patch.object(ManifestLog, "_check_newest", lambda log, run: run),
+    ):
+        yield
+
+
+@contextmanager
+def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
+    """A run has the next number that the checkpoint tells, whatever it went back behind."""
+    with patch.object(World, "next_run", lambda world, above: above + 1):
         yield
 
 

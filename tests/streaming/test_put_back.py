@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.spark_conf import changed
 from tests.streaming.attempt import DELAY_SECONDS, SCHEMA, Attempt, add, attempt
 from tests.streaming.stream import Stream
 
@@ -153,7 +154,10 @@ def test_several_batches_are_repeated_as_long_as_the_state_before_them_is_there(
 
 
 def test_the_first_batch_is_repeated(story: Story) -> None:
-    story.comes(OPEN).runs().is_cut(*entries(0, 1)).comes(CLOSING).runs()
+    story.comes(OPEN).runs().is_cut(*entries(0, 1)).comes(CLOSING)
+    # Spark 4.3 would not begin at all where another log is left.
+    with changed(story.stream.spark, {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}):
+        story.runs()
     story.check(emitted=2)
 
 
@@ -164,7 +168,7 @@ def test_a_batch_whose_state_is_gone_is_refused_with_what_to_do(story: Story) ->
     story.is_cut(*entries(2, 3, 4)).runs()
     error = str(story.ran["pyslash"][-1].error)
     assert "RewoundCheckpointError" in error
-    assert "Spark continues from batch 1, and 1 of the 2 files of the state as of then are gone" in error
+    assert "Spark continues from batch 1, and 1 of the 1 files of the state as of then are gone" in error
     assert "pyslash state list" in error
     assert story.ran["pyslash"][-1].batches == []
     assert sorted(manifests.iterdir()) == before
