@@ -157,7 +157,7 @@ def _survives_three_losses(number: int) -> bool | None:
         (without_fingerprints, (Kind.DRIVER_DIES, Kind.SINK_FAILS, Kind.REPAIRED), "require", " emits "),
         (without_told_times, (Kind.DRIVER_DIES, Kind.SINK_FAILS), "require", "Spark knows 0 event times"),
         (with_functions_called_again, (Kind.AGENT_DIES, Kind.SINK_FAILS), "require", "is called again"),
-        (without_leaving, KINDS["auto"], "auto", "stuck after "),
+        (without_leaving, (Kind.CREATE_UNACKED, Kind.DRIVER_DIES, Kind.SINK_FAILS), "auto", "stuck after "),
     ],
 )
 def test_without_a_protection_the_model_finds_wrong_or_lost_rows(

@@ -57,13 +57,6 @@ def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
 
 
 @contextmanager
-def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
-    """A run has the next number that the checkpoint tells, whatever it went back behind."""
-    with patch.object(World, "next_run", lambda world, above: above + 1):
-        yield
-
-
-@contextmanager
 def without_resync() -> Iterator[None]:
     """After a loss, replicas are sent with the next epoch only."""
     with patch.object(Coordinator, "resync", lambda *_, **__: 0):
