@@ -81,8 +81,6 @@ PREDICATES_OF_ROWS = (
     "k_string <> 'ab'",
     "v_double >= 0 OR v_boolean",
     "v_short IN (0, 7)",
-    "second(ts) % 2 = 0",
-    "ts < current_timestamp()",
 )
 WINDOWS = (
     ("10 seconds",),
