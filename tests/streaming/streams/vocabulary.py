@@ -60,7 +60,7 @@ ORDERED = tuple(kind for kind in POOLS if kind not in ("float", "double"))
 ANYHOW_IN_BUFFERS = (
     "percentile(v_int, 0.5)",
     "median(v_short)",
-    "percentile(v_long, 0.3, v_short)",
+    "percentile(v_long, 0.3, abs(v_short % 5))",
     "size(collect_set(v_string))",
     "array_sort(collect_set(v_date))",
     "approx_count_distinct(array(v_int, v_short))",
