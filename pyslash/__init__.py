@@ -27,18 +27,24 @@ __all__ = ["__version__", "disable", "enable", "explain", "progress"]
 def enable(spark: SparkSession) -> None:
     """Run the streaming queries that pyslash covers on pyslash, in every session of this application.
 
+    Executors on this machine run the driver's Python, unless `PYSPARK_PYTHON` or `spark.pyspark.python` is set. Spark's
+    log says of each query whether pyslash runs it.
+
     Args:
         spark: a classic (not Spark Connect) session.
 
     Raises:
-        ConfigError: a `spark.slash.*` value does not parse.
+        ConfigError: a `spark.slash.*` key does not exist, or its value is wrong.
+        TypeError: it is no session.
         UnsupportedQueryError: the session is a Spark Connect session.
     """
-    from pyslash.conf import Conf
+    from pyslash import session, spark_log
     from pyslash.streaming import hook
 
-    _check_classic(spark)
-    Conf.read(spark.conf.get)
+    session.check_classic(spark)
+    session.conf_of(spark)
+    session.choose_python(spark)
+    spark_log.install()
     hook.install()
 
 
@@ -53,21 +59,25 @@ def explain(df: DataFrame, output_mode: str = "append") -> str:
     """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it runs, or why not.
 
     Raises:
+        InvalidInputError: there is no such output mode.
+        TypeError: it is no DataFrame.
         UnsupportedQueryError: the session is a Spark Connect session.
     """
-    from pyslash.conf import Conf
+    from pyslash import session
+    from pyslash.plan.explain import Explanation
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
     from pyslash.streaming.cover import operators_of
     from pyslash.streaming.data_paths import data_paths
 
-    _check_classic(df.sparkSession)
-    conf = Conf.read(df.sparkSession.conf.get)
-    text = text_of(
-        lambda: operators_of(df, OutputMode(output_mode), conf)[0], lambda operator: data_paths(df, operator, conf)
-    )
+    if not hasattr(df, "sparkSession"):
+        raise TypeError(f"pyslash.explain takes a streaming DataFrame, not {df!r}")
+    session.check_classic(df.sparkSession)
+    mode = OutputMode.parse(output_mode)
+    conf = session.conf_of(df.sparkSession)
+    text = text_of(lambda: operators_of(df, mode, conf)[0], lambda operator: data_paths(df, operator, conf))
     print(text)
-    return text
+    return Explanation(text)
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
@@ -77,20 +87,13 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
     Each is a dict with the fields of `pyslash.streaming.progress.EpochProgress`: rows, late rows, distinct groups,
     milliseconds of update, commit, merge and sink, pinned bytes, bytes read by transport.
+
+    Raises:
+        TypeError: it is no query.
     """
     from pyslash.streaming import hook
 
+    if not hasattr(query, "runId"):
+        raise TypeError(f"pyslash.progress takes a StreamingQuery, as start() returns it, not {query!r}")
     found = hook.progress_of(query)
     return found.epochs() if found is not None else []
-
-
-def _check_classic(spark: SparkSession) -> None:
-    """A Spark Connect session has no plan in this process, and its server has no Python that could run epochs."""
-    from pyslash.errors import UnsupportedQueryError
-
-    if not hasattr(spark, "_jsparkSession"):
-        raise UnsupportedQueryError(
-            "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "
-            "Python, next to its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
-            "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE (docs/connect.md)"
-        )

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import select
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pyslash import __version__
+
+# As a shell tells the ends by SIGPIPE and SIGINT.
+_BROKEN_PIPE = 141
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -31,12 +39,41 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand of `arguments` (default: `sys.argv[1:]`); returns its exit status."""
+    """Run a subcommand of `arguments` (default: `sys.argv[1:]`); returns its exit status.
+
+    Nothing is said where the reader of a pipe has seen enough (`pyslash state dump CHECKPOINT | head`), or Ctrl-C ends
+    the command.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        args = _parse(arguments)
+        status = int(args.run(args))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        if not _has_lost_its_reader():
+            raise
+        return _BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _has_lost_its_reader() -> bool:
+    """Whether nobody reads standard output; what is left of it then goes nowhere, at Python's end too."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors alone
+    if not poll.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="pyslash", description="Stateful PySpark streams without a shuffle and without a state store"
     )
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"pyslash {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = arguments[0] if arguments else None
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.help)
@@ -45,4 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.main)
     args = parser.parse_args(arguments)
-    return int(args.run(args))
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    return args

@@ -6,17 +6,32 @@ Values are read from a session's runtime configuration, so that `spark-submit --
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyslash.errors import ConfigError
 
 PREFIX = "spark.slash."
+_INTERNAL = PREFIX + "internal."  # what pyslash tells its own JVM through a session
+ARENA_SIZE = PREFIX + "arena.size"
 
-_SIZE = re.compile(r"^(\d+)\s*([kmgt]?)i?b?$", re.IGNORECASE)
-_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"^(\d+)\s*([kmgtp]?)i?b?$", re.IGNORECASE)
+_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_MOST_BYTES = (1 << 63) - 1
+_TIME = re.compile(r"^(\d+)\s*([a-z]*)$", re.IGNORECASE)
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_DAY = 86_400
 
 
 def parse_bytes(text: str) -> int:
@@ -28,7 +43,26 @@ def parse_bytes(text: str) -> int:
     match = _SIZE.match(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size such as 512m or 2g")
-    return int(match[1]) * _UNIT[match[2].lower()]
+    size = int(match[1]) * _UNIT[match[2].lower()]
+    if size > _MOST_BYTES:
+        raise ValueError(f"{text!r} is more than {_MOST_BYTES} bytes")
+    return size
+
+
+def parse_seconds(text: str, most: int = _DAY) -> int:
+    """Whole seconds, rounded up, of a time in Spark's spelling; a number alone is of seconds.
+
+    >>> parse_seconds("30"), parse_seconds("30s"), parse_seconds("2min"), parse_seconds("1500ms")
+    (30, 30, 120, 2)
+    """
+    match = _TIME.match(text.strip())
+    unit = _MICROSECONDS.get(match[2].lower() or "s") if match else None
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not a time such as 30s, 2min or 500ms")
+    seconds = -(-int(match[1]) * unit // 1_000_000)
+    if not 0 < seconds <= most:
+        raise ValueError(f"{text!r} is not between 1s and {most}s")
+    return seconds
 
 
 def _choice(*allowed: str) -> Callable[[str], str]:
@@ -41,10 +75,20 @@ def _choice(*allowed: str) -> Callable[[str], str]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number <= 0:
+    if not text.strip().isdecimal() or not 0 < int(text) < 1 << 31:
         raise ValueError(f"{text!r} is not a positive number")
-    return number
+    return int(text)
+
+
+def _positive_bytes(text: str) -> int:
+    size = parse_bytes(text)
+    if size == 0:
+        raise ValueError(f"{text!r} is not a positive size")
+    return size
+
+
+def _start_seconds(text: str) -> int:
+    return parse_seconds(text, most=600)  # `MAX_DEADLINE_SECONDS` of an agent's start
 
 
 def _boolean(text: str) -> bool:
@@ -131,9 +175,9 @@ _KEYS = (
     Key(
         "arena.size",
         "2g",
-        parse_bytes,
+        _positive_bytes,
         "Size of each executor's arena, the memory that holds its partial state. "
-        "It is an upper bound: pages are allocated when they are used.",
+        "It is an upper bound: pages are allocated when they are used. More than the machine has is an error.",
     ),
     Key(
         "session.rewriteBytes",
@@ -157,15 +201,15 @@ _KEYS = (
     ),
     Key(
         "agent.startTimeout",
-        "30",
-        _positive,
-        "Seconds that an executor waits for its agent to start.",
+        "30s",
+        _start_seconds,
+        "How long an executor waits for its agent to start; 10 minutes at most.",
     ),
     Key(
         "agent.callTimeout",
-        "30",
-        _positive,
-        "Seconds that a call to an agent may take. Then it fails with an error that names the agent.",
+        "30s",
+        parse_seconds,
+        "How long a call to an agent may take. Then it fails with an error that names the agent.",
     ),
     Key(
         "merge.driverBytes",
@@ -176,7 +220,7 @@ _KEYS = (
     Key(
         "merge.taskBytes",
         "64m",
-        parse_bytes,
+        _positive_bytes,
         "Bytes of partial state that one merge task should read. They set the number of merge tasks, between the "
         "number of cores and 32 times that.",
     ),
@@ -208,10 +252,9 @@ _KEYS = (
     ),
     Key(
         "checkpoint.timeout",
-        "120",
-        _positive,
-        "Seconds that an agent may take to write its part of an epoch to the checkpoint, or to restore its share of "
-        "it.",
+        "120s",
+        parse_seconds,
+        "How long an agent may take to write its part of an epoch to the checkpoint, or to restore its share of it.",
     ),
     Key(
         "plan.change",
@@ -316,6 +359,20 @@ class Conf:
     def recovers(self) -> bool:
         """Whether a lost agent's state comes back from anywhere."""
         return self.keeps_files or self.replicates
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Pass if every `spark.slash.*` name among these is a key.
+
+    Raises:
+        ConfigError: one is not; the message names the nearest key.
+    """
+    for name in sorted(names):
+        if name.startswith(PREFIX) and name not in KEYS and not name.startswith(_INTERNAL):
+            known = {key.removeprefix(PREFIX).lower(): key for key in KEYS}
+            near = difflib.get_close_matches(name.removeprefix(PREFIX).lower(), known, 1)
+            meant = f"do you mean {known[near[0]]}?" if near else "`pyslash conf` lists all of them"
+            raise ConfigError(f"{name} is no key of pyslash: {meant}")
 
 
 def mode_of(get: Callable[[str, str], str | None]) -> str:

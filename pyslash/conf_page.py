@@ -11,7 +11,8 @@ _HEAD = """\
 
 Every key, its default and its meaning; `pyslash conf` prints this page. Set a key like any Spark key: in a properties
 file, with `--conf`, or with `spark.conf.set` before a query starts. A query keeps the values that it started with.
-Sizes are written as in Spark (`512m`, `2g`). A value that does not parse is an error that names its key.
+Sizes and times are written as in Spark (`512m`, `2g`; `30s`, `2min`; a number alone is of bytes or seconds). A value
+that does not parse is an error that names its key, and so is a key of `spark.slash.` that does not exist.
 
 [Tuning](tuning.md) says which keys matter first.
 

@@ -20,6 +20,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.reasons import page as reasons_page
 from pyslash.streaming.cover import operators_of
+from pyslash.streaming.spark_settings import page as settings_page
 
 _REFUSED = "Spark does not plan it"
 _COLUMNS = (
@@ -125,12 +126,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reasons", action="store_true", help="print all reasons why a query runs on plain Spark instead"
     )
+    parser.add_argument("--settings", action="store_true", help="print what Spark's own settings mean instead")
 
 
 def main(args: argparse.Namespace) -> int:
     """Print the page."""
     if args.reasons:
         print(reasons_page(), end="")
+        return 0
+    if args.settings:
+        print(settings_page(), end="")
         return 0
     builder = SparkSession.builder.master("local[1]").appName("pyslash coverage").config("spark.ui.enabled", "false")
     spark = builder.config("spark.log.level", "OFF").getOrCreate()

@@ -48,7 +48,10 @@ class SpillError(SlashError):
 
 
 class ArithmeticOverflowError(SlashError):
-    """A sum does not fit its type, and ANSI mode makes that an error. The message has Spark's error name."""
+    """A sum does not fit its type, or a divisor is too small for a double, and ANSI mode makes that an error.
+
+    The message has Spark's error name.
+    """
 
 
 class NativeError(SlashError):
@@ -120,6 +123,10 @@ class AgentStartError(AgentError):
 
 class AgentTimeoutError(AgentError):
     """An agent did not answer within the deadline."""
+
+
+class AgentBusyError(AgentTimeoutError):
+    """An agent has no thread, or no room for a request, beside all others. The call may be repeated."""
 
 
 class AgentUnavailableError(AgentError):

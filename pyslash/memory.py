@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
-from pyslash.conf import Conf, parse_bytes
+from pyslash.conf import ARENA_SIZE, KEYS, Conf, parse_bytes
 
 _MIB = 1 << 20
+_GIB = 1 << 30
 _AGENT_BYTES = 128 * _MIB  # without its arena: 60 to 75 MiB were seen
 _TASK_BYTES = 256 * _MIB  # of each task at a time: folded groups of its rows, a Python worker, what a merge reads ahead
 _LEAST_OVERHEAD = 384 * _MIB  # what Spark leaves for itself at least, and its share of the heap
@@ -24,6 +26,38 @@ def of_home(groups: int, block_bytes: int) -> int:
     Between 90 and 130 were measured for a group of 32.
     """
     return 2 * block_bytes + 64 * groups
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory that the processes of a machine may use in all, and who sets that limit."""
+
+    size: int
+    whose: str
+
+    @classmethod
+    def here(cls, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Self:
+        """This machine's, or this container's."""
+        fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
+        total = int(fields["MemTotal"].split()[0]) * 1024
+        try:
+            limit = (cgroup / "memory.max").read_text().strip()
+            if limit != "max" and int(limit) < total:
+                return cls(int(limit), "this container may use")
+        except OSError:
+            pass  # no cgroup v2, or its root: no limit
+        return cls(total, "this machine has")
+
+    def compared(self, arena_bytes: int) -> str:
+        """An arena beside it, in words."""
+        return f"{ARENA_SIZE} is {arena_bytes / _GIB:.1f} GiB, {self.whose} {self.size / _GIB:.1f} GiB"
+
+    def refusal(self, arena_bytes: int) -> str | None:
+        """Why an arena cannot be as large as somebody has set it. Nobody has chosen the default, so it ends no query:
+        pages are allocated when they are used.
+        """
+        is_default = arena_bytes == parse_bytes(KEYS[ARENA_SIZE].default)
+        return None if is_default or arena_bytes <= self.size else f"{self.compared(arena_bytes)}: set a smaller one"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from pyslash.errors import UnsupportedQueryError
 class ConnectSession:
     """As Connect's own session, which needs packages that pyslash does not: it has no attribute of the JVM's."""
 
+    __module__ = "pyspark.sql.connect.session"
+
     def __getattr__(self, name: str) -> Any:
         raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
 

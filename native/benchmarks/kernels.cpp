@@ -32,7 +32,7 @@ std::vector<int64_t> page_of(const Rows& rows, size_t fields) {
 }
 
 void update_columns(benchmark::State& state, const std::shared_ptr<const Plan>& plan) {
-  const Rows rows(state.range(0));
+  const Rows rows(state.range(0), *plan);
   const Measured measured(state);
   for (auto _ : state) {
     Accumulator accumulator(plan, INT64_MIN / 2);
@@ -72,11 +72,10 @@ void seal_groups(benchmark::State& state) {
 }
 
 // Eight blocks with all groups in each, as eight epochs of one window leave them; a record is a group of a block.
-void merge_blocks(benchmark::State& state) {
+void merge_blocks_of(benchmark::State& state, const std::shared_ptr<const Plan>& plan) {
   constexpr size_t blocks = 8;
-  const auto plan = sums_plan();
   Accumulator accumulator(plan, INT64_MIN / 2);
-  Rows(state.range(0)).add_columns_to(accumulator);
+  Rows(state.range(0), *plan).add_columns_to(accumulator);
   Arena arena = new_arena();
   std::vector<Head> heads;
   for (size_t block = 0; block < blocks; ++block) heads.push_back(read_head(seal(accumulator, arena, {Id128{}, 0, 0})));
@@ -89,6 +88,8 @@ void merge_blocks(benchmark::State& state) {
   }
   measured.done(blocks * static_cast<size_t>(accumulator.groups()));
 }
+
+void merge_blocks(benchmark::State& state) { merge_blocks_of(state, sums_plan()); }
 
 // Event times over twenty panes of a second, in order but for a second: rows of two panes alternate.
 void update_panes(benchmark::State& state) {
@@ -152,11 +153,13 @@ void memory_copy(benchmark::State& state) {
 
 BENCHMARK_CAPTURE(update_columns, ysb_count, ysb_plan())->Arg(10'000);
 BENCHMARK_CAPTURE(update_columns, sum_count_max, sums_plan())->Arg(100)->Arg(100'000)->Arg(1'000'000);
+BENCHMARK_CAPTURE(update_columns, moments, moments_plan())->Arg(100'000);
 BENCHMARK_CAPTURE(update_rows, ysb_count, ysb_plan())->Arg(10'000);
 BENCHMARK_CAPTURE(update_rows, sum_count_max, sums_plan())->Arg(100'000);
 BENCHMARK(update_panes)->Arg(100'000);
 BENCHMARK(seal_groups)->Arg(100'000);
 BENCHMARK(merge_blocks)->Arg(100'000);
+BENCHMARK_CAPTURE(merge_blocks_of, moments, moments_plan())->Arg(100'000);
 BENCHMARK(merge_sliding)->Args({100'000, 65536})->Args({100'000, 8192});
 BENCHMARK(memory_copy);
 

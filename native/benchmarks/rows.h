@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdint>
 #include <ctime>
 #include <memory>
@@ -33,9 +34,21 @@ inline std::shared_ptr<const Plan> sums_plan() {
                   "aggregate sum 2 1\naggregate count - 0\naggregate max 2 0\n"));
 }
 
+inline std::shared_ptr<const Plan> moments_plan() {
+  return std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10000000 10000000 0\ncolumn int64 1\ncolumn float64 1\nkey 1\n"
+                  "aggregate stddev_samp 2 0\naggregate kurtosis 2 0\naggregate corr 2,2 0\n"));
+}
+
 // Event times that advance by ten seconds in all, uniform keys, values of 20 bits.
 struct Rows {
   std::vector<int64_t> times, keys, values;
+
+  // Values are those of the plan's type, int64 or float64.
+  Rows(int64_t distinct, const Plan& plan) : Rows(distinct) {
+    if (plan.columns().back().type.id != TypeId::float64) return;
+    for (int64_t& value : values) value = std::bit_cast<int64_t>(static_cast<double>(value));
+  }
 
   explicit Rows(int64_t distinct) {
     std::mt19937_64 random(1);

@@ -62,6 +62,7 @@ TEST(CsvFormat, ReadsValues) {
   EXPECT_EQ(word("float32", "1.000000059604644775390625"), std::nullopt);  // just between two floats
   EXPECT_EQ(word("timestamp", "1970-01-01 02:00:00"), 3'600'000'000u);     // an hour to the east
   EXPECT_EQ(word("timestamp_ntz", "1970-01-01T00:00:01"), 1'000'000u);
+  EXPECT_EQ(word("timestamp_ntz", std::string(17, '\0') + "12"), std::nullopt);  // no minute, and none was before
   EXPECT_EQ(word("date", "1970-02-01"), 31u);
   for (const auto* odd : {" 1", "1 ", "+1", "01", "1d", "0x1", "NaN", "Inf", "-0", "1e400", "--1", "1-"}) {
     EXPECT_EQ(word("float64", odd), std::nullopt) << odd;

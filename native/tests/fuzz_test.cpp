@@ -1,12 +1,13 @@
-// Mutants of heads, segments, whole blocks and pages, whose CRCs are made right again: a CRC is not a MAC. Each must be
-// read, or refused with an error of our own, without a finding of the sanitizers and without memory that it has no
-// bytes for. PYSLASH_FUZZ multiplies the mutants, PYSLASH_FUZZ_SEED makes others.
+// Mutants of heads, segments, whole blocks, pages and Spark's rows, whose CRCs are made right again: a CRC is not a
+// MAC. Each must be read, or refused with an error of our own, without a finding of the sanitizers and without memory
+// that it has no bytes for. PYSLASH_FUZZ multiplies the mutants, PYSLASH_FUZZ_SEED makes others.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,13 @@
 #include "pyslash/crc32c.h"
 #include "pyslash/hash.h"
 #include "pyslash/home.h"
+#include "pyslash/join.h"
+#include "pyslash/join_rows.h"
 #include "pyslash/merge.h"
 #include "pyslash/row_partitioner.h"
+#include "pyslash/row_shape.h"
 #include "pyslash/seal.h"
+#include "spark_rows.h"
 #include "table.h"
 
 namespace pyslash {
@@ -112,6 +117,35 @@ bool is_read(Body&& body) {
   }
   EXPECT_LT(most_memory() - before, most_kilobytes);
   return read;
+}
+
+// A block of rows of a join, of both sides by turns, few keys, as Spark lays them out.
+Head sealed_join(const std::shared_ptr<const Plan>& plan, Arena& arena, std::mt19937_64& random,
+                 const spark::Type& type, size_t rows) {
+  const std::vector<int64_t> times(rows, 1), epochs(rows, identity.epoch), never(rows, INT64_MAX), evicted(rows, 0);
+  std::vector<int8_t> sides(rows);
+  std::vector<uint8_t> keys, values;
+  std::vector<int32_t> key_ends{0}, value_ends{0};
+  for (size_t i = 0; i < rows; ++i) {
+    sides[i] = static_cast<int8_t>(i % 2);
+    keys.push_back(static_cast<uint8_t>(random() % 8));
+    key_ends.push_back(static_cast<int32_t>(keys.size()));
+    const std::vector<uint8_t> row = spark::Writer(random).row(type.of);
+    values.insert(values.end(), row.begin(), row.end());
+    value_ends.push_back(static_cast<int32_t>(values.size()));
+  }
+  std::vector<ColumnView> columns(join_columns);
+  const void* data[] = {times.data(),   sides.data(), never.data(), epochs.data(),
+                        evicted.data(), keys.data(),  values.data()};
+  for (size_t i = 0; i < columns.size(); ++i) {
+    columns[i].type = plan->columns()[i].type;
+    columns[i].values = static_cast<const uint8_t*>(data[i]);
+  }
+  columns[join_key].offsets = reinterpret_cast<const uint8_t*>(key_ends.data());
+  columns[join_row].offsets = reinterpret_cast<const uint8_t*>(value_ends.data());
+  JoinRows written(plan);
+  written.add_columns(columns, rows);
+  return read_head(written.seal(arena, identity));
 }
 
 class Fuzz : public ::testing::Test {
@@ -240,6 +274,45 @@ TEST_F(Fuzz, MutantsOfPagesAreAggregatedOrRefused) {
       });
     }
   }
+}
+
+// A join's block whose rows are changed: what a home gives of them is read as Spark would.
+TEST_F(Fuzz, MutantsOfBlocksOfJoinsAreJoinedOrRefused) {
+  std::mt19937_64 random(seed() + 5);
+  Mutator mutator(seed() + 5);
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10000000 10000000 0\njoin\ncolumn int8 0\ncolumn int64 0\ncolumn int64 0\n"
+                  "column int64 0\ncolumn binary 0\ncolumn binary 0\nkey 5\nrows 0\n"));
+  const spark::Type type{"row", {{"fixed 8"}, {"bytes"}, {"array", {{"bytes"}}}, {"row", {{"bytes"}, {"fixed 8"}}}}};
+  const JoinShapes shapes{RowShape::parse(type.text()), RowShape::parse(type.text())};
+  uint64_t joined = 0;
+  for (uint64_t i = 0; i < fuzz_iterations(20); ++i) {
+    Arena arena = new_arena();
+    const Head sealed = sealed_join(plan, arena, random, type, 60);
+    const std::vector<uint8_t> block = bytes_of(arena, sealed);
+    for (int mutant = 0; mutant < 20; ++mutant) {
+      std::vector<uint8_t> bytes = block;
+      mutator.mutate(bytes, mutant % 4 == 0 ? 0 : sealed.header.head_length, bytes.size());
+      reseal(bytes, true);
+      joined += is_read([&] {
+        const Head head = read_head(bytes);
+        JoinHome home(plan, 0, uint64_t{1} << 32, {true, true, true}, shapes);
+        home.advance({"", "state", identity.epoch, INT64_MIN, 0, INT64_MAX}, std::vector<MappedBlock>{{&head, bytes}});
+        JoinHome::Cursor cursor;
+        std::vector<RowPair> pairs;
+        while (home.next(cursor, 1000, pairs) != JoinPhase::done) {
+          for (const RowPair& pair : pairs) {
+            for (const uint8_t* row : {pair.left, pair.right}) {
+              if (row == nullptr) continue;
+              const spark::Exact exact(row, load<uint32_t>(row - 12));  // as io.pyslash.KeptRow finds its size
+              spark::Reader().row(type.of, exact.get().data());
+            }
+          }
+        }
+      });
+    }
+  }
+  EXPECT_GT(joined, 0U);
 }
 
 // One by one, the attacks that the checks are for.

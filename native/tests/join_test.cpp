@@ -243,7 +243,7 @@ TEST(JoinHome, GivesWhatAListOfRowsWouldThroughLossesAndCompactions) {
     const uint64_t cut = random() % 2 == 0 ? every_prefix / 2 : every_prefix / 3;
     std::vector<JoinHome> homes;
     const auto make = [&](size_t i) {
-      return JoinHome(epochs.plan, i == 0 ? 0 : cut, i == 0 ? cut : every_prefix, type.kind());
+      return JoinHome(epochs.plan, i == 0 ? 0 : cut, i == 0 ? cut : every_prefix, type.kind(), {});
     };
     homes.push_back(make(0));
     homes.push_back(make(1));
@@ -287,7 +287,7 @@ TEST(JoinHome, GivesWhatAListOfRowsWouldThroughLossesAndCompactions) {
 TEST(JoinHome, AnEpochThatEvictsReadsNothingButItsOwnBlocks) {
   std::mt19937_64 random(6);
   Epochs epochs;
-  JoinHome home(epochs.plan, 0, every_prefix, types[0].kind());
+  JoinHome home(epochs.plan, 0, every_prefix, types[0].kind(), {});
   for (int epoch = 0; epoch < 20; ++epoch) {
     std::vector<Row> rows = random_rows(random, epoch * 100, 2000);
     std::erase_if(rows, [](const Row& row) { return row.side > right_side; });
@@ -327,14 +327,14 @@ TEST(JoinRows, BlocksAreByPaneAndByPrefixesOfKeys) {
 TEST(JoinHome, RefusesWhatIsNoJoin) {
   Epochs epochs;
   expect_error(Status::invalid_plan, "no join",
-               [] { JoinHome(sums::plan_of(10, 10), 0, every_prefix, types[0].kind()); });
+               [] { JoinHome(sums::plan_of(10, 10), 0, every_prefix, types[0].kind(), {}); });
   expect_error(Status::invalid_plan, "columns of a join",
                [] { Plan::parse("pyslash-plan 1\nwindow 1 1 0\njoin\ncolumn int64 0\nkey 1\nrows 0\n"); });
   epochs.add({{left_side, 1, 1, 10}}, 0);
   std::vector<uint8_t> damaged(epochs.blocks()[0].bytes.begin(), epochs.blocks()[0].bytes.end());
   damaged[epochs.heads[0].segments[0].offset] ^= 1;
   const std::vector<MappedBlock> blocks{{&epochs.heads[0], damaged}};
-  JoinHome home(epochs.plan, 0, every_prefix, types[0].kind());
+  JoinHome home(epochs.plan, 0, every_prefix, types[0].kind(), {});
   expect_error(Status::corrupt_block, "CRC32C", [&] { home.advance(epochs.update(), blocks); });
   EXPECT_EQ(home.rows(), 0U);
 }

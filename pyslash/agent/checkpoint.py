@@ -12,7 +12,7 @@ from pyslash.agent.store.block_set import BEFORE_ALL_PANES, LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.checkpoint.block_file import StoredBlock, decode, write
 from pyslash.checkpoint.directory import BlockDirectory, BlockFile
-from pyslash.errors import FencedError
+from pyslash.errors import FencedError, InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Restore
 
 if TYPE_CHECKING:
@@ -46,26 +46,34 @@ class Checkpointer:
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
+            InvalidRequestError: another file of that name was restored in this run.
+            FencedError: a later run has begun meanwhile, and nothing of this one is here.
             ArenaFullError: no room. The files before it are restored; the same call again continues after them.
         """
         directory = BlockDirectory(request.directory)
         with self._state.lock:
             state = self._state.state_for(query, request.plan, request.run)
             self._state.queries[query] = state
-            done = set(state.restored)
+            done = dict(state.restored)
         for name, size, crc in request.files:
+            if done.get(name, (size, crc)) != (size, crc):
+                raise InvalidRequestError(f"another file {name} than this one of {size} bytes was restored before")
             if name in done:
                 continue
             stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
             with self._state.lock:
-                if self._state.queries.get(query) is not state:
-                    raise FencedError(f"run {request.run} of the query was replaced while it restored {name}")
+                self._check_not_replaced(query, state)
                 if name not in state.restored:
                     self._take_over(query, state, [block for block in stored if block.segments])
-                    state.restored.add(name)
+                    state.restored[name] = (size, crc)
         with self._state.lock:
+            self._check_not_replaced(query, state)
             self._state.counters["restores"] += 1
             return self._state.reply(state, 0)
+
+    def _check_not_replaced(self, query: bytes, state: QueryState) -> None:
+        if self._state.queries.get(query) is not state:
+            raise FencedError(f"run {state.run} of the query was replaced while it restored its files")
 
     def _take_over(self, query: bytes, state: QueryState, stored: list[StoredBlock]) -> None:
         heads: list[bytes] = []

@@ -3,7 +3,8 @@
 Each socket has its own limit of connections, so that TCP, which anybody on the network can reach, never starves the
 Unix socket. A client has `GREETING_SECONDS` to prove itself; until then the agent reads 96 bytes from it. When the
 limit is reached, a new connection ends the oldest one that has not proved itself, or else the one that was idle for
-longest.
+longest. A connection that the system has no thread for is refused, and may come again; the listener goes on, for the
+agent is not replaced while it lives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _KEPT_BACK = 96
 _log = logging.getLogger(__name__)
 
 Greeter = Callable[[socket.socket, float], tuple[Channel, Caller]]
-Answerer = Callable[[Channel, Caller, bytes], None]
+Answerer = Callable[[Channel, Caller, float], bool]
+"""Reads one request by a deadline, and answers it; False ends the connection."""
 
 
 def connection_limit() -> int:
@@ -90,12 +92,20 @@ class Listener(threading.Thread):
                 _log.warning("%s: %s", self.name, error)
                 time.sleep(0.05)
                 continue
-            self._admit(_Connection(accepted))
+            try:
+                self._admit(_Connection(accepted))
+            except Exception:
+                _log.exception("%s: a connection is not served", self.name)
+                wire.end(accepted)
+
+    def retire(self) -> None:
+        """Takes no more connections; those that there are go on."""
+        self._ended = True
+        wire.end(self._bound)
 
     def close(self) -> None:
         """Takes no more connections, and ends those that there are."""
-        self._ended = True
-        wire.end(self._bound)
+        self.retire()
         with self._lock:
             for connection in self._open:
                 wire.end(connection.socket)
@@ -109,7 +119,13 @@ class Listener(threading.Thread):
                     return
                 del self._open[victim]
             self._open[connection] = None
-        threading.Thread(target=self._serve, args=(connection,), name="connection", daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, args=(connection,), name="connection", daemon=True).start()
+        except RuntimeError as error:  # a limit of pids or of memory
+            _log.warning("%s: a connection is refused: %s", self.name, error)
+            with self._lock:
+                self._open.pop(connection, None)
+            wire.refuse(connection.socket)
 
     def _dispensable(self) -> _Connection | None:
         for connection in self._open:
@@ -129,10 +145,8 @@ class Listener(threading.Thread):
                     if connection not in self._open:
                         return
                     connection.busy = True
-                kind, body = channel.receive(time.monotonic() + FRAME_SECONDS)
-                if kind is not wire.Kind.CALL:
+                if not self._answerer(channel, caller, time.monotonic() + FRAME_SECONDS):
                     return
-                self._answerer(channel, caller, body)
                 with self._lock:
                     connection.busy, connection.since = False, time.monotonic()
         except (SlashError, OSError) as error:

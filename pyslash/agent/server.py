@@ -9,27 +9,30 @@ of this host, for as long. `wire` has the format of all of this.
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyslash.agent.budget import Budget, Hold
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.gather import landing
-from pyslash.agent.listener import Listener, connection_limit
+from pyslash.agent.listener import FRAME_SECONDS, Listener, connection_limit
 from pyslash.agent.replication.replicate import Replicator
 from pyslash.agent.store.spiller import Spiller
 from pyslash.agent.store.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint
-from pyslash.errors import ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
+from pyslash.errors import AgentError, ForbiddenError, InvalidRequestError, SlashError, UnauthenticatedError
 from pyslash.protocol import wire
-from pyslash.protocol.codec import parse
+from pyslash.protocol.codec import Form, parse
 from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
@@ -55,7 +58,7 @@ from pyslash.protocol.messages import (
     Seal,
     Write,
 )
-from pyslash.protocol.token import Right, directory_grant, query_token
+from pyslash.protocol.token import Right, directory_grant, query_token, request_grant
 from pyslash.protocol.wire import CHUNK_BYTES, Caller, Channel, Kind
 
 _log = logging.getLogger(__name__)
@@ -74,6 +77,16 @@ class _Action:
     right: Right
     form: type[Request]
     act: Act
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A request as it came, and what it takes of the budget."""
+
+    name: str
+    grant: str
+    body: bytes
+    hold: Hold
 
 
 class AgentServer:
@@ -95,6 +108,7 @@ class AgentServer:
         self._compactor = compactor
         self._log_file = log
         self._listeners: list[Listener] = []
+        self._local: Listener | None = None
         room, files = Spiller(state), Checkpointer(state)
         read, replicate, drive = Right.READ, Right.REPLICATE, Right.DRIVE
         self._actions: dict[str, _Action] = {
@@ -121,7 +135,8 @@ class AgentServer:
             "renew": _Action(read, Renew, lambda by, asked: verbs.renew(by.query, asked)),
             "disconnect": _Action(read, Disconnect, lambda by, asked: verbs.disconnect(by.query, asked)),
         }
-        self._streams: dict[str, tuple[Right, Callable[[Channel, Caller, bytes], None]]] = {
+        self._budgets = {right: Budget(right) for right in Right}
+        self._streams: dict[str, tuple[Right, Callable[[Channel, Caller, _Call], None]]] = {
             "read": (read, self._read),
             "write": (replicate, self._write),
             "lend": (replicate, self._lend),
@@ -129,8 +144,10 @@ class AgentServer:
         }
 
     def listen_unix(self, path: str) -> None:
-        """On a Unix socket, for this host."""
-        self._start(wire.listen_unix(path, _BACKLOG))
+        """On a Unix socket, for this host. Again: the one before, which nobody finds any more, takes no connections."""
+        before, self._local = self._local, self._start(wire.listen_unix(path, _BACKLOG))
+        if before is not None:
+            before.retire()
 
     def listen_tcp(self, host: str) -> int:
         """On a port that the system chooses, for other hosts; the port.
@@ -154,10 +171,11 @@ class AgentServer:
         for listener in self._listeners:
             listener.close()
 
-    def _start(self, bound: socket.socket) -> None:
+    def _start(self, bound: socket.socket) -> Listener:
         listener = Listener(bound, connection_limit(), self._welcome, self._answer)
         self._listeners.append(listener)
         listener.start()
+        return listener
 
     def _welcome(self, connection: socket.socket, deadline: float) -> tuple[Channel, Caller]:
         def token_of(query: bytes, right: Right) -> bytes:
@@ -165,44 +183,78 @@ class AgentServer:
 
         return wire.welcome(connection, self._state.incarnation, token_of, deadline)
 
-    def _answer(self, channel: Channel, caller: Caller, call: bytes) -> None:
-        """One request in; one answer, or a stream of them, out."""
-        called, _, body = call.partition(b"\n")
-        name, _, grant = called.decode("ascii", "replace").partition(" ")
+    @contextmanager
+    def _received(self, channel: Channel, caller: Caller, deadline: float | None) -> Iterator[_Call | None]:
+        """The next request, with what it takes of the budget until the context ends; None: the caller is done.
+
+        What is too long, or finds no room, is dropped unread, and the connection goes on.
+        """
+        kind, length = channel.announced(deadline)
+        until = time.monotonic() + FRAME_SECONDS
+        with ExitStack() as held:
+            try:
+                if kind not in (Kind.CALL, Kind.DONE):
+                    raise InvalidRequestError(f"{kind.name} where a request was expected")
+                hold = held.enter_context(self._budgets[caller.right].held(length))
+            except AgentError:
+                channel.skip(until)
+                raise
+            _, call = channel.receive(until)
+            called, _, body = call.partition(b"\n")
+            name, _, grant = called.decode("ascii", "replace").partition(" ")
+            yield _Call(name, grant, body, hold) if kind is Kind.CALL else None
+
+    def _answer(self, channel: Channel, caller: Caller, deadline: float) -> bool:
+        """One request in; one answer, or a stream of them, out. False: the caller is done."""
+        name = "a request"
         try:
-            stream = self._streams.get(name)
-            if stream is not None:
-                right, act = stream
-                self._check_right(caller, name, right)
-                act(channel, caller, body)
-                return
-            answer = self._acted(caller, name, grant, body)
+            with self._received(channel, caller, deadline) as call:
+                if call is None:
+                    return False
+                name = call.name[:40]
+                stream = self._streams.get(call.name)
+                if stream is not None:
+                    right, act = stream
+                    self._check_right(caller, call.name, right)
+                    act(channel, caller, call)
+                    return True
+                answer = self._acted(caller, call)
         except (SlashError, OSError) as error:
             if isinstance(error, (OSError, wire.ConnectionEndedError, UnauthenticatedError)):
                 raise
-            _log.warning("query %s: %s refused: %s", caller.query.hex()[:8], name[:40], error)
+            _log.warning("query %s: %s refused: %s", caller.query.hex()[:8], name, error)
             channel.send(Kind.ERROR, f"{type(error).__name__}\n{error}".encode(), _soon())
-            return
+            return True
         channel.send(Kind.RESULT, json.dumps(answer, separators=(",", ":")).encode(), _soon())
+        return True
 
-    def _acted(self, caller: Caller, name: str, grant: str, body: bytes) -> dict[str, Any]:
-        action = self._actions.get(name)
+    def _acted(self, caller: Caller, call: _Call) -> dict[str, Any]:
+        action = self._actions.get(call.name)
         if action is None:
-            raise InvalidRequestError(f"there is no action {name[:40]!r}")
-        self._check_right(caller, name, action.right)
-        request = parse(action.form, body)
+            raise InvalidRequestError(f"there is no action {call.name[:40]!r}")
+        self._check_right(caller, call.name, action.right)
+        request = _parsed(action.form, call)
         directory = getattr(request, "directory", "")
-        if directory and grant != directory_grant(self._secret, caller.query, directory):
-            raise ForbiddenError(f"{name} names the directory {directory}, which this query has no grant for")
+        if directory and call.grant != directory_grant(self._secret, caller.query, directory):
+            raise ForbiddenError(f"{call.name} names the directory {directory}, which this query has no grant for")
+        if isinstance(request, Reserve) and caller.right < Right.DRIVE:
+            self._check_order(caller, call)
         return action.act(caller, request)
+
+    def _check_order(self, caller: Caller, call: _Call) -> None:
+        """A reservation names a run, an epoch and a share: on a driver's word alone may it fence or replace any."""
+        if not hmac.compare_digest(call.grant.encode(), request_grant(self._secret, caller.query, call.body).encode()):
+            raise ForbiddenError(
+                f"{call.name} needs the grant of an agent that the driver has told to replicate; this one has none"
+            )
 
     def _check_right(self, caller: Caller, name: str, right: Right) -> None:
         if caller.right < right:
             raise ForbiddenError(f"{name} needs the right to {right.name.lower()}; this token is for {_says(caller)}")
 
-    def _read(self, channel: Channel, caller: Caller, body: bytes) -> None:
-        """The ranges in order, in pieces."""
-        request = parse(Read, body)
+    def _read(self, channel: Channel, caller: Caller, call: _Call) -> None:
+        """The ranges in order, in pieces. A reader that is slow keeps its part of the readers' budget."""
+        request = parse(Read, call.body)
         with self._state.pinned(caller.query, request) as views:
             for view in views:
                 whole = memoryview(view).cast("B")
@@ -210,9 +262,9 @@ class AgentServer:
                     channel.send(Kind.DATA, whole[at : at + CHUNK_BYTES], _soon())
         channel.send(Kind.RESULT, b"{}", _soon())
 
-    def _write(self, channel: Channel, caller: Caller, body: bytes) -> None:
+    def _write(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """Bytes into a range that this agent has reserved, in pieces."""
-        request = parse(Write, body)
+        request = _parsed(Write, call)
         with self._state.lending(caller.query, request):
             channel.send(Kind.RESULT, b"{}", _soon())
             pieces = _pieces(channel)
@@ -224,35 +276,35 @@ class AgentServer:
                 raise
         channel.send(Kind.RESULT, b"{}", _soon())
 
-    def _lend(self, channel: Channel, caller: Caller, body: bytes) -> None:
+    def _lend(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """The same range, for a process of this host to write: nobody else's until it is done, or gone."""
-        request = parse(Write, body)
+        request = _parsed(Write, call)
         if not channel.is_local:
             raise ForbiddenError("only who shares this host's memory can write into it")
         with self._state.lending(caller.query, request):
             channel.send(Kind.RESULT, b"{}", _soon())
-            kind, _ = channel.receive(None)
-            if kind is not Kind.DONE:
-                raise InvalidRequestError(f"{kind.name} where the end of a write was expected")
+            with self._received(channel, caller, None) as more:
+                if more is not None:
+                    raise InvalidRequestError(f"{more.name[:40]!r} where the end of a write was expected")
             self._state.counted_write(request.length)
         channel.send(Kind.RESULT, b"{}", _soon())
 
-    def _gather(self, channel: Channel, caller: Caller, body: bytes) -> None:
+    def _gather(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """Blocks of other agents, where a process of this host maps them until it is done, or gone."""
         if not channel.is_local:
             raise ForbiddenError("only who shares this host's memory can map a landing")
         token = query_token(self._secret, caller.query, Right.READ)
-        with landing(parse(Gather, body), self._state.incarnation, caller.query, token) as made:
+        with landing(_parsed(Gather, call), self._state.incarnation, caller.query, token) as made:
             answer: dict[str, Any] = {"fd": made.fd, "start": made.start}
             while True:
                 channel.send(Kind.RESULT, json.dumps(answer).encode(), _soon())
-                kind, call = channel.receive(None)
-                if kind is Kind.DONE:
-                    break
-                name, _, asked = call.partition(b"\n")
-                if kind is not Kind.CALL or name.strip() != b"land":
-                    raise InvalidRequestError(f"{kind.name} {name[:40]!r} where `land` or the end was expected")
-                answer = made.land(parse(Land, asked))
+                with self._received(channel, caller, None) as asked:
+                    if asked is None:
+                        break
+                    if asked.name != "land":
+                        raise InvalidRequestError(f"{asked.name[:40]!r} where `land` or the end was expected")
+                    request = _parsed(Land, asked)
+                answer = made.land(request)
                 self._state.counted_gathered(answer["bytes"])
         channel.send(Kind.RESULT, b"{}", _soon())
 
@@ -279,6 +331,13 @@ class AgentServer:
         with open(self._log_file, "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - request.last_bytes))
             return {"text": log.read(request.last_bytes).decode(errors="replace")}
+
+
+def _parsed(form: type[Form], call: _Call) -> Form:
+    """The request, of which no more is kept than its fields: what a driver asks for may take long."""
+    request = parse(form, call.body)
+    call.hold.release()
+    return request
 
 
 def _pieces(channel: Channel) -> Iterator[memoryview]:

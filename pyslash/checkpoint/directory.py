@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -12,6 +17,31 @@ import pyarrow.fs as fs
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
 from pyslash.file_systems import open_location, sync
+
+# What the files of a checkpoint are called: one part of a path, which names nothing above or beside it.
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+# `<epoch>-<run>-<who wrote it>.arrow`; of one that is being written on a local disk, `.<its name>.<32 hex digits>`.
+_BLOCK_FILE = re.compile(
+    r"(?P<hidden>\.)?(?:0|[1-9][0-9]{0,18})-(?P<run>0|[1-9][0-9]{0,18})-"
+    r"(?:[0-9a-f]{32}|replanned-[0-9]+|adopted-[0-9]+-[0-9]+)\.arrow(?(hidden)\.[0-9a-f]{32})"
+)
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """Those of the files that are named by an epoch or run, ascending; what else lies in a folder is not ours."""
+    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+
+def run_of(name: str) -> int | None:
+    """The run that wrote a block file, or has begun to; None if it is no block file of ours."""
+    found = _BLOCK_FILE.fullmatch(name)
+    return int(found["run"]) if found else None
+
+
+def is_block_file(name: Any) -> bool:
+    """Whether it is the name of a block file that is whole."""
+    return type(name) is str and not name.startswith(".") and run_of(name) is not None
 
 
 @dataclass(frozen=True)
@@ -77,19 +107,17 @@ class BlockDirectory:
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
         """
-        path = f"{self._root}/{name}"
+        path = self._path(name)
         size = 0
         try:
             self._files.create_dir(self._root, recursive=True)
-            with self._files.open_output_stream(path) as stream:
+            is_local = isinstance(self._files, fs.LocalFileSystem)
+            with _created(path) if is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream)
                 try:
                     fill(written)
                 finally:
                     size = written.size
-            if isinstance(self._files, fs.LocalFileSystem):
-                sync(path)
-                sync(self._root)
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(
                 f"{self.location}/{name} cannot be written: {error}, after {size} bytes. The batch fails before its "
@@ -119,7 +147,7 @@ class BlockDirectory:
             CheckpointError: missing, or cannot be read.
         """
         try:
-            with self._files.open_input_file(f"{self._root}/{name}") as stream:
+            with self._files.open_input_file(self._path(name)) as stream:
                 return stream.read_buffer(stream.size())
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(f"{self.location}/{name} cannot be read: {error}") from None
@@ -132,7 +160,8 @@ class BlockDirectory:
         """
         selector = fs.FileSelector(self._root, allow_not_found=True)
         try:
-            return {info.base_name for info in self._files.get_file_info(selector)}
+            found = self._files.get_file_info(selector)
+            return {info.base_name for info in found if info.type is fs.FileType.File}
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(f"{self.location} cannot be listed: {error}") from None
 
@@ -140,8 +169,37 @@ class BlockDirectory:
         """Delete files; one that is gone is no error."""
         for name in sorted(names):
             try:
-                self._files.delete_file(f"{self._root}/{name}")
+                self._files.delete_file(self._path(name))
             except FileNotFoundError:
                 continue
             except (pa.ArrowException, OSError) as error:
                 raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
+
+    def _path(self, name: str) -> str:
+        """Of a file of this folder, and of nothing else.
+
+        Raises:
+            CheckpointError: the name could lead elsewhere.
+        """
+        if not (_NAME.fullmatch(name) or _BLOCK_FILE.fullmatch(name)):
+            raise CheckpointError(f"{name!r} is the name of no file of {self.location}; nothing is done with it")
+        return f"{self._root}/{name}"
+
+
+@contextmanager
+def _created(path: str) -> Iterator[Any]:
+    """A local file that is seen under its name whole or not at all, whatever has the name before: a link, say."""
+    folder, _, name = path.rpartition("/")
+    hidden = Path(folder, f".{name}.{uuid4().hex}")
+    handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
+    sync(folder)

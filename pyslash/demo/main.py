@@ -56,14 +56,26 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `pyslash demo`."""
-    parser.add_argument("--files", type=int, default=365, help="number of input files (default: 365)")
-    parser.add_argument("--files-per-trigger", type=int, default=8, help="files in each micro-batch (default: 8)")
-    parser.add_argument("--limit", type=int, help="only the first LIMIT flights")
-    parser.add_argument("--years", type=int, default=120, help="years in the second part (default: 120; 0: none)")
+    parser.add_argument("--files", type=_positive, default=365, help="number of input files (default: 365)")
+    parser.add_argument("--files-per-trigger", type=_positive, default=8, help="files in each micro-batch (default: 8)")
+    parser.add_argument("--limit", type=_positive, help="only the first LIMIT flights")
+    parser.add_argument("--years", type=_number, default=120, help="years in the second part (default: 120; 0: none)")
     parser.add_argument(
         "--quick", action="store_true", help=f"the first {QUICK_FLIGHTS:,} flights alone: does this installation work?"
     )
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder, and keep it")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not _number(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from pyslash.conf import Conf, parse_bytes
+from pyslash.conf import ARENA_SIZE, Conf, check_names, parse_bytes
 from pyslash.doctor import fabric, memory, software
 from pyslash.doctor.finding import Finding, Status
 from pyslash.errors import ConfigError
 
-_ARENA = "spark.slash.arena.size"
 _EXECUTORS_SECONDS = 120.0
 _OF_THE_APPLICATION = (
     "spark.submit.deployMode=client",  # the table is printed here
@@ -40,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="URL", help="check every executor of a cluster too, by a Spark application of its own there"
     )
     parser.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of that application (repeatable)"
+        "--conf",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a setting of that application (repeatable); needs --master",
     )
     parser.add_argument(
         "--submitted", action="store_true", help=argparse.SUPPRESS
@@ -64,11 +68,14 @@ def main(args: argparse.Namespace) -> int:
     """0 if nothing failed; warnings and what is merely absent do not count."""
     if args.master is not None:
         _submit(args)
+    if args.conf:
+        print("pyslash doctor: --conf is a setting of the application that --master starts", file=sys.stderr)
+        return 2
     if args.submitted:
         return _diagnose_cluster(args)
     properties = dict(args.properties_file.settings)
     if args.arena_size is not None:
-        properties[_ARENA] = args.arena_size
+        properties[ARENA_SIZE] = args.arena_size
     return _report(args, diagnose(properties, args.rdma))
 
 
@@ -99,7 +106,7 @@ def _submit(args: argparse.Namespace) -> None:
         command += ["--properties-file", str(args.properties_file.path)]
     settings = [*args.conf, *_OF_THE_APPLICATION, f"spark.pyspark.driver.python={sys.executable}"]
     if args.arena_size is not None:
-        settings.append(f"{_ARENA}={args.arena_size}")
+        settings.append(f"{ARENA_SIZE}={args.arena_size}")
     for setting in settings:
         command += ["--conf", setting]
     command += ["--jars", str(files("pyslash").joinpath("jars", "pyslash.jar"))]
@@ -117,8 +124,9 @@ def _diagnose_cluster(args: argparse.Namespace) -> int:
 
     session = SparkSession.builder.appName("pyslash doctor").getOrCreate()
     try:
+        check_names(session.conf.getAll)
         conf = Conf.read(session.conf.get)
-        findings = [check() for check in software.CHECKS if check is not software.executor_python]
+        findings = [check() for check in software.CHECKS]
         findings.append(memory.container(session.conf.get))
         found = executors.executors_of(session, _EXECUTORS_SECONDS)
         if not found:
@@ -136,6 +144,9 @@ def _diagnose_cluster(args: argparse.Namespace) -> int:
 def diagnose(properties: dict[str, str], rdma_required: bool = False) -> list[Finding]:
     """Every check, in order. `properties`: Spark's settings, as far as they are known, each of which parses."""
     findings = [check() for check in software.CHECKS]
+    # A path on a cluster's hosts says nothing about this one: `--master` asks the executors.
+    is_local = properties.get("spark.master", "").startswith("local")
+    findings.append(software.executor_python(properties.get("spark.pyspark.python", "") if is_local else ""))
     arena_bytes = Conf.read(properties.get).arena_bytes
     findings += [memory.arena(arena_bytes), memory.container(properties.get)]
     rdma = list(fabric.rdma(rdma_required))
@@ -148,7 +159,17 @@ def diagnose(properties: dict[str, str], rdma_required: bool = False) -> list[Fi
 
 
 def _size(text: str) -> str:
-    parse_bytes(text)
+    try:
+        parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _setting(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return text
 
 
@@ -169,7 +190,8 @@ def _properties(path: str) -> _Properties:
             if (text := line.strip()) and not text.startswith("#"):
                 name, _, value = re.sub(r"[\s=]+", " ", text, count=1).partition(" ")
                 found[name] = value
+        check_names(found)
         Conf.read(found.get)
-    except (OSError, ConfigError) as error:
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return _Properties(Path(path), found)

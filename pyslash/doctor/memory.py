@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pyslash.conf import Conf
 from pyslash.doctor.finding import Finding, Status
-from pyslash.memory import Container, Get
+from pyslash.memory import Container, Get, Room
 
-_GIB = 1 << 30
 LOCKED_FIX = (
     "RDMA pins the arena: set 'LimitMEMLOCK=infinity' in the service that starts executors, or "
     "'* - memlock unlimited' in /etc/security/limits.conf; in containers the IPC_LOCK capability or "
@@ -19,18 +18,11 @@ LOCKED_FIX = (
 
 def arena(arena_bytes: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
     """One executor's arena against this machine's memory, or this container's."""
-    fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
-    room, whose = int(fields["MemTotal"].split()[0]) * 1024, "this machine has"
-    try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        if limit != "max" and int(limit) < room:
-            room, whose = int(limit), "this container may use"
-    except OSError:
-        pass  # no cgroup v2, or its root: no limit
-    found = f"spark.slash.arena.size is {arena_bytes / _GIB:.1f} GiB, {whose} {room / _GIB:.1f} GiB"
-    if arena_bytes > room:
+    room = Room.here(meminfo, cgroup)
+    found = room.compared(arena_bytes)
+    if arena_bytes > room.size:
         return Finding("arena", Status.FAILURE, found, "set a smaller spark.slash.arena.size")
-    if arena_bytes > room // 2:
+    if arena_bytes > room.size // 2:
         fix = "leave memory for the JVM and the Python workers; every executor on this host has an arena of its own"
         return Finding("arena", Status.WARNING, found, fix)
     return Finding("arena", Status.OK, found)

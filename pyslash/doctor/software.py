@@ -10,11 +10,16 @@ import shutil
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 from pyslash.doctor.finding import Finding, Status
 
 CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
 _SECONDS = 60
+_EXECUTOR_IMPORTS = (
+    "import sys, pyslash, pyslash.agent.server; from pyslash import _native; "
+    "print(*sys.version_info[:2], pyslash.__version__)"
+)
 _REINSTALL = "install the wheel of pyslash again: pip install --force-reinstall --no-deps FILE"
 
 
@@ -23,35 +28,50 @@ def python() -> Finding:
     return Finding("python", Status.OK, f"{platform.python_version()}, {sys.executable}")
 
 
-def executor_python() -> Finding:
-    """The one that executors of this machine would run."""
-    name = os.environ.get("PYSPARK_PYTHON", "")
-    if not name:
-        return Finding("executor python", Status.OK, "PYSPARK_PYTHON is not set, so executors run spark.pyspark.python")
-    code = "import sys, pyslash; print(sys.version_info[0], sys.version_info[1])"
+def executor_python(named: str = "") -> Finding:
+    """The one that executors of this machine would run: `named` by spark.pyspark.python, or by PYSPARK_PYTHON, or else
+    the driver's own. It is run as an executor runs it, and has to load all that an agent needs.
+    """
+    whose, name = next(
+        (whose, name)
+        for whose, name in (
+            ("spark.pyspark.python", named),
+            ("PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON", "")),
+            ("neither PYSPARK_PYTHON nor spark.pyspark.python is set, so the driver's", sys.executable),
+        )
+        if name
+    )
+    fix = f"install the wheel of pyslash for {name}, with the driver's version; or name another Python"
     try:
-        done = subprocess.run([name, "-c", code], capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except OSError as error:
-        return Finding(
-            "executor python", Status.FAILURE, f"PYSPARK_PYTHON={name}: {error.strerror}", "correct its path"
+        done = subprocess.run(
+            [name, "-P", "-c", _EXECUTOR_IMPORTS],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+            cwd="/",
+            env=_environment(),
         )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("executor python", Status.FAILURE, f"{name} ({whose}): {error}", "correct its path")
     if done.returncode != 0:
-        why = (done.stderr.strip().splitlines() or ["it failed"])[-1]
-        return Finding(
-            "executor python",
-            Status.FAILURE,
-            f"{name}: {why}",
-            f"install the wheel of pyslash for {name}, with the driver's version",
-        )
-    if tuple(map(int, done.stdout.split())) != sys.version_info[:2]:
-        version = ".".join(done.stdout.split())
-        return Finding(
-            "executor python",
-            Status.FAILURE,
-            f"{name} is Python {version}",
-            "use the same Python version for driver and executors",
-        )
-    return Finding("executor python", Status.OK, f"{name}, with pyslash")
+        said = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
+        why = "it is older than Python 3.11" if said[0].startswith("Unknown option: -P") else said[-1]
+        return Finding("executor python", Status.FAILURE, f"{name} ({whose}): {why}", fix)
+    major, minor, version = done.stdout.split()
+    if (int(major), int(minor)) != sys.version_info[:2]:
+        found = f"{name} ({whose}) is Python {major}.{minor}"
+        return Finding("executor python", Status.FAILURE, found, "use the same Python version for driver and executors")
+    return Finding("executor python", Status.OK, f"{name} ({whose}), with pyslash {version}")
+
+
+def _environment() -> dict[str, str]:
+    """Executors import pyslash from where the driver does, if that is a source tree."""
+    tree = str(Path(__file__).resolve().parents[2])
+    known = os.environ.get("PYTHONPATH", "")
+    is_installed = Path(tree).name in ("site-packages", "dist-packages")
+    path = known if is_installed else os.pathsep.join(filter(None, (tree, known)))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def spark() -> Finding:
@@ -107,4 +127,4 @@ def row_bridge() -> Finding:
     return Finding("row bridge", Status.OK, str(jar))
 
 
-CHECKS = (python, executor_python, spark, java, native_module, row_bridge)
+CHECKS = (python, spark, java, native_module, row_bridge)

@@ -14,13 +14,15 @@ from itertools import product
 
 from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.identity import Input, Output, PlanIdentity, differences
+from pyslash.plan.identity import Input, Output, PlanIdentity, differences, key_order
 
 # The head of a plan that shows which states an aggregate needs: the same in each plan.
 _ALONE = ["pyslash-plan 1", "window 1 1 0"]
 _EVERY_ROW = Output("count", (), False)
 # What tells how many rows or nulls there were.
 _COUNTING = ("count", "avg")
+# Parameters that the same state has.
+_NO_STATE = ("try", "nan", "unguarded", "own")
 # A state, by its kind and the names of its columns.
 Field = tuple[str, tuple[str, ...]]
 # An aggregate, by its function, the parameter and its inputs' SQL and types.
@@ -35,7 +37,8 @@ class Evolution:
     (1-based) of the query's own plan it is: a gained aggregate has columns that stand there once. `gained` are the new
     aggregates that do not cover all rows, with the batch from which on they do, and `dropped` those that are there no
     more.
-    `keeps_blocks`: the state is as the plan says, and nothing of it has to be rewritten.
+    `keeps_blocks`: the state is as the plan says, and nothing of it has to be rewritten. `keys` says of each key of the
+    plan which of the query's own (from 0 on) it is; nothing: they stand in the query's order.
     """
 
     plan: PlanIdentity
@@ -43,6 +46,7 @@ class Evolution:
     gained: tuple[tuple[str, int], ...] = ()
     dropped: tuple[str, ...] = ()
     keeps_blocks: bool = False
+    keys: tuple[int, ...] = ()
 
 
 def unchanged(query: PlanIdentity, before: PlanIdentity | None = None) -> Evolution:
@@ -126,16 +130,25 @@ class _Binding:
                     of_same.append(column)
         for of_same in self._known.values():
             of_same.sort(key=lambda column: column.since)
-        keys = query.key_places
+        self._order = key_order(before, query)
+        self._keys = [query.key_places[at] for at in self._order]
         self._columns: list[Input] = []
         self._sources: list[int] = []
+        # As they stood, so that nothing has to be rewritten for another order of them.
+        keys = iter(dict.fromkeys(self._keys))
         for place, column in enumerate(query.inputs, 1):
-            if place in keys:  # by a value that could be null once, groups are found as they were
-                known = before.keys[keys.index(place)]
-                column = Input(column.sql, column.type, known.nullable)
-            if place in keys or not _is_read(query, place):
+            if place in self._keys:
+                self._add_key(next(keys))
+            elif not _is_read(query, place):
                 self._columns.append(column)
                 self._sources.append(place)
+
+    def _add_key(self, place: int) -> None:
+        column = self._query.inputs[place - 1]
+        # By a value that could be null once, groups are found as they were.
+        known = self._before.keys[self._keys.index(place)]
+        self._columns.append(Input(column.sql, column.type, known.nullable))
+        self._sources.append(place)
 
     def evolution(self) -> Evolution:
         places: list[list[int]] = []
@@ -150,7 +163,8 @@ class _Binding:
         kept = _calls(self._query)
         dropped = [one.sql for one in self._before.aggregates if _call(one) not in kept]
         plan = self._plan(places)
-        return Evolution(plan, tuple(self._sources), tuple(gained), tuple(dropped), plan == self._before)
+        keys = () if self._order == sorted(self._order) else tuple(self._order)
+        return Evolution(plan, tuple(self._sources), tuple(gained), tuple(dropped), plan == self._before, keys)
 
     def _bound(self, one: Output) -> tuple[Input, ...] | None:
         """The columns, of those that the state knows, over which all states are there that the aggregate reads."""
@@ -168,7 +182,7 @@ class _Binding:
 
     def _new(self, column: Input) -> Input:
         # A deduplication emits no group a second time, so nobody sees what the earlier ones lack.
-        since = 0 if self._query.operator == "deduplication" else self._epoch
+        since = 0 if self._query.operator.startswith("deduplication") else self._epoch
         return Input(column.sql, column.type, True, since)
 
     def _follows(self, field: Field) -> bool:
@@ -209,7 +223,7 @@ class _Binding:
 
     def _plan(self, places: list[list[int]]) -> PlanIdentity:
         calls = [_line(one, of) for one, of in zip(self._query.aggregates, places, strict=True)]
-        keys = [self._sources.index(place) + 1 for place in self._query.key_places]
+        keys = [self._sources.index(place) + 1 for place in self._keys]
         text = _text(self._query.head_lines, self._columns, keys, calls)
         since = tuple(column.since for column in self._columns)
         columns = tuple(column.sql for column in self._columns)
@@ -218,8 +232,10 @@ class _Binding:
 
 
 def _call(one: Output) -> Call:
-    """What an aggregate computes. What becomes of an overflow is decided when its result is made."""
-    parameter = "" if one.parameter in ("try", "nan") else one.parameter
+    """What an aggregate computes. What becomes of an overflow is decided when its result is made, and how a release of
+    Spark rounds is no matter of state.
+    """
+    parameter = ",".join(word for word in one.parameter.split(",") if word not in _NO_STATE)
     return one.function, parameter, tuple((column.sql, column.type) for column in one.inputs)
 
 

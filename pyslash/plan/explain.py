@@ -8,6 +8,19 @@ from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered, fallback_of
 
 
+class Explanation(str):
+    """The text of an explanation that has been printed: a notebook or a prompt does not show it once more."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Its first words."""
+        return f"<{self.partition(',')[0]}>"
+
+    def _ipython_display_(self) -> None:
+        """IPython shows nothing."""
+
+
 def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[tuple[str, str]]]) -> str:
     """How pyslash would run the query, or why it would not. `paths` adds lines to each covered operator."""
     try:

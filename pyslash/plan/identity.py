@@ -185,10 +185,23 @@ def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True
     return found
 
 
+def key_order(before: PlanIdentity, now: PlanIdentity) -> list[int]:
+    """Which of a query's keys (from 0 on) takes the place of each key that its state has.
+
+    Rows are equal by all of a deduplication's keys, in whatever order `dropDuplicates` names them.
+    """
+    held, named = ([(key.sql, key.type) for key in plan.keys] for plan in (before, now))
+    is_unique = before.operator == now.operator and now.operator.startswith("deduplication")
+    if is_unique and sorted(held) == sorted(named) and len(set(named)) == len(named):
+        return [named.index(key) for key in held]
+    return [*range(len(named))]
+
+
 def _keys(before: PlanIdentity, now: PlanIdentity, is_strict: bool) -> list[str]:
     found = []
-    for index in range(max(len(before.keys), len(now.keys))):
-        old, new = _at(before.keys, index), _at(now.keys, index)
+    keys = now.keys if is_strict else [now.keys[at] for at in key_order(before, now)]
+    for index in range(max(len(before.keys), len(keys))):
+        old, new = _at(before.keys, index), _at(keys, index)
         if old is None and new is not None:
             found.append(f"a key added: {new.sql} ({_type(new)})")
         elif new is None and old is not None:

@@ -206,6 +206,11 @@ REASONS = (
         "spark.slash.spill.maxBytes=0",
     ),
     Reason(
+        "{} is {}, which pyslash leaves to Spark: {}",
+        _SETTINGS,
+        "the default of that setting of Spark's (docs/settings.md)",
+    ),
+    Reason(
         "in append mode it has to group by a time window()", _AGGREGATION, "update or complete mode, or a time window"
     ),
     Reason(
@@ -217,6 +222,11 @@ REASONS = (
         "it groups by the event time itself, not by a window of it alone",
         _AGGREGATION,
         "a window() of the event time, as short as its steps are",
+    ),
+    Reason(
+        "the window is of {}, which is one moment for all rows of a micro-batch",
+        _AGGREGATION,
+        "a window of a column of the rows, or withWatermark() on the column of the current time",
     ),
     Reason("it groups by more than one window", _AGGREGATION, "one window a query; a second query for the other"),
     Reason(

@@ -10,6 +10,7 @@ MAX_OFFSETS = 16384  # entries of the arena's table
 MAX_RANGES = 65536
 MAX_AGENTS = 4096
 MAX_PLAN_BYTES = 1 << 20
+MAX_SMALL_BYTES = 64 << 10  # of a request without a plan
 _INT64 = 1 << 63
 _GID = re.compile(r"^[0-9a-f]{4}(:[0-9a-f]{4}){7}$")
 _INCARNATION = re.compile(r"[0-9a-f]{32}")
@@ -34,7 +35,9 @@ def text(most: int) -> Check:
     return lambda value: type(value) is str and value.isascii() and len(value) <= most
 
 
-def _tuple(*items: Check) -> Check:
+def tuple_of(*items: Check) -> Check:
+    """A list of exactly these, as JSON has no tuples."""
+
     def holds(value: Any) -> bool:
         if type(value) is not list or len(value) != len(items):
             return False
@@ -52,9 +55,11 @@ def _path(value: Any) -> bool:
 
 
 _unsigned, _crc, _size = integer(0, _INT64), integer(0, 1 << 32), integer(1, _INT64)
-_incarnation, _file_name = _matching(_INCARNATION), _matching(_NAME)
-_block = _tuple(_unsigned, _crc)
-_ranges = list_of(_tuple(_unsigned, _size), MAX_RANGES)
+_file_name = _matching(_NAME)
+is_incarnation = _matching(_INCARNATION)
+"""Of an agent."""
+_block = tuple_of(_unsigned, _crc)
+_ranges = list_of(tuple_of(_unsigned, _size), MAX_RANGES)
 
 Flag = Annotated[bool, lambda value: type(value) is bool]
 Unsigned = Annotated[int, _unsigned]
@@ -64,14 +69,14 @@ Epoch = Annotated[int, integer(0, _INT64 - 1)]
 Offsets = Annotated[list[int], list_of(_unsigned, MAX_OFFSETS)]
 Heads = Annotated[list[int], list_of(_crc, MAX_OFFSETS)]
 Blocks = Annotated[list[list[int]], list_of(_block, MAX_OFFSETS)]
-Rooms = Annotated[list[list[int]], list_of(_tuple(_unsigned, _size, _crc), MAX_OFFSETS)]
-Replicas = Annotated[list[list[Any]], list_of(_tuple(_incarnation, list_of(_block, MAX_OFFSETS)), MAX_AGENTS)]
+Rooms = Annotated[list[list[int]], list_of(tuple_of(_unsigned, _size, _crc), MAX_OFFSETS)]
+Replicas = Annotated[list[list[Any]], list_of(tuple_of(is_incarnation, list_of(_block, MAX_OFFSETS)), MAX_AGENTS)]
 Ranges = Annotated[list[list[int]], _ranges]
-Landings = Annotated[list[list[Any]], list_of(_tuple(_unsigned, _unsigned, _ranges), MAX_OFFSETS)]
-Files = Annotated[list[list[Any]], list_of(_tuple(_file_name, _unsigned, _unsigned), MAX_OFFSETS)]
+Landings = Annotated[list[list[Any]], list_of(tuple_of(_unsigned, _unsigned, _ranges), MAX_OFFSETS)]
+Files = Annotated[list[list[Any]], list_of(tuple_of(_file_name, _unsigned, _unsigned), MAX_OFFSETS)]
 PlanText = Annotated[str, text(MAX_PLAN_BYTES)]
-Incarnation = Annotated[str, _incarnation]
-Incarnations = Annotated[list[str], list_of(_incarnation, MAX_AGENTS)]
+Incarnation = Annotated[str, is_incarnation]
+Incarnations = Annotated[list[str], list_of(is_incarnation, MAX_AGENTS)]
 Path = Annotated[str, _path]
 OptionalPath = Annotated[str, lambda value: value == "" or _path(value)]
 FileName = Annotated[str, _file_name]

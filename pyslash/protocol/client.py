@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pyslash import errors
 from pyslash.protocol import process, wire
+from pyslash.protocol.bounds import MAX_SMALL_BYTES
 from pyslash.protocol.codec import body
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import (
@@ -31,16 +32,20 @@ from pyslash.protocol.messages import (
     Release,
     Replicate,
     Request,
+    Reserve,
     Restore,
     Resume,
     Write,
 )
-from pyslash.protocol.token import directory_grant
+from pyslash.protocol.token import directory_grant, request_grant
 from pyslash.protocol.wire import CHUNK_BYTES, Channel, Kind
 
 Via = Literal["unix", "tcp"]
 # The agent ends a connection that is idle for five minutes; long before that it is not used again.
 _MOST_IDLE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
+# However long their numbers are, so many ranges fit into a request to read.
+_RANGES_A_READ = MAX_SMALL_BYTES // 64
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,11 @@ class AgentClient:
         """For a 16-byte query id and its token (`token.query_token`). Connects with the first call.
 
         `via` is the Unix socket where the agent shares this host's file system, TCP elsewhere, unless given. `secret`,
-        the application's, is for calls that name a directory.
+        the application's, is for calls that need a grant: they name a directory, or reserve room for a replica.
         """
         if via is None:
-            via = "unix" if descriptor.boot_id == process.boot_id() and os.path.exists(descriptor.socket) else "tcp"
+            is_here = descriptor.boot_id == process.boot_id() and os.path.exists(descriptor.socket)
+            via = "unix" if is_here or not descriptor.port else "tcp"
         self.descriptor = descriptor
         self._via = via
         self._timeout = timeout_seconds
@@ -196,6 +202,10 @@ class AgentClient:
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
+        parts = [ranges[at : at + _RANGES_A_READ] for at in range(0, max(1, len(ranges)), _RANGES_A_READ)]
+        return [buffer for part in parts for buffer in self._read(offset, part)]
+
+    def _read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         ticket = Read(offset, [list(one) for one in ranges], self.descriptor.incarnation)
         buffers = [pa.allocate_buffer(length) for _, length in ranges]
         with self._called("read", ticket, None, f"of {sum(length for _, length in ranges)} bytes") as (channel, until):
@@ -248,9 +258,8 @@ class AgentClient:
         """A connection over which a request was sent, and the deadline. Every failure is one of pyslash's errors."""
         seconds = timeout_seconds or self._timeout
         deadline = time.monotonic() + seconds
-        directory = getattr(request, "directory", "")
-        grant = directory_grant(self._secret, self._query, directory) if directory and self._secret else ""
-        call = f"{name} {grant}\n".encode() + body(request)
+        asked = body(request)
+        call = f"{name} {self._grant(request, asked)}\n".encode() + asked
         where = f"{self.descriptor} via {self._via}: {name}" + (f" {what}" if what else "")
         channel = None
         try:
@@ -268,11 +277,19 @@ class AgentClient:
                 raise errors.AgentUnavailableError(
                     f"{where}: no process listens there; is the agent or its host gone? ({error})"
                 ) from None
-            if isinstance(error, errors.UnauthenticatedError):
-                raise errors.UnauthenticatedError(f"{where}: {error}") from None
+            if isinstance(error, (errors.UnauthenticatedError, errors.AgentBusyError)):
+                raise type(error)(f"{where}: {error}") from None
             raise
         else:
             self._keep(channel)
+
+    def _grant(self, request: Request, asked: bytes) -> str:
+        if self._secret is None:
+            return ""
+        if isinstance(request, Reserve):
+            return request_grant(self._secret, self._query, asked)
+        directory = getattr(request, "directory", "")
+        return directory_grant(self._secret, self._query, directory) if directory else ""
 
     def _sent(self, call: bytes, deadline: float) -> Channel:
         while (channel := self._take()) is not None:
@@ -312,11 +329,28 @@ class AgentClient:
             channel.close()
 
     def _connected(self, deadline: float) -> Channel:
+        """A new connection. It is tried again until the deadline where the agent has no thread for it at this moment,
+        or lives without its socket, which it then puts back (`agent.process.presence`).
+        """
+        while True:
+            try:
+                return self._greeted(deadline)
+            except (errors.AgentBusyError, FileNotFoundError) as error:
+                agent = self.descriptor
+                passes = isinstance(error, errors.AgentBusyError) or process.is_alive(agent.pid, agent.start_time)
+                if not passes or deadline - time.monotonic() <= _PAUSE_SECONDS:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def _greeted(self, deadline: float) -> Channel:
         seconds = max(0.001, deadline - time.monotonic())
         if self._via == "unix":
             connection = wire.connect_unix(self.descriptor.socket, seconds)
         else:
-            connection = socket.create_connection((self.descriptor.host, self.descriptor.port), seconds)
+            try:
+                connection = socket.create_connection((self.descriptor.host, self.descriptor.port), seconds)
+            except UnicodeError as error:
+                raise OSError(f"{self.descriptor.host!r} is no name of a host: {error}") from None
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             channel, incarnation = wire.greet(connection, self._query, self._token, deadline)

@@ -8,7 +8,7 @@ from typing import TypeVar, get_type_hints
 
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol import messages
-from pyslash.protocol.bounds import Check
+from pyslash.protocol.bounds import MAX_SMALL_BYTES, Check
 from pyslash.protocol.messages import Request
 from pyslash.protocol.wire import MAX_BODY_BYTES
 
@@ -22,13 +22,14 @@ def parse(form: type[Form], body: bytes) -> Form:
         InvalidRequestError: too long, no JSON object, a field missing, unknown, of the wrong type or out of range.
     """
     name = form.__name__.lower()
-    if len(body) > MAX_BODY_BYTES:
-        raise InvalidRequestError(f"a {name} request has at most {MAX_BODY_BYTES} bytes, not {len(body)}")
+    checks = checks_of(form.__name__)
+    most = MAX_BODY_BYTES if "plan" in checks else MAX_SMALL_BYTES
+    if len(body) > most:
+        raise InvalidRequestError(f"a {name} request has at most {most} bytes, not {len(body)}")
     try:
         record = json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise InvalidRequestError(f"the body of a {name} request is not JSON") from None
-    checks = checks_of(form.__name__)
     if type(record) is not dict or set(record) != set(checks):
         found = sorted(record) if type(record) is dict else type(record).__name__
         raise InvalidRequestError(f"a {name} request has the fields {sorted(checks)}, not {found}")

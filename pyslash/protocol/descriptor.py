@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+_ENDS = {"pid": 1 << 31, "fd": 1 << 31, "port": 1 << 16}
+_INCARNATION = re.compile(r"[0-9a-f]{32}")
+# Of one line, and such as can be a path: neither the end of a C string nor half of a pair of UTF-16.
+_TEXT = re.compile("[^\x00-\x1f\x7f\ud800-\udfff]{0,4096}")
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,15 @@ class AgentDescriptor:
         Raises:
             ValueError: not JSON, or a field is missing, unknown or of another type.
         """
-        record = json.loads(text)
+        return cls.from_record(json.loads(text))
+
+    @classmethod
+    def from_record(cls, record: Any) -> AgentDescriptor:
+        """The descriptor of these fields, whoever has written them.
+
+        Raises:
+            ValueError: a field is missing, unknown, of another type or out of range.
+        """
         if not isinstance(record, dict):
             raise ValueError("an agent's descriptor is a JSON object")
         wanted = {field.name: int if field.type == "int" else str for field in fields(cls)}
@@ -48,7 +62,11 @@ class AgentDescriptor:
         for name, kind in wanted.items():
             if type(record[name]) is not kind:
                 raise ValueError(f"field {name} of an agent's descriptor is {record[name]!r}, not {kind.__name__}")
-        if len(record["incarnation"]) != 32 or len(bytes.fromhex(record["incarnation"])) != 16:
+            if kind is int and not 0 <= record[name] < _ENDS.get(name, 1 << 63):
+                raise ValueError(f"field {name} of an agent's descriptor is out of range")
+            if kind is str and not _TEXT.fullmatch(record[name]):
+                raise ValueError(f"field {name} of an agent's descriptor is no text of a line")
+        if not _INCARNATION.fullmatch(record["incarnation"]):
             raise ValueError(f"incarnation {record['incarnation']!r} is not 32 hex digits")
         return cls(**record)
 

@@ -20,7 +20,7 @@ class Right(enum.IntEnum):
     READ = 1
     """Blocks, and what an agent holds of the query: merge tasks."""
     REPLICATE = 2
-    """Room for a replica, and writing into it: other agents."""
+    """Writing into the room of a replica, and such room with a grant: other agents."""
     DRIVE = 3
     """Everything, but directories only with a grant: the driver."""
 
@@ -44,6 +44,11 @@ def query_token(secret: bytes, query: bytes, right: Right = Right.DRIVE) -> byte
 def directory_grant(secret: bytes, query: bytes, directory: str) -> str:
     """Hex digits by which who knows the secret lets a query's driver name this directory to an agent."""
     return hmac.digest(secret, b"pyslash-directory" + query + directory.encode(), "sha256").hex()
+
+
+def request_grant(secret: bytes, query: bytes, request: bytes) -> str:
+    """Hex digits by which an agent that a driver has told to replicate makes this very request to a standby."""
+    return hmac.digest(secret, b"pyslash-request" + query + request, "sha256").hex()
 
 
 def secret_name(secret: bytes) -> str:

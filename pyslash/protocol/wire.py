@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.errors import AgentError, UnauthenticatedError
+from pyslash.errors import AgentBusyError, AgentError, UnauthenticatedError
 from pyslash.protocol.token import Right
 
 HELLO = struct.Struct("<8sB7x16s32s")
@@ -41,6 +41,10 @@ ANSWER = struct.Struct("<16s32s")
 MAGIC = b"PYSLASH\x02"
 PROOF_BYTES = 32
 MAX_BODY_BYTES = 4 << 20
+REFUSAL = b"PYSLASH\x02 has no thread for this connection".ljust(80, b"\0")
+"""In place of an agent's answer to a greeting. It proves nothing, so a client takes it as a reason to try again."""
+_PIECE_BYTES = 64 << 10
+_REFUSING_SECONDS = 0.1
 CHUNK_BYTES = 1 << 20
 _FRAME = struct.Struct("<IB3x")
 _MAC_BYTES = 16
@@ -83,6 +87,7 @@ class Channel:
         self._socket = connection
         self._keys = sends, receives
         self._sent = self._received = 0
+        self._announced: tuple[bytes, bytes] | None = None  # head and MAC of a frame whose body is yet to be read
         self._data_is_sealed = connection.family != socket.AF_UNIX
 
     def send(self, kind: Kind, body: Any, deadline: float) -> None:
@@ -108,6 +113,36 @@ class Channel:
     def is_local(self) -> bool:
         """Whether the other side is a process of this host and user."""
         return not self._data_is_sealed
+
+    def announced(self, deadline: float | None) -> tuple[Kind, int]:
+        """Kind and length of the next frame, whose body `receive` then reads, or `skip` drops; None: as `receive`.
+
+        Raises: as `receive`.
+        """
+        if self._announced is None:
+            start = bytearray(_FRAME.size + _MAC_BYTES)
+            receive_exactly(self._socket, memoryview(start), deadline)
+            self._announced = bytes(start[: _FRAME.size]), bytes(start[_FRAME.size :])
+        length, number = _FRAME.unpack(self._announced[0])
+        if number not in Kind.__members__.values() or length > (0 if number == Kind.DONE else MAX_BODY_BYTES):
+            raise UnauthenticatedError(f"a frame of kind {number} and {length} bytes, where none was expected")
+        return Kind(number), length
+
+    def skip(self, deadline: float) -> None:
+        """Drops the next frame, which takes no more memory than a piece of it.
+
+        Raises: as `receive`.
+        """
+        _, left = self.announced(deadline)
+        head, mac = self._taken()
+        piece = memoryview(bytearray(min(left, _PIECE_BYTES)))
+        hashed = hmac.new(self._keys[1], self._received.to_bytes(8, "little") + head, "sha256")
+        while left:
+            part = piece[: min(left, len(piece))]
+            receive_exactly(self._socket, part, deadline)
+            hashed.update(part)
+            left -= len(part)
+        self._check(mac, hashed.digest()[:_MAC_BYTES])
 
     def receive(self, deadline: float | None) -> tuple[Kind, bytes]:
         """The next frame, which is none of data, and at most `MAX_BODY_BYTES` long; None: however long it takes.
@@ -138,20 +173,25 @@ class Channel:
         end(self._socket)
 
     def _frame(self, deadline: float | None, into: memoryview | None) -> tuple[Kind, memoryview]:
-        start = bytearray(_FRAME.size + _MAC_BYTES)
-        receive_exactly(self._socket, memoryview(start), deadline)
-        head, mac = bytes(start[: _FRAME.size]), bytes(start[_FRAME.size :])
-        length, number = _FRAME.unpack(head)
-        most = len(into) if into is not None and number == Kind.DATA else MAX_BODY_BYTES
-        if number not in Kind.__members__.values() or length > most or (number == Kind.DATA and into is None):
-            raise UnauthenticatedError(f"a frame of kind {number} and {length} bytes, where none was expected")
-        kind = Kind(number)
+        kind, length = self.announced(deadline)
+        if kind is Kind.DATA and (into is None or length > len(into)):
+            raise UnauthenticatedError(f"a frame of kind {kind} and {length} bytes, where none was expected")
+        head, mac = self._taken()
         body = into[:length] if into is not None and kind is Kind.DATA else memoryview(bytearray(length))
         receive_exactly(self._socket, body, deadline)
-        if not hmac.compare_digest(mac, self._mac(self._keys[1], self._received, head, kind, body)):
+        self._check(mac, self._mac(self._keys[1], self._received, head, kind, body))
+        return kind, body
+
+    def _taken(self) -> tuple[bytes, bytes]:
+        """Head and MAC of the announced frame, which is read from here on."""
+        assert self._announced is not None
+        announced, self._announced = self._announced, None
+        return announced
+
+    def _check(self, mac: bytes, found: bytes) -> None:
+        if not hmac.compare_digest(mac, found):
             raise UnauthenticatedError("a frame whose MAC does not match: it was changed, left out or repeated")
         self._received += 1
-        return kind, body
 
     def _mac(self, key: bytes, number: int, head: bytes, kind: Kind, body: memoryview) -> bytes:
         start = number.to_bytes(8, "little") + head
@@ -168,6 +208,7 @@ def greet(connection: socket.socket, query: bytes, token: bytes, deadline: float
 
     Raises:
         UnauthenticatedError: who listens does not know the token.
+        AgentBusyError: the agent has no thread for the connection at this moment.
         TimeoutError, ConnectionEndedError, OSError: it says nothing, or has gone.
     """
     if len(token) != 1 + PROOF_BYTES:
@@ -178,12 +219,25 @@ def greet(connection: socket.socket, query: bytes, token: bytes, deadline: float
     connection.sendall(hello)
     answer = bytearray(ANSWER.size + PROOF_BYTES)
     receive_exactly(connection, memoryview(answer), deadline)
+    if answer == REFUSAL:
+        raise AgentBusyError("the agent has no thread for another connection: its host or container is at a limit")
     said, proof = bytes(answer[: ANSWER.size]), bytes(answer[ANSWER.size :])
     if not hmac.compare_digest(proof, _derived(key, b"agent proves", hello + said)):
         raise UnauthenticatedError("who listens there does not prove that it knows this query's token")
     connection.settimeout(_left(deadline))
     connection.sendall(_derived(key, b"client proves", hello + said))
     return Channel(connection, *_keys(key, hello + said)), ANSWER.unpack(said)[0]
+
+
+def refuse(connection: socket.socket) -> None:
+    """The agent's side of a greeting that it has no thread for: says so, and ends the connection.
+
+    A client greets at once. Were that left unread, the end of the connection would be a reset, and the answer lost.
+    """
+    with suppress(OSError, AgentError):
+        receive_exactly(connection, memoryview(bytearray(HELLO.size)), time.monotonic() + _REFUSING_SECONDS)
+        connection.sendall(REFUSAL)
+    end(connection)
 
 
 def welcome(

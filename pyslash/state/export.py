@@ -27,7 +27,7 @@ from pyslash._native import Arena, Head, Plan, compact
 from pyslash.agent.store.adopt import adopt
 from pyslash.arrow_types import arrow_type
 from pyslash.checkpoint.block_file import StoredBlock, segments_of
-from pyslash.checkpoint.directory import BlockDirectory
+from pyslash.checkpoint.directory import BlockDirectory, numbers
 from pyslash.checkpoint.spark_columns import columns_of
 from pyslash.errors import CheckpointError, InvalidInputError
 from pyslash.plan.identity import PlanIdentity
@@ -63,7 +63,7 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
     state = StoredState.at(checkpoint)
     manifest = state.manifest(_committed(state))
     plan = manifest.identity
-    if BlockDirectory(f"{state.location}/{OPERATOR.format(1)}/{MANIFESTS}").names():
+    if numbers(BlockDirectory(f"{state.location}/{OPERATOR.format(1)}/{MANIFESTS}").names()):
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
@@ -89,7 +89,7 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
 
 def _committed(state: StoredState) -> int:
     """The last batch that Spark has committed."""
-    done = [int(name) for name in BlockDirectory(f"{state.location}/commits").names() if name.isdigit()]
+    done = numbers(BlockDirectory(f"{state.location}/commits").names())
     if not done:
         raise CheckpointError(f"{state.location} has no committed batch: there is no state to export yet")
     return max(done)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from pyslash.checkpoint.block_file import StoredBlock, decode
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile, numbers
 from pyslash.errors import CheckpointError, StateLostError
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, Manifest
 
@@ -37,7 +37,7 @@ class StoredState:
         Raises:
             CheckpointError: none, or the checkpoint cannot be reached.
         """
-        found = sorted(int(name) for name in self.manifests.names() if name.isdigit())
+        found = numbers(self.manifests.names())
         if not found:
             raise CheckpointError(
                 f"{self.location} holds no state of pyslash: {MANIFESTS} has no manifest. Name the checkpointLocation "

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pyslash._native import Head, Plan
 from pyslash.checkpoint.block_file import decode
-from pyslash.checkpoint.directory import BlockFile
+from pyslash.checkpoint.directory import BlockFile, run_of
 from pyslash.errors import SlashError
 from pyslash.state.stored import StoredState
 from pyslash.streaming.manifest import Manifest
@@ -48,7 +48,8 @@ def verify(state: StoredState) -> Verdict:
             if file not in checked:
                 checked.add(file)
                 _check(state, manifest, file, verdict)
-    verdict.unnamed = sorted(there - {file.name for manifest in manifests for file in manifest.files})
+    named = {file.name for manifest in manifests for file in manifest.files}
+    verdict.unnamed = sorted(name for name in there - named if run_of(name) is not None)
     return verdict
 
 

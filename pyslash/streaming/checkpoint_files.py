@@ -94,7 +94,7 @@ class LocalFiles:
         return str(self._folder / name)
 
     def names(self) -> list[str]:
-        return [entry.name for entry in os.scandir(self._folder) if not entry.name.startswith(".")]
+        return [entry.name for entry in os.scandir(self._folder) if not entry.name.startswith(".") and entry.is_file()]
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -99,17 +99,6 @@ class Coordinator:
         """Blocks as of the last commit."""
         return [block for blocks in self._live.values() for block in blocks]
 
-    def reconnect(self, agents: list[AgentDescriptor]) -> None:
-        """Find the query's state where an earlier run left it.
-
-        Raises:
-            StateLostError: one of the agents is gone.
-        """
-        for agent in agents:
-            self._client(agent)
-        for incarnation, described in self._each(lambda client: client.describe()).items():
-            self._live[incarnation] = self._blocks(incarnation, described.blocks)
-
     def meet(self, agents: list[AgentDescriptor]) -> None:
         """Add these agents, whether they hold state yet or not."""
         for agent in agents:
@@ -136,18 +125,24 @@ class Coordinator:
         return [agent for agent in answered.values() if agent is not None], silent
 
     def repair(
-        self, newest: Manifest, before: Manifest | None, first_pane: int, others: list[AgentDescriptor]
+        self,
+        newest: Manifest,
+        before: Manifest | None,
+        first_pane: int,
+        run_before: int,
+        others: list[AgentDescriptor],
     ) -> Repair | str:
         """Find the state as of a manifest in agents' memory, and promote standbys of lost agents; or return why not.
 
-        Panes before `first_pane` are no longer needed. Of agents that the manifest does not name, `others` may have
+        Panes before `first_pane` are no longer needed, and of runs after `run_before` the checkpoint knew nothing when
+        this one began. Of agents that the manifest does not name, `others` may have
         replicas. Without a repair, nothing has changed anywhere.
 
         Raises:
             StateLostError: an agent was lost meanwhile.
         """
         self.meet([*newest.agents, *others])
-        repair = plan_repair(newest, before, first_pane, self._describe())
+        repair = plan_repair(newest, before, first_pane, run_before, self._describe())
         if isinstance(repair, str):
             self.close()
             return repair

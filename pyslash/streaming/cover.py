@@ -8,6 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyslash.checkpoint.directory import numbers
 from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
@@ -16,6 +17,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.adoption import check_adoptable
 from pyslash.streaming.manifest import MANIFESTS
+from pyslash.streaming.spark_settings import check_settings
 from pyslash.streaming.writer import WriterSettings
 from pyslash.tasks.find_agents import has_hosts
 from pyslash.tasks.row_bridge import RowBridge
@@ -47,6 +49,7 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggr
             "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
             "of its own task; set one of them otherwise"
         )
+    check_settings(df.sparkSession.conf.get)
     check_encryption(df.sparkSession, conf)
     _check_early(operators, conf)
     return operators, bridge
@@ -157,4 +160,4 @@ class Checkpoint:
         if not self._files.exists(path):
             return []
         names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
-        return [int(name) for name in names if name.isdigit()]
+        return numbers(names)

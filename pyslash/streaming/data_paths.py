@@ -9,8 +9,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
-from pyslash.plan.catalyst import JavaObject, children, name_of
+from pyslash.plan.catalyst import elements
 from pyslash.plan.operators import Aggregation, StreamJoin
+from pyslash.tasks.row_bridge import RowBridge
+
+_PARQUET = "parquet"
+# Whose records native code reads, or executors by themselves, and what in `spark.slash.ingest.*` leaves them to Spark.
+_NATIVE = {"json": "json", "from_json": "json", "csv": "csv", "kafka": "kafka"}
 
 
 def data_paths(df: DataFrame, operator: Aggregation, conf: Conf) -> list[tuple[str, str]]:
@@ -23,21 +28,32 @@ def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
     if operator.stands_on_others:
         return "rows: those of the operators below"
-    reason = _source_obstacle(df._jdf.queryExecution().analyzed()) or operator.scan_obstacle
-    if reason is not None:
-        return f"rows: Spark reads the input: {reason}"
+    kinds = _kinds(df)
+    if list(kinds) != [_PARQUET]:
+        return f"rows: {'; '.join(_records(kind, obstacle, conf) for kind, obstacle in kinds.items())}"
+    if operator.scan_obstacle is not None:
+        return f"rows: Spark reads the input: {operator.scan_obstacle}"
     if conf.ingest == "files":
         return "files: Parquet is read natively"
     return f"files: Parquet is read natively where a micro-batch has {conf.ingest_files_min_bytes} bytes, else rows"
 
 
-def _source_obstacle(node: JavaObject) -> str | None:
-    while below := children(node):
-        node = next((child for child in below if child.isStreaming()), below[0])  # not a static table
-    if name_of(node) != "StreamingRelation":
-        return f"its source is {node}, not Parquet files"
-    kind = str(node.dataSource().className())
-    return None if kind.lower() == "parquet" else f"its source is files of {kind}, not Parquet"
+def _kinds(df: DataFrame) -> dict[str, str]:
+    """Of each kind of source, and of `from_json`, why only Spark reads its records; empty: native code does."""
+    spark = df.sparkSession
+    lines = RowBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
+    return dict(str(line).split("\t", 1) for line in elements(lines))
+
+
+def _records(kind: str, obstacle: str, conf: Conf) -> str:
+    if kind not in _NATIVE:
+        return f"Spark reads the input: its source is {kind}"
+    if getattr(conf, f"ingest_{_NATIVE[kind]}") == "spark":
+        obstacle = f"spark.slash.ingest.{_NATIVE[kind]}=spark"
+    if kind == "kafka":
+        return f"Spark's reader fetches records: {obstacle}" if obstacle else "executors fetch records of topics"
+    what = kind if kind == "from_json" else f"files of {kind}"
+    return f"Spark parses {what}: {obstacle}" if obstacle else f"native code parses {what}"
 
 
 def _emit(operator: Aggregation, conf: Conf) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from pyslash.checkpoint.block_file import decode, write
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.checkpoint.directory import BlockDirectory, BlockFile, run_of
 from pyslash.checkpoint.replan import replanned
 from pyslash.plan.identity import PlanIdentity
 
@@ -76,12 +76,8 @@ class DurableState:
         Call it once this run has created a manifest: a slow earlier driver can then no longer create a manifest that
         names one of these files. Files of later runs are left alone.
         """
-        self.directory.delete({name for name in self.directory.names() - named if _run_of(name) < run})
-
-
-def _run_of(name: str) -> int:
-    """The run that wrote a file: `<epoch>-<run>-<holder>.arrow`."""
-    return int(name.split("-", 2)[1])
+        unnamed = self.directory.names() - named
+        self.directory.delete({name for name in unnamed if (by := run_of(name)) is not None and by < run})
 
 
 def shares(files: list[BlockFile], agents: list[str]) -> dict[str, list[BlockFile]]:

@@ -24,6 +24,7 @@ from pyslash.errors import FencedError, PlanMismatchError, RewoundCheckpointErro
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.streaming.execution import SparkBatch
+from pyslash.streaming.failure import JobFunctionError, StoppedError, is_of_python
 from pyslash.streaming.operator_runner import OperatorRunner
 from pyslash.streaming.progress import EpochProgress, ProgressLog
 from pyslash.streaming.sinks import Sink
@@ -31,9 +32,6 @@ from pyslash.streaming.watch import QueryWatch
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
-# By these words Spark knows an error out of Python for the interruption that its own stop() has caused. The regular
-# expression that it searches them by overflows the stack where a Java stack trace stands between them.
-_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException: query stopped"
 _FINAL = (FencedError, PlanMismatchError, RewoundCheckpointError, Uncovered)
 
 
@@ -48,9 +46,10 @@ class EpochRunner:
         secret: bytes,
         spark_batch: Callable[[DataFrame], SparkBatch],
         watch: QueryWatch | None = None,
+        name: str = "",
     ) -> None:
         """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
-        with, as the first operator sees it; `watch` shows users what epochs do.
+        with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one.
         """
         self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
         self.progress: ProgressLog | None = None
@@ -58,6 +57,7 @@ class EpochRunner:
         self._conf = conf
         self._spark_batch = spark_batch
         self._watch = watch
+        self._name = name
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -65,7 +65,9 @@ class EpochRunner:
 
         Raises:
             SlashError: typed, with what to do; Spark ends the query with it, and may restart it.
-            Exception: whatever the job's own function raises.
+            JobFunctionError: the job's own function has raised something; it is not called again.
+            StoppedError: the query was stopped.
+            Exception: Spark's own error.
         """
         if self.is_left_to_spark:
             self._sink.write(batch, epoch)
@@ -81,7 +83,7 @@ class EpochRunner:
             self._execute(execution, epoch, self.progress)
         except Exception as error:
             if execution.is_stopped_by(error):
-                raise RuntimeError(_STOPPED) from None
+                raise StoppedError from error
             if not self._is_left_to_spark(execution, epoch, error):
                 raise
             self._leave_to_spark(execution, epoch, error)
@@ -93,6 +95,8 @@ class EpochRunner:
         Raises:
             UnsupportedQueryError, PlanMismatchError: Spark cannot, or must not.
         """
+        if isinstance(error, JobFunctionError):
+            return False
         has_state = any(operator.has_state for operator in self.operators)
         if isinstance(error, Uncovered) and self._conf.mode == "require":
             raise UnsupportedQueryError(
@@ -104,6 +108,8 @@ class EpochRunner:
             ) from error
         if self._conf.mode == "require" or isinstance(error, FencedError | RewoundCheckpointError):
             return False
+        if any(operator.runs_no_python for operator in self.operators) and is_of_python(error):
+            return False  # the job's own: Spark would only run it, and what it does outside, once more
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
@@ -124,11 +130,11 @@ class EpochRunner:
         for place, operator in enumerate(self.operators):
             operator.leave(execution.of(place), epoch)
         fallback = fallback_of(error)
-        logger.warning("query %s runs on plain Spark: %s", execution.query_id, fallback)
+        logger.warning("query %s runs on plain Spark: %s", self._name or execution.query_id, fallback)
         if self._watch is not None:
             self._watch.left(fallback)
         execution.forget_counts()
-        self.end(resumable=not self._conf.recovers)  # only a later run may come back to agents that dropped it
+        self.end(resumable=False)
         self.is_left_to_spark = True
 
     def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:

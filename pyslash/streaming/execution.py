@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
-from py4j.java_gateway import JavaObject as Py4JObject
-from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError, WatermarkError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
 from pyslash.streaming.checkpoint_files import CheckpointFiles, files_of_spark
+from pyslash.streaming.failure import thrown_by_jvm
 from pyslash.tasks.parquet_scan import ScanFigures
 
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
@@ -111,6 +109,13 @@ class SparkBatch(Protocol):
             CheckpointError: the log cannot be read.
         """
 
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+
 
 class BatchExecution:
     """The `IncrementalExecution` of a micro-batch, reached from inside `foreachBatch`.
@@ -184,15 +189,8 @@ class BatchExecution:
         """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""
         if self.is_active:
             return False
-        context = self.session._jsc.sc()
-        while True:
-            origin = error._origin if isinstance(error, CapturedException) else error
-            thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
-            if isinstance(thrown, Py4JObject):
-                return bool(self.stream.isInterruptionException(thrown, context))
-            if error.__cause__ is None:
-                return False
-            error = error.__cause__
+        thrown = thrown_by_jvm(error)
+        return thrown is not None and bool(self.stream.isInterruptionException(thrown, self.session._jsc.sc()))
 
     @cached_property
     def cut(self) -> OperatorCut:
@@ -240,6 +238,15 @@ class BatchExecution:
         """
         return entry_of(self._offset_log, epoch) is not None
 
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+        commits = files_of_spark(self.session, self._root, "commits")
+        return self.has_offsets(epoch + 1) or entry_of(commits, epoch) is not None
+
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
         return files_of_spark(self.session, self._root, "offsets")
@@ -258,7 +265,7 @@ def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
 
 
 def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
-    """The entry of a micro-batch in Spark's offset log, as it is in its file; None if it is not there.
+    """The entry of a micro-batch in a log of Spark's, as it is in its file; None if it is not there.
 
     Raises:
         CheckpointError: the log cannot be read.
@@ -267,7 +274,7 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
         return log.read(str(epoch))
     except OSError as error:
         raise CheckpointError(
-            f"{log.path(str(epoch))}, Spark's own offset log, cannot be read: {error}. Once the cause is gone the "
+            f"{log.path(str(epoch))}, Spark's own log, cannot be read: {error}. Once the cause is gone the "
             "query can be started again"
         ) from error
 

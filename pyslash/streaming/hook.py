@@ -27,13 +27,17 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, started
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
+from pyslash.session import conf_of
+from pyslash.spark_log import notice
 from pyslash.streaming.cover import Checkpoint, check_checkpoint, operators_of
 from pyslash.streaming.epoch import EpochRunner
 from pyslash.streaming.execution import BatchExecution
+from pyslash.streaming.failure import EpochCallback
 from pyslash.streaming.progress import ProgressLog
-from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, RefusedBySpark, SparkSink, open_sink
+from pyslash.streaming.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
+from pyslash.streaming.spark_settings import check_options
 from pyslash.streaming.watch import QueryWatch
-from pyslash.streaming.writer import WriterSettings
+from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 logger = logging.getLogger("pyslash")
@@ -155,21 +159,20 @@ def _tell(
 
 
 def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict[str, Any]) -> None:
-    settings = WriterSettings.of(writer)
-    settings.options.update({name.lower(): str(value) for name, value in options.items()})
-    if query_name is not None:
-        settings.options["queryname"] = query_name
+    told = options if query_name is None else {**options, "queryName": query_name}
+    settings = WriterSettings.of(writer).with_options(told)
     _refuse_our_state(writer._spark, settings, "spark.slash.mode=off")
 
 
 def _run(
     writer: DataStreamWriter, on_spark: Callable[[], StreamingQuery], path: str | None = None, table: str | None = None
 ) -> StreamingQuery:
-    conf = Conf.read(writer._spark.conf.get)
+    conf = conf_of(writer._spark)
     settings = WriterSettings.of(writer)
     try:
         settings.check()
         operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
+        check_options(settings)
         check_checkpoint(writer._spark, settings, conf, operators)
         sink = open_sink(writer, path, table)
     except RefusedBySpark:
@@ -181,8 +184,11 @@ def _run(
             ) from None
         _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
         fallback = fallback_of(reason)
-        logger.log(logging.WARNING if fallback.has_state else logging.INFO, "query stays on plain Spark: %s", fallback)
         query = on_spark()
+        if fallback.has_state:
+            logger.warning("query %s stays on plain Spark: %s", query.name or query.id, fallback)
+        else:
+            notice("query %s stays on plain Spark: %s", query.name or query.id, fallback)
         watch = QueryWatch.of(writer._spark, settings, conf)
         if watch is not None:
             watch.stays(query, fallback)
@@ -216,8 +222,6 @@ def _take_over(
     sink: ForeachBatchSink | SparkSink,
     conf: Conf,
 ) -> StreamingQuery:
-    assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     _sweep()
     spark = writer._spark
     container = Container.of(spark.sparkContext.getConf().get, conf)
@@ -225,11 +229,11 @@ def _take_over(
         logger.warning(container.shortage)
     batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
     watch = QueryWatch.of(spark, settings, conf)
-    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch)
+    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch, settings.options.get("queryname", ""))
     is_thinned = any(operator.thinned for operator in operators)
     frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
-    ours = ours.options(**{name: value for name, value in settings.options.items() if name != "path"})
+    ours = ours.options(**{name: value for name, value in settings.options.items() if name.lower() != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)
     query = _started(ours, runner, bridge.java)
     sink.started(query)
@@ -239,10 +243,10 @@ def _take_over(
     if watch is not None:
         watch.started(query, _frame(writer), operators)
     told = "; ".join(
-        f"{operator.grouping}; {len(operator.keys)} keys, {len(operator.aggregates)} aggregates"
+        f"{operator.grouping}; keys: {len(operator.keys)}, aggregates: {len(operator.aggregates)}"
         for operator in operators
     )
-    logger.info("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
+    notice("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
     return query
 
 
@@ -253,7 +257,6 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
     `foreachBatch` is to execute nothing of a plan that we execute.
     """
     assert _spark_start is not None
-    assert _spark_foreach_batch is not None
     conf = writer._spark.conf
     with _lock:
         deferred = str(bridge.deferPlansOf(writer._spark._jsparkSession))
@@ -261,7 +264,7 @@ def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) 
         conf.set(_SCHEMA_CHECK, "false")
         conf.set(deferred, "true")
         try:
-            return _spark_start(_spark_foreach_batch(writer, runner))
+            return _spark_start(EpochCallback(writer._spark, runner).attach(writer, bridge))
         finally:
             conf.set(_SCHEMA_CHECK, before)
             conf.unset(deferred)

@@ -14,16 +14,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pyslash.checkpoint.directory import BlockFile
-from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.checkpoint.directory import BlockFile, numbers
+from pyslash.errors import (
+    CheckpointError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    RewoundCheckpointError,
+    StateLostError,
+)
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.streaming.checkpoint_files import CheckpointFiles
+from pyslash.streaming.manifest_form import what_is_wrong
+from pyslash.streaming.run_number import next_run
 
 FORMAT = 6
 # Where the checksum of each format that can be read begins: a damaged number must not make one format another.
 # In format 4 there are no `since` and no `is_adopted`, in format 5 there is no `held`.
 _SEEDS = {b"4": 0, b"5": 5, b"6": 6}
+_OPTIONAL = {b"4": {"since", "is_adopted", "held"}, b"5": {"held"}, b"6": set[str]()}
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -40,9 +50,9 @@ class Manifest:
     they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
     operators, count, least, greatest and mean of its event times in milliseconds.
-    `run` is the run of the query that wrote it. `blocks` are (agent incarnation, offset in that agent's arena, CRC of
-    its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch, so that a
-    restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
+    `run` is the run of the query that wrote it (`run_number`). `blocks` are (agent incarnation, offset in that agent's
+    arena, CRC of its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch,
+    so that a restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
     `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
     that is not in it holds nothing. `before` is the `state` before this epoch. `pane` is, of sessions, the one that
@@ -106,7 +116,8 @@ class Manifest:
         """Inverse of `encode`.
 
         Raises:
-            StateLostError: torn, truncated, of another format, or its checksum does not match.
+            StateLostError: torn, truncated, of another format, its checksum does not match, or its fields are not
+                those of a manifest.
         """
         head, _, body = data.partition(b"\n")
         words = head.split()
@@ -118,12 +129,17 @@ class Manifest:
             )
         if words[2] != f"{zlib.crc32(body, _SEEDS[words[1]]):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
-        fields = json.loads(body)
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
+        if wrong := what_is_wrong(fields, _OPTIONAL[words[1]]):
+            raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
         fields["times"] = [tuple(times) for times in fields["times"]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
-        fields["agents"] = [AgentDescriptor(**agent) for agent in fields["agents"]]
+        fields["agents"] = [AgentDescriptor.from_record(agent) for agent in fields["agents"]]
         if fields.get("held") is not None:
-            fields["held"] = {name: (last, size) for name, (last, size) in fields["held"].items()}
+            fields["held"] = {holder: (last, size) for holder, (last, size) in fields["held"].items()}
         fields["files"] = [BlockFile(**file) for file in fields["files"]]
         return cls(**fields)
 
@@ -137,6 +153,7 @@ class ManifestLog:
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
         self.run = 0
+        self.run_before = 0
 
     def epochs(self) -> list[int]:
         """Epochs that have a manifest, ascending.
@@ -149,29 +166,30 @@ class ManifestLog:
     def take_over(self, held: int = 0) -> int:
         """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
 
-        `held` is the run that this driver has had so far, where it begins again.
+        `held` is the run that this driver has had so far, where it begins again. `run_before` is from then on the
+        newest one that the checkpoint knew, 0 if none.
 
         Raises:
             FencedError: another driver has taken the query over since, or begins at this very moment.
             CheckpointError: the number cannot be written.
         """
         earlier = _numbers(self._runs)
-        run = max([held, *earlier]) + 1
-        if held and run > held + 1 and not self._is_own(run - 1):
-            raise _replaced(held, run - 1)
+        before = max(earlier, default=0)
+        if held and before > held and not self._is_own(before):
+            raise _replaced(held, before)
+        run = next_run(max(held, before))
         try:
             self._create(self._runs, str(run), self._driver)
         except FileExistsError as error:
             raise FencedError(f"another driver has begun run {run} of this query; stop one of them") from error
         except CheckpointError:
-            newest = max(_numbers(self._runs), default=0)
-            if newest > run:  # and has deleted ours
-                raise _replaced(run, newest) from None
+            self._check_newest(run)  # a later one has deleted ours
             raise
+        self._check_newest(run)
         with _reaching(self._runs.path("")):
             for number in earlier:
                 self._runs.delete(str(number))
-        self.run = run
+        self.run, self.run_before = run, before
         return run
 
     def look(self, epoch: int) -> Manifest | None:
@@ -183,7 +201,12 @@ class ManifestLog:
         path = self._files.path(str(epoch))
         with _reaching(path):
             data = self._files.read(str(epoch))
-        return None if data is None else Manifest.decode(data, path)
+        if data is None:
+            return None
+        found = Manifest.decode(data, path)
+        if found.epoch != epoch:
+            raise StateLostError(f"{path} is the manifest of epoch {found.epoch}, under the name of another")
+        return found
 
     def withdraw(self, epoch: int) -> None:
         """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.
@@ -218,12 +241,17 @@ class ManifestLog:
 
         Raises:
             FencedError: another driver has taken the query over.
+            RewoundCheckpointError: the checkpoint no longer knows this run.
             LateManifestError: one that this run has replaced has written the epoch.
             CheckpointError: it cannot be written.
         """
-        newest = max(_numbers(self._runs), default=0)
-        if newest > self.run:
-            raise _replaced(self.run, newest)
+        newest = self._check_newest(self.run)
+        if newest < self.run:
+            raise RewoundCheckpointError(
+                f"{self._runs.path(str(self.run))}, the file of this run of the query, is gone: the checkpoint was put "
+                "back, or deleted, while the query was running. Start the query again; it continues from what is there "
+                "now. Stop a query before you put its checkpoint back"
+            )
         try:
             self._create(self._files, str(manifest.epoch), manifest.encode())
         except FileExistsError as error:
@@ -234,6 +262,17 @@ class ManifestLog:
                 f"{path} has been written since this query began the epoch: another driver runs on the same "
                 "checkpoint. Stop one of them, or give each its own checkpointLocation."
             ) from error
+
+    def _check_newest(self, run: int) -> int:
+        """The newest run that the checkpoint knows.
+
+        Raises:
+            FencedError: it is later than this one.
+        """
+        newest = max(_numbers(self._runs), default=0)
+        if newest > run:
+            raise _replaced(run, newest)
+        return newest
 
     def _is_own(self, run: int) -> bool:
         """Whether this driver has begun the run, even if the write of its number seemed to fail."""
@@ -267,7 +306,7 @@ class ManifestLog:
 
 def _numbers(files: CheckpointFiles) -> list[int]:
     with _reaching(files.path("")):
-        return sorted(int(name) for name in files.names() if name.isdigit())
+        return numbers(files.names())
 
 
 def _replaced(run: int, newest: int) -> FencedError:

@@ -49,7 +49,8 @@ class Merging:
         self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
     ) -> JavaObject:
         """The micro-batch's plan over merged rows; the arguments are those of `merge`."""
-        return execution.over(self.merge(execution.session, blocks, windows, kept, progress))
+        rows = self.merge(execution.session, blocks, windows, kept, progress)
+        return execution.over(rows.select(*self._plan.emitted) if self._plan.emitted else rows)
 
     def merge(
         self,

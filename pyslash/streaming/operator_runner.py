@@ -60,7 +60,7 @@ class OperatorRunner:
         self._merging: Merging | Joining | None = None
         self._recovery = Recovery(operator, conf, secret)
         self._sessions: SessionPanes | None = None
-        self._settling = Settling(operator, conf) if isinstance(operator, DeduplicationWithinWatermark) else None
+        self._settling: Settling | None = None
         self._state: RunState | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -78,6 +78,11 @@ class OperatorRunner:
     def has_logged(self) -> bool:
         """Whether the manifest of the current epoch exists."""
         return self.phase not in _BEFORE_LOG
+
+    @property
+    def runs_no_python(self) -> bool:
+        """Whether the tasks of the last update have run no Python of ours: none at all, or the job's own."""
+        return self._ingest is not None and self._ingest.path == "rows"
 
     def begin(self) -> None:
         """An epoch begins."""
@@ -210,6 +215,8 @@ class OperatorRunner:
         self.operator = operator = state.operator
         if isinstance(operator, SessionAggregation):
             self._sessions = SessionPanes(operator, self._conf)
+        if isinstance(operator, DeduplicationWithinWatermark):
+            self._settling = Settling(operator, self._conf)
         run, meet = state.manifests.run, state.coordinator.meet
         taken = self._settling.candidates if self._settling is not None else self.operator
         self._ingest = ingest_of(execution.session, taken, self._conf, query_id.bytes, self._secret, run, meet)

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.conf import Conf
-from pyslash.errors import AgentStartError, PlanMismatchError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.plan.evolution import Evolution, evolve, unchanged
+from pyslash.plan.identity import key_order
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -24,6 +25,7 @@ from pyslash.streaming.durable import DurableState
 from pyslash.streaming.execution import SparkBatch
 from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.streaming.progress import EpochProgress
+from pyslash.streaming.rewinding import check_files, rewound, withdraw, written_of
 from pyslash.streaming.standbys import Repair
 from pyslash.tasks.find_agents import executors, find_agents
 
@@ -87,8 +89,8 @@ class Recovery:
             checkpoint_files(session, execution.checkpoint, RUNS),
             self._driver,
         )
-        run = self._run_held = manifests.take_over(self._run_held) if self._conf.recovers else 0
-        written = _written(execution, manifests, epoch)
+        run = self._run_held = manifests.take_over(self._run_held)
+        written, forgotten = written_of(execution, manifests, epoch, self._conf)
         last = self._last_manifest(execution, manifests, epoch)
         evolution = self._evolution(last, epoch)
         operator = self._plan.evolved(evolution)
@@ -103,6 +105,7 @@ class Recovery:
             operator.emission.keeps_changes,
         )
         current = self._current(execution, manifests, written, last, operator)
+        withdraw(manifests, forgotten)
         newest = current or last
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
@@ -115,7 +118,8 @@ class Recovery:
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
             first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
             with progress.timed("restore"):
-                self._bring_back(newest, before, first_pane, durable, coordinator, agents, progress, is_rewritten)
+                found = newest, before, manifests.run_before
+                self._bring_back(found, first_pane, durable, coordinator, agents, progress, is_rewritten)
         coordinator.meet(agents)
         self.remember(coordinator)
         if self._conf.replicates and coordinator.exposed():
@@ -140,7 +144,8 @@ class Recovery:
             return  # nothing can be written there, and nothing was
         manifests = ManifestLog(files, runs)
         with suppress(StateLostError):  # one that cannot be read was torn before the sink had a row of it
-            _written(execution, manifests, epoch)
+            _, forgotten = written_of(execution, manifests, epoch, self._conf)
+            withdraw(manifests, forgotten)
         manifests.withdraw(epoch)
 
     def remember(self, coordinator: Coordinator) -> None:
@@ -194,7 +199,8 @@ class Recovery:
         if last is None:
             return unchanged(query)
         before = last.identity
-        if change == "names" and before.text == query.text:
+        is_reordered = key_order(before, query) != [*range(len(query.keys))]
+        if change == "names" and before.text == query.text and not is_reordered:
             return unchanged(query, before)
         evolution = evolve(before, query, epoch)
         if evolution.gained and change != "aggregates":
@@ -224,8 +230,7 @@ class Recovery:
 
     def _bring_back(
         self,
-        newest: Manifest,
-        before: Manifest | None,
+        found: tuple[Manifest, Manifest | None, int],
         first_pane: int,
         durable: DurableState | None,
         coordinator: Coordinator,
@@ -233,9 +238,11 @@ class Recovery:
         progress: EpochProgress,
         is_rewritten: bool,
     ) -> None:
-        """Bring back the state as of the newest manifest: in place, from standbys' memory, or from the checkpoint, and
-        only from there if it was rewritten.
+        """Bring back the state as of the newest manifest, which was `found` with the one before it and the newest run
+        that the checkpoint knew: in place, from standbys' memory, or from the checkpoint, and only from there if it was
+        rewritten.
         """
+        newest, before, run_before = found
         if is_rewritten and durable is None:
             raise PlanMismatchError(
                 f"the aggregates of the query have changed, and spark.slash.durability={self._conf.durability} keeps "
@@ -247,23 +254,22 @@ class Recovery:
                 f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
                 "checkpoint. Set the value that it was written with, or give the query a new checkpointLocation."
             )
-        if not self._conf.recovers:
-            if newest.run > 0:
-                raise StateLostError(
-                    f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may "
-                    "have dropped its state. Set the value that it was written with, or give the query a new "
-                    "checkpointLocation."
-                )
-            coordinator.reconnect(newest.agents)
-            return
+        if not self._conf.recovers and (newest.in_checkpoint or newest.standbys):
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may have "
+                "dropped its state. Set the value that it was written with, or give the query a new "
+                "checkpointLocation."
+            )
         obstacle = f"epoch {newest.epoch} has no standbys"
         # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
         may_be_whole = newest.standbys or durable is None or self._known
-        from_memory = self._conf.replicates and may_be_whole and not is_rewritten
+        in_memory = self._conf.replicates or not self._conf.recovers
+        from_memory = in_memory and may_be_whole and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
-            repair = coordinator.repair(newest, before, first_pane, [*self._known.values(), *agents])
+            others = [*self._known.values(), *agents]
+            repair = coordinator.repair(newest, before, first_pane, run_before, others)
             self._memory_failed = False
             if isinstance(repair, Repair):
                 if durable is not None:
@@ -305,18 +311,14 @@ class Recovery:
         same = written.input == operator.fingerprint and written.timestamp_ms == timestamp_ms
         if same and written.identity == operator.identity:
             return written
-        # Without files there is no state before the batch to begin it again with, and without runs no way to take back
-        # what agents have committed.
-        if not self._conf.keeps_files and (epoch > 0 or not self._conf.recovers):
+        if not self._conf.keeps_files and epoch > 0:
             raise StateLostError(
                 f"the query has changed since it wrote the state of the unfinished batch {epoch}, and the state before "
                 f"that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch with the query "
                 "as it was, or give it a new checkpointLocation."
             )
         if last is not None:
-            held = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}").names()
-            if any(file.name not in held for file in last.files):
-                raise _rewound(f"batch {epoch} has to be computed again, and files of the state before it are gone")
+            check_files(execution, last)
         logger.warning("the query has changed, so the unfinished batch %d is computed again", epoch)
         manifests.withdraw(epoch)
         return None
@@ -339,24 +341,8 @@ class Recovery:
                 "has used the checkpoint in between. Give the query a new checkpointLocation."
             )
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
-            raise _rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
+            raise rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
-
-
-def _written(execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
-    """The manifest of this very epoch, where an earlier attempt has got as far with the batch that Spark begins now.
-
-    Raises:
-        RewoundCheckpointError: the manifests are of other batches.
-        StateLostError: it cannot be read.
-    """
-    newest = max(manifests.epochs(), default=-1)
-    if newest > epoch:
-        raise _rewound(f"Spark begins batch {epoch}, but the state is as of batch {newest}")
-    manifest = manifests.look(epoch)
-    if manifest is not None and manifest.offsets != execution.offsets(epoch).sources:
-        raise _rewound(f"batch {epoch} has other offsets than when pyslash wrote its state")
-    return manifest
 
 
 def _tell(evolution: Evolution, epoch: int) -> None:
@@ -366,12 +352,4 @@ def _tell(evolution: Evolution, epoch: int) -> None:
         "the aggregates of the query have changed since batch %d, and its checkpoint is rewritten for them: %s",
         epoch,
         "; ".join(told) or "none is dropped, and the state has the whole history of each",
-    )
-
-
-def _rewound(what: str) -> RewoundCheckpointError:
-    return RewoundCheckpointError(
-        f"{what}: another driver runs this query, or the checkpoint was rewound, restored or damaged in part. Stop the "
-        "other driver, if there is one, and start the query again. Else restore all of it from one backup, its folder "
-        "slash included, or give the query a new checkpointLocation."
     )

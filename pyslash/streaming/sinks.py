@@ -13,14 +13,11 @@ from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.streaming.cover import Checkpoint
-from pyslash.streaming.writer import WriterSettings
+from pyslash.streaming.failure import JobFunctionError
+from pyslash.streaming.writer import RefusedBySpark, WriterSettings
 from pyslash.tasks.row_bridge import RowBridge
 
 FUNCTION = "_slash_function"  # the attribute of a writer that keeps what its `foreachBatch` was given
-
-
-class RefusedBySpark(Exception):
-    """Spark refuses this writer: its own `start()` or `toTable()` has to be called, and raises Spark's error."""
 
 
 class Sink(Protocol):
@@ -43,8 +40,16 @@ class ForeachBatchSink:
     function: Callable[[DataFrame, int], None]
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Call it, as Spark would."""
-        self.function(result, epoch)
+        """Call it, as Spark would.
+
+        Raises:
+            JobFunctionError: the function has raised something.
+        """
+        try:
+            self.function(result, epoch)
+        except Exception as error:
+            here = error.__traceback__
+            raise JobFunctionError(error.with_traceback(here and here.tb_next)) from error
 
     def started(self, query: StreamingQuery) -> None:
         """Nothing is to be done."""

@@ -52,7 +52,7 @@ def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str
 
 
 def plan_repair(
-    newest: Manifest, before: Manifest | None, first_pane: int, described: Mapping[str, Described]
+    newest: Manifest, before: Manifest | None, first_pane: int, run_before: int, described: Mapping[str, Described]
 ) -> Repair | str:
     """The repair of the state as of a manifest, or why there is none: what is lost.
 
@@ -61,9 +61,11 @@ def plan_repair(
         before: that of the epoch before it, if there is one.
         first_pane: the first one (microseconds) that is still needed. A driver that was replaced may have gone on, and
             released more.
+        run_before: the newest run that the checkpoint knows. What an agent holds of a later one is of batches that the
+            checkpoint has gone back behind.
         described: what each agent that answers holds, whether the manifest names it or not.
     """
-    witnesses = _Witnesses(newest, before, first_pane, described)
+    witnesses = _Witnesses(newest, before, first_pane, run_before, described)
     found = _Cover(witnesses)
     for name in sorted(described, key=lambda name: (-described[name].run, -len(witnesses.taken_by(name)), name)):
         found.take_what_it_holds(name)
@@ -90,7 +92,12 @@ def _how_lost(
     name = agent.incarnation
     size = "" if newest.held is None else f", {newest.held[name][1]} bytes"
     what = f"the share of {agent}{size}, is lost: it "
-    what += "does not answer" if name not in described else "answers, but no longer has it"
+    if name not in described:
+        what += "does not answer"
+    elif witnesses.is_ahead(name):
+        what += "answers, but holds state of a later start, which the checkpoint was put back behind"
+    else:
+        what += "answers, but no longer has it"
     standby = newest.standbys.get(name)
     if standby is None:
         return f"{what}, and it had no standby when that epoch was logged"
@@ -105,12 +112,18 @@ class _Witnesses:
     """What agents say that they hold of the state as of a manifest, as far as that may be believed."""
 
     def __init__(
-        self, newest: Manifest, before: Manifest | None, first_pane: int, described: Mapping[str, Described]
+        self,
+        newest: Manifest,
+        before: Manifest | None,
+        first_pane: int,
+        run_before: int,
+        described: Mapping[str, Described],
     ) -> None:
         self._newest = newest
         self._first_pane = first_pane
+        self._run_before = run_before
         self._described = described
-        self._earlier = {agent.incarnation for agent in before.agents} if before is not None else set()
+        self._earlier = {agent.incarnation: before.run for agent in before.agents} if before is not None else {}
         self._sent = {incarnation for incarnation, *_ in newest.blocks}
         self.shares = {agent.incarnation for agent in newest.agents}
 
@@ -121,18 +134,23 @@ class _Witnesses:
             return frozenset()
         return frozenset(s for s, at in held.promoted.items() if at == self._newest.epoch) & self.shares
 
+    def is_ahead(self, name: str) -> bool:
+        """Whether an agent that answers knows a run that the checkpoint does not."""
+        return self._described[name].run > self._run_before
+
     def is_up_to_date(self, name: str) -> bool:
         """Whether what an agent holds as its own is of the state, and all of it."""
         held, epoch = self._described.get(name), self._newest.epoch
-        if held is None or held.first_live_pane > self._first_pane:
+        if held is None or held.first_live_pane > self._first_pane or self.is_ahead(name):
             return False
         if name not in self.shares:
             return not held.blocks or (held.epoch <= epoch and bool(self.taken_by(name)))
         # The commit of the manifest's epoch may not have reached it yet; it will be repeated.
+        # An epoch of an earlier run than its manifest's is another one: the checkpoint has gone back behind it since.
         if held.epoch == epoch:
-            return True
+            return held.run >= self._newest.run
         if name in self._earlier:
-            return held.epoch == epoch - 1
+            return held.epoch == epoch - 1 and held.run >= self._earlier[name]
         return not held.blocks or (held.epoch < 0 and bool(self.taken_by(name)))
 
     def own(self, name: str) -> frozenset[str]:

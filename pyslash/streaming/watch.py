@@ -84,7 +84,7 @@ class QueryWatch:
 
     @property
     def _name(self) -> str:
-        return self._settings.options.get("queryname", "")
+        return self._settings.query_name or ""
 
     def _tell_start(self, query: StreamingQuery, **figures: Any) -> None:
         self._post(

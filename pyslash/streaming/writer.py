@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -20,9 +21,16 @@ _TRIGGERS = {
 }
 
 
+class RefusedBySpark(Exception):
+    """Spark refuses this writer: its own `start()` or `toTable()` has to be called, and raises Spark's error."""
+
+
 @dataclass(frozen=True)
 class WriterSettings:
-    """The settings of a writer at `start()`; option names are lower case, the source is as the job spells it."""
+    """The settings of a writer at `start()`: option names and the source are as the job spells them.
+
+    Spark finds most options whatever their case, and some, such as `asyncProgressTrackingEnabled`, in their own only.
+    """
 
     source: str
     output_mode: OutputMode
@@ -41,18 +49,33 @@ class WriterSettings:
             source=str(_field(java, "source")),
             output_mode=OutputMode(str(_field(java, "outputMode").toString()).lower()),
             trigger=_field(java, "trigger"),
-            options={str(name).lower(): str(options.apply(name)) for name in names},
+            options={str(name): str(options.apply(name)) for name in names},
             partition_columns=[str(column) for column in items(columns)] if columns is not None else [],
         )
 
+    def with_options(self, told: Mapping[str, Any]) -> WriterSettings:
+        """The same with further options, which replace those of the same name, whatever its case."""
+        named = {name.lower() for name in told}
+        kept = {name: value for name, value in self.options.items() if name.lower() not in named}
+        return replace(self, options=kept | {name: str(value) for name, value in told.items() if value is not None})
+
+    def option(self, name: str) -> str | None:
+        """An option, whatever case the job spells its name in."""
+        return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
+    @property
+    def query_name(self) -> str | None:
+        """The query's name; None if it has none."""
+        return self.option("queryName")
+
     def checkpoint(self, spark: SparkSession) -> str | None:
         """Where the query's checkpoint will be; None if the job leaves that to Spark."""
-        location = self.options.get("checkpointlocation")
+        location = self.option("checkpointLocation")
         if location is not None:
             return location
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         # Without a name, Spark takes a new folder for each start.
-        return f"{root}/{self.options.get('queryname', uuid4())}" if root else None
+        return f"{root}/{self.query_name or uuid4()}" if root else None
 
     def may_be_temporary(self, spark: SparkSession) -> bool:
         """Whether Spark lets a query with this sink run in a temporary checkpoint."""

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash import errors
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.tasks.parquet_scan import ScanFigures
+from pyslash.tasks.py4j_log import leave_out_secrets
 from pyslash.tasks.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
@@ -76,6 +77,7 @@ class RowBridge:
         Raises:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
         """
+        leave_out_secrets()
         self._session = session
         self._bridge = self._find()
         self.input = InputFigures()

@@ -62,6 +62,32 @@ def test_a_file_opens_with_pyarrow(agent: AgentDescriptor, client: AgentClient, 
     assert [pane.second for pane in table["pane"].to_pylist()] == [0, 10]
 
 
+def test_a_file_is_restored_once_and_another_one_of_its_name_is_refused(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    files = []
+    for epoch, pane in enumerate([0, 10]):
+        head = write(agent, epoch, [pane])
+        files.append([*store(client, tmp_path / str(epoch), epoch, [head.arena_offset])])
+        client.commit(epoch, [head.arena_offset], PLAN, 1)
+    files[1][0] = files[0][0]
+    (tmp_path / "1" / "1.arrow").rename(tmp_path / "1" / "0.arrow")
+    for _ in range(2):
+        assert len(client.restore(Restore(PLAN, 2, str(tmp_path / "0"), files[:1]), 20).blocks) == 1
+    with pytest.raises(InvalidRequestError, match=r"another file 0.arrow than this one"):
+        client.restore(Restore(PLAN, 2, str(tmp_path / "1"), files[1:]), 20)
+    assert len(client.restore(Restore(PLAN, 3, str(tmp_path / "1"), files[1:]), 20).blocks) == 1
+
+
+def test_a_commit_is_repeated_with_the_very_blocks_alone(agent: AgentDescriptor, client: AgentClient) -> None:
+    head = write(agent, 0, [0])
+    crc = head_crc(attach(agent).view(head.arena_offset, head.head_length))
+    for _ in range(2):
+        assert len(client.commit(0, [head.arena_offset], PLAN, 1, [crc]).blocks) == 1
+    with pytest.raises(InvalidRequestError, match="committed with 1 other blocks"):
+        client.commit(0, [head.arena_offset], PLAN, 1, [crc ^ 1])
+
+
 def test_a_snapshot_holds_what_is_committed_too(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:
     old = write(agent, 0, [0])
     store(client, tmp_path, 0, [old.arena_offset])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from pyslash.agent.listener import GREETING_SECONDS
+from pyslash.agent.process import launch
 from pyslash.agent.process.launch import AgentRequest, answers, ensure
 from pyslash.agent.process.runtime import open_runtime, sweep
 from pyslash.errors import AgentStartError
@@ -27,7 +30,7 @@ from pyslash.protocol import process
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from tests.agent.blocks import QUERY, attach, write
+from tests.agent.blocks import PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 from tests.agent.raw import connected
 
@@ -118,6 +121,13 @@ def thread_states(pid: int) -> list[str]:
         return []
 
 
+def stop(pid: int) -> None:
+    """Every thread of it; a signal is not there at once."""
+    os.kill(pid, signal.SIGSTOP)
+    while any(state not in "TZ" for state in thread_states(pid)):
+        os.sched_yield()
+
+
 def test_an_agent_that_is_killed_is_replaced(agent: AgentDescriptor, request_agent: Request, secret: bytes) -> None:
     os.kill(agent.pid, signal.SIGKILL)
     successor = ensure(request_agent())
@@ -130,10 +140,8 @@ def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
     agent: AgentDescriptor, request_agent: Request
 ) -> None:
     head = write(agent, 0, [0])
-    os.kill(agent.pid, signal.SIGSTOP)
+    stop(agent.pid)
     try:
-        while any(state not in "TZ" for state in thread_states(agent.pid)):  # a signal is not there at once
-            os.sched_yield()
         with pytest.raises(AgentStartError, match=f"process {agent.pid}, lives but gave no answer within 3 s"):
             ensure(request_agent(deadline_seconds=3))
         assert process.is_alive(agent.pid, agent.start_time)
@@ -146,11 +154,79 @@ def test_an_agent_that_is_stopped_is_waited_for_and_never_replaced(
     assert [block[0] for block in attach(agent).blocks()] == [head.arena_offset]
 
 
-def test_an_agent_without_its_descriptor_lives(agent: AgentDescriptor, request_agent: Request) -> None:
-    Path(agent.socket).with_suffix(".json").unlink()
-    with pytest.raises(AgentStartError, match=r"the holder of .*\.alive"):
-        ensure(request_agent(deadline_seconds=0.5))
-    assert process.is_alive(agent.pid, agent.start_time)
+def folder_of(agent: AgentDescriptor) -> Path:
+    """The runtime directory."""
+    return Path(agent.socket).parent
+
+
+CLEANED = {
+    "alive": ["*.alive"],
+    "descriptor": ["*.json"],
+    "both": ["*.alive", "*.json"],
+    "all but the socket": ["*.alive", "*.json", "*.log", "lock"],
+    "all": ["*"],
+}
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["at once", "much later"])
+@pytest.mark.parametrize("patterns", CLEANED.values(), ids=CLEANED.keys())
+def test_a_cleaner_of_temporary_files_gets_nobody_replaced(
+    agent: AgentDescriptor,
+    client: AgentClient,
+    secret: bytes,
+    request_agent: Request,
+    patterns: list[str],
+    is_stopped: bool,
+) -> None:
+    """Whoever looks before the agent has noticed finds it by its process, and afterwards by its files again."""
+    head = write(agent, 0, [0])
+    client.commit(0, [head.arena_offset], PLAN)
+    if is_stopped:
+        stop(agent.pid)
+    before = {file.name for file in folder_of(agent).iterdir()}
+    for pattern in patterns:
+        for file in folder_of(agent).glob(pattern):
+            file.unlink()
+    if patterns == ["*"]:
+        folder_of(agent).rmdir()
+    if is_stopped:
+        with pytest.raises(AgentStartError, match="lives but gave no answer"):
+            ensure(request_agent(deadline_seconds=1))
+        os.kill(agent.pid, signal.SIGCONT)
+    assert ensure(request_agent()) == agent
+    assert len(client.describe().blocks) == 1
+    while not {*before} <= {file.name for file in folder_of(agent).glob("*")}:
+        os.sched_yield()
+    with AgentClient(agent, QUERY, query_token(secret, QUERY), via="unix", timeout_seconds=20) as again:
+        assert len(again.describe().blocks) == 1
+    sweep(folder_of(agent).parent)
+    assert folder_of(agent).exists()
+    os.kill(agent.pid, signal.SIGKILL)
+    assert wait_until_gone(agent.pid)
+    successor = ensure(request_agent())  # the beacon ends with its agent
+    assert successor.incarnation != agent.incarnation
+
+
+@pytest.mark.parametrize("held", ["folder", "life"])
+def test_the_directory_of_an_agent_in_another_pid_namespace_stays(
+    agent: AgentDescriptor, runtime_root: Path, held: str
+) -> None:
+    """Where containers share a directory, the pid of one's JVM is nobody's, or somebody else's, in the other.
+
+    The folder is held even where a cleaner has taken the file that is.
+    """
+    seen_from_there = runtime_root / "1234567-1"
+    stop(agent.pid)
+    try:
+        folder_of(agent).rename(seen_from_there)
+        if held == "folder":
+            for life in seen_from_there.glob("*.alive"):
+                life.unlink()
+        sweep(runtime_root)
+        assert (seen_from_there / Path(agent.socket).name).exists()
+        seen_from_there.rename(folder_of(agent))
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
 
 
 @pytest.mark.usefixtures("few_descriptors")
@@ -185,15 +261,6 @@ def test_directories_of_dead_jvms_are_swept(agent: AgentDescriptor, runtime_root
     assert Path(agent.socket).exists()
 
 
-def test_the_directory_of_an_agent_in_another_pid_namespace_stays(agent: AgentDescriptor, runtime_root: Path) -> None:
-    """Where containers share a directory, the pid of one's JVM is nobody's, or somebody else's, in the other."""
-    seen_from_there = runtime_root / "1234567-1"
-    Path(agent.socket).parent.rename(seen_from_there)
-    sweep(runtime_root)
-    assert (seen_from_there / Path(agent.socket).name).exists()
-    seen_from_there.rename(Path(agent.socket).parent)
-
-
 def test_a_directory_whose_agent_is_about_to_start_stays(runtime_root: Path) -> None:
     runtime = open_runtime(str(runtime_root), 1234567, 1, "name")
     with runtime.lock(0):
@@ -203,6 +270,19 @@ def test_a_directory_whose_agent_is_about_to_start_stays(runtime_root: Path) -> 
     assert not runtime.path.exists()
     with runtime.lock(0):  # who has opened it before makes it again
         assert runtime.path.exists()
+
+
+def test_what_is_not_a_directory_of_ours_stays_and_does_not_end_the_sweep(runtime_root: Path) -> None:
+    gone = open_runtime(str(runtime_root), 1234567, 1, "name").path
+    (runtime_root / "1234-1").write_bytes(b"a file")
+    (runtime_root / "elsewhere").mkdir()
+    (runtime_root / "1234-2").symlink_to(runtime_root / "elsewhere")
+    for name in ("²-1", "1234-٣", "README-1"):
+        (runtime_root / name).mkdir()
+    kept = set(os.listdir(runtime_root)) - {gone.name}
+    sweep(runtime_root)
+    assert set(os.listdir(runtime_root)) == kept
+    assert os.listdir(runtime_root / "elsewhere") == []
 
 
 def test_nobody_can_make_the_default_directory_first(
@@ -255,9 +335,66 @@ def test_a_link_in_the_directory_s_place_is_refused(tmp_path: Path) -> None:
         open_runtime(str(tmp_path / "root"), 1, 1, "name")
 
 
-def test_a_failed_start_quotes_the_log(request_agent: Request) -> None:
-    with pytest.raises(AgentStartError, match="ended while it started"):
+def test_a_failed_start_tells_its_cause_and_keeps_its_log(
+    request_agent: Request, jvm: subprocess.Popen[bytes], runtime_root: Path
+) -> None:
+    with pytest.raises(AgentStartError, match="ended while it started") as failed:
         ensure(request_agent(host="no-such-host.invalid"))
+    found = re.fullmatch(r".* started: (.+)\. Its log: (\S+)", str(failed.value))
+    assert found is not None, "it is one line, as the driver reads it"
+    assert re.fullmatch(r"socket\.gaierror: .*(known|resolution)", found[1])
+    log = Path(found[2]).read_text()
+    assert found[1] in log
+    assert "Traceback" in log
+    jvm.kill()
+    jvm.wait()
+    sweep(runtime_root)
+    assert Path(found[2]).read_text() == log
+
+
+def test_a_python_that_lacks_something_is_told_apart(
+    request_agent: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "venv")
+    monkeypatch.setattr(launch, "_environment", lambda: {**os.environ, "PYTHONPATH": ""})
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    with pytest.raises(AgentStartError, match=r"No module named .*/venv/bin/python lacks .*let PYSPARK_PYTHON"):
+        ensure(request_agent())
+
+
+def test_the_logs_of_the_last_failed_starts_are_kept(runtime_root: Path) -> None:
+    for number in range(25):
+        runtime = open_runtime(str(runtime_root), 1000 + number, 1, "name")
+        runtime.log.write_text(f"attempt {number}")
+        kept = runtime.keep_log()
+        os.utime(kept, (number, number))
+    assert sorted(log.read_text() for log in kept.parent.iterdir()) == sorted(f"attempt {n}" for n in range(5, 25))
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("", "it has said nothing"),
+        ("2026 INFO begins\n2026 ERROR the last line\n\n", "2026 ERROR the last line"),
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\n    f()\n    ^^^\nValueError: two\nlines\n',
+            "ValueError: two lines",
+        ),
+        (
+            "Traceback (most recent call last):\n  f\nKeyError: 1\n\nDuring handling of it:\n\n"
+            "Traceback (most recent call last):\n  g\nImportError: cannot import name '_native'\n",
+            "ImportError: cannot import name '_native'",
+        ),
+    ],
+)
+def test_the_cause_is_the_end_of_the_last_traceback(log: str, cause: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(log)
+    assert launch.cause_of(tmp_path / "log") == cause
+
+
+def test_an_arena_that_the_host_cannot_hold_is_refused(request_agent: Request) -> None:
+    with pytest.raises(AgentStartError, match=r"arena\.size is 921600\.0 GiB, .* has .* GiB: set a smaller one"):
+        ensure(request_agent(arena_bytes=900 << 40))
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from pyslash.protocol import wire
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.codec import body
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Discard, Empty, MakeRoom, Read, Reserve, Restore
-from pyslash.protocol.token import Right, query_token
+from pyslash.protocol.messages import Checkpoint, Discard, Empty, MakeRoom, Read, Reserve, Restore, Seal
+from pyslash.protocol.token import Right, query_token, request_grant
 from pyslash.protocol.wire import Kind
 from tests.agent.blocks import PLAN, QUERY, attach, write
 from tests.agent.conftest import Pair
@@ -207,11 +207,44 @@ def test_who_may_read_may_not_do_more(agent: AgentDescriptor, client: AgentClien
 
 
 def test_another_agent_may_not_drive(agent: AgentDescriptor, secret: bytes) -> None:
-    with AgentClient(agent, QUERY, query_token(secret, QUERY, Right.REPLICATE)) as peer:
+    with AgentClient(agent, QUERY, query_token(secret, QUERY, Right.REPLICATE), secret=secret) as peer:
         assert peer.act("reserve", Reserve(0, "ab" * 16, [], PLAN, 0, False)) == {"offsets": []}
         for name, request in (("discard", Discard(1)), ("drop", Empty())):
             with pytest.raises(ForbiddenError, match="needs the right to drive"):
                 peer.act(name, request)
+
+
+def test_who_may_replicate_neither_fences_nor_replaces(
+    agent: AgentDescriptor, client: AgentClient, secret: bytes
+) -> None:
+    """A reservation begins a run, or a share of its own: only as an agent makes it that a driver has told to."""
+    source = "ab" * 16
+    head = write(agent, 0, [0])
+    client.commit(0, [head.arena_offset], PLAN, 3)
+    forged = [
+        Reserve(1, source, [], PLAN, 1 << 62, True),
+        Reserve(1 << 62, source, [[0, 64, 7]], PLAN, 3, False),
+        Reserve(0, source, [], PLAN, 3, True, settled=True),
+        Reserve(0, source, [], PLAN, 4, True),
+    ]
+    token = query_token(secret, QUERY, Right.REPLICATE)
+    for other in (None, bytes(32)):
+        with AgentClient(agent, QUERY, token, secret=other) as thief:
+            for request in forged:
+                with pytest.raises(ForbiddenError, match="needs the grant"):
+                    thief.act("reserve", request)
+            for run in (4, 1 << 62):
+                with pytest.raises(InvalidRequestError, match="nothing of run"):
+                    thief.act("seal", Seal(0, source, PLAN, run))
+    # A grant is for one request.
+    with opened(agent, token) as channel:
+        good = body(forged[3])
+        grant = request_grant(secret, QUERY, good)
+        channel.send(Kind.CALL, f"reserve {grant}\n".encode() + body(forged[0]), soon())
+        assert channel.receive(soon())[1].startswith(b"ForbiddenError")
+    assert len(client.describe().blocks) == 1
+    assert client.discard(1, 3) == 0
+    client.commit(1, [write(agent, 1, [0]).arena_offset], PLAN, 3)
 
 
 def test_a_token_of_one_right_is_none_of_another(agent: AgentDescriptor, secret: bytes) -> None:

@@ -127,7 +127,9 @@ STATUS: dict[str, tuple[int, ...]] = {
 # What the output of a command of How.RUN has to hold, where its status does not say enough (a regular expression).
 OUTPUT: dict[str, str] = {
     "spark-submit --properties-file spark-conf/slash.conf job.py": r"\|20000 +\|",
-    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": r"\|20000 +\|",
+    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": (
+        r"INFO pyslash: query clicks runs on pyslash(.|\n)*\|20000 +\|"
+    ),
     "pyslash doctor": r"ok +native module(.|\n)*ok +row bridge",
     "pyslash doctor --rdma": r"rdma device",
     "pyslash doctor --properties-file spark-conf/yarn.conf": r"ok +container",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -128,11 +130,45 @@ def test_locked_memory(monkeypatch: pytest.MonkeyPatch, limit: int, device: bool
     assert memory.locked_memory(2 * GIB, device).status is status
 
 
-def test_another_python_for_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_executors_is_run_and_has_to_load_all_of_pyslash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
-    assert software.executor_python().status is Status.FAILURE
+    missing = software.executor_python()
+    assert (missing.status, "/no/such/python (PYSPARK_PYTHON)" in missing.found) == (Status.FAILURE, True)
+    assert software.executor_python(sys.executable).status is Status.OK, "spark.pyspark.python comes first"
     monkeypatch.delenv("PYSPARK_PYTHON")
-    assert software.executor_python().status is Status.OK
+    own = software.executor_python()
+    assert (own.status, sys.executable in own.found) == (Status.OK, True)
+    # Another environment of the same Python, in which pyslash's source tree alone is found.
+    venv.create(tmp_path / "venv")
+    other = software.executor_python(str(tmp_path / "venv" / "bin" / "python"))
+    assert other.status is Status.FAILURE
+    assert re.search(r"ModuleNotFoundError: No module named|cannot import name '_native'", other.found)
+
+
+def test_a_python_before_the_first_that_pyslash_runs_on_is_called_old(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\necho 'Unknown option: -P' >&2\necho 'Try `python -h` for more' >&2\nexit 2\n")
+    old.chmod(0o755)
+    assert software.executor_python(str(old)).found.endswith("it is older than Python 3.11")
+
+
+@pytest.mark.parametrize(("master", "asked"), [("local[2]", True), ("yarn", False)])
+def test_a_properties_file_for_this_machine_names_the_python(
+    master: str, asked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file.conf").write_text(f"spark.master {master}\nspark.pyspark.python /no/such/python\n")
+    main(["doctor", "--json", "--properties-file", str(tmp_path / "file.conf")])
+    findings = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+    assert ("/no/such/python" in findings["executor python"]["found"]) is asked
+
+
+def test_a_properties_file_with_an_unknown_key_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file.conf").write_text("spark.slash.mdoe require\n")
+    with pytest.raises(SystemExit):
+        main(["doctor", "--properties-file", str(tmp_path / "file.conf")])
+    assert "do you mean spark.slash.mode?" in capsys.readouterr().err
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,3 +191,25 @@ def test_a_device_is_read_through(port: Port, capsys: pytest.CaptureFixture[str]
     checks = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
     assert checks["rdma read"]["status"] == "ok"
     assert "MB/s" in checks["rdma read"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--arena-size", "12q"], "'12q' is not a size such as 512m or 2g"),
+        (["--conf", "spark.slash.mode"], "'spark.slash.mode' is not NAME=VALUE"),
+        (["--properties-file", "/no/such/file"], "No such file or directory"),
+    ],
+)
+def test_a_wrong_argument_is_told_what_it_is_not(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", *arguments])
+    assert ended.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_setting_without_its_application_is_not_swallowed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--conf", "spark.executor.cores=2"]) == 2
+    assert "--master" in capsys.readouterr().err

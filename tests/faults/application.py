@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -159,6 +160,29 @@ def start(stream: Stream, folder: Path, given: dict[str, Any], sink: str, arm: A
     return writer.foreachBatch(write).start()
 
 
+class Copies:
+    """Copies of the checkpoints of a round, for strikes that put one back while the application lives on."""
+
+    def __init__(self, folder: Path, strikes: Sequence[Strike]) -> None:
+        self._folder = folder
+        self._strikes = [strike for strike in strikes if strike.fault == "put back"]
+
+    def take(self, epoch: int) -> None:
+        """An epoch begins: Spark has logged its offsets, and the end of the one before."""
+        if any(strike.epoch - 1 == epoch and not os.path.exists(strike.marker) for strike in self._strikes):
+            for checkpoint in self._folder.glob("checkpoint-*"):
+                copy = self._folder / f"copy of {checkpoint.name}"
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(checkpoint, copy)
+
+    def put_back(self, sink: str) -> None:
+        """In the place of the checkpoint, if such a strike has ended its query."""
+        copy, checkpoint = self._folder / f"copy of checkpoint-{sink}", self._folder / f"checkpoint-{sink}"
+        if copy.exists():
+            shutil.rmtree(checkpoint)
+            copy.rename(checkpoint)
+
+
 def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
     """Run every sink's query to its end, starting those again that failed by the strike."""
     folder.mkdir(exist_ok=True)
@@ -173,6 +197,8 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
             for index, strike in enumerate(given["strikes"])
         ]
     )
+    copies = Copies(folder, arm.strikes)
+    arm.epoch_begins = copies.take
     restarts = recoveries = late_rows = 0
     running = {sink: start(stream, folder, given, sink, arm) for sink in given["sinks"]}
     while running:
@@ -186,6 +212,7 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
             if restarts == _struck(arm.strikes):
                 raise
             restarts += 1
+            copies.put_back(sink)
             running[sink] = start(stream, folder, given, sink, arm)
         recoveries += sum(figures["recoveries"] for figures in pyslash.progress(query))
         late_rows += sum(figures["late_rows"] for figures in pyslash.progress(query))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -47,6 +49,8 @@ from tests.faults.strike import (
 UPDATES_IN_PYTHON = {"ingest": "arrow"}
 # Conf under which an epoch's merges run in tasks, where "mid-merge" can be reached.
 MERGES_IN_TASKS = {"merge.driverBytes": "0"}
+_IN_CREATE = 0x100
+_EVENT = struct.Struct("iIII")  # of inotify: watch, mask, cookie, length of the name that follows
 
 
 class Arm:
@@ -61,6 +65,7 @@ class Arm:
         self._coordinator: Coordinator | None = None
         self._update_again: Callable[[], object] = lambda: None
         self._in_merge: Strike | None = None
+        self.epoch_begins: Callable[[int], None] = lambda epoch: None
 
     def install(self) -> None:
         """Wrap whatever bounds a point; once a process."""
@@ -128,27 +133,26 @@ class Arm:
         return None
 
     def _mid_checkpoint(self, client: AgentClient, request: Any, *_: Any) -> None:
-        """A kill while the file is half written: the agent writes into a pipe, and dies when it has opened it."""
+        """A kill while the file is written: as soon as the agent has created it."""
         strike, victim = self._due("mid-checkpoint", request.epoch), client.descriptor
         if strike is None:
             return
         if strike.fault not in ("kill agent", "kill executor", "kill driver"):
             strike.befall(executor_of(victim), victim.pid)
             return
-        path = Path("/" + request.directory.removeprefix("file:").lstrip("/")) / request.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.mkfifo(path)
+        folder = Path("/" + request.directory.removeprefix("file:").lstrip("/"))
+        folder.mkdir(parents=True, exist_ok=True)
+        wait = until_created(folder, f".{request.name}.")
 
-        def read() -> None:
-            with path.open("rb", buffering=0) as pipe:  # returns when the agent has opened it for writing
-                strike.befall(executor_of(victim), victim.pid)
-                pipe.read(1)
-            path.unlink(missing_ok=True)
+        def kill() -> None:
+            wait()
+            strike.befall(executor_of(victim), victim.pid)
 
-        threading.Thread(target=read, daemon=True).start()
+        threading.Thread(target=kill, daemon=True).start()
 
     def _begin(self, _: EpochRunner, batch: Any, epoch: int) -> None:
         self._epoch = epoch
+        self.epoch_begins(epoch)
         due = {strike.point: strike for strike in self.strikes if strike.epoch == epoch}
         merge, own, publish = due.get("mid-merge"), due.get(OWNER_POINT), due.get(PUBLISH_POINT)
         self._in_merge = merge
@@ -255,3 +259,25 @@ def update_and_strike(strike: Strike, value: Column, at: int) -> Column:
         return number
 
     return F.udf(look, "bigint")(value)
+
+
+def until_created(folder: Path, prefix: str) -> Callable[[], None]:
+    """A function that returns once a file has been created in the folder, since this call, whose name begins so."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = libc.inotify_init1(os.O_CLOEXEC)
+    if handle < 0 or libc.inotify_add_watch(handle, os.fsencode(folder), _IN_CREATE) < 0:
+        raise OSError(ctypes.get_errno(), f"{folder} cannot be watched")
+
+    def wait() -> None:
+        try:
+            while True:
+                events, at = os.read(handle, 1 << 16), 0
+                while at < len(events):
+                    *_, length = _EVENT.unpack_from(events, at)
+                    at += _EVENT.size + length
+                    if events[at - length : at].startswith(prefix.encode()):
+                        return
+        finally:
+            os.close(handle)
+
+    return wait

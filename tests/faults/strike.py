@@ -35,6 +35,7 @@ FAULTS = {
     "stop agent": "SIGSTOP of an agent for longer than a call may take; SIGCONT later",
     "duplicate": "a task fails when it has published its block; its next attempt publishes one more",
     "zombie": "every task of the update publishes once more when its epoch has moved on",
+    "put back": "the query fails, and is started again on a copy of its checkpoint from the epoch before",
 }
 # The same for what strikes inside a task or an agent alone.
 FAULTS_INSIDE = {
@@ -125,7 +126,7 @@ class Strike:
         Raises:
             RuntimeError: the fault is an exception.
         """
-        if self.fault in ("exception", "duplicate"):
+        if self.fault in ("exception", "duplicate", "put back"):
             raise RuntimeError(f"the fault of this test, {self.point}")
         if self.fault == "stop agent":
             stop(agent, self.stop_seconds)

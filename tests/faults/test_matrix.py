@@ -23,6 +23,7 @@ POINTS = {
     **dict.fromkeys(FAULTS, ALL_POINTS),
     "duplicate": (PUBLISH_POINT,),
     "zombie": DRIVER_POINTS[DRIVER_POINTS.index("after checkpoint") :],
+    "put back": DRIVER_POINTS,
 }
 del POINTS["kill driver"]  # test_driver_restart
 
@@ -32,7 +33,7 @@ def may_end(sink: str, fault: str, point: str) -> bool:
 
     The function may be the first to meet a loss that comes when the epoch is durable, and before its rows are read.
     """
-    if fault == "exception" and point in DRIVER_POINTS:
+    if fault in ("exception", "put back") and point in DRIVER_POINTS:
         return True
     return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in SETTLED))
 
@@ -84,6 +85,7 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
                 ("kill executor", "after commit, before its answer"),
             ],
         ),
+        "the checkpoint goes back": ("files", [("put back", "after manifest"), ("put back", "before release")]),
     }
     strike(applications, rounds, conf_of={"nobody dies": UPDATES_IN_PYTHON}, timeout=500)
 

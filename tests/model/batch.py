@@ -249,6 +249,9 @@ class MicroBatch:
     def has_offsets(self, epoch: int) -> bool:
         return entry_of(self._log, epoch) is not None
 
+    def has_gone_on(self, epoch: int) -> bool:
+        return self.has_offsets(epoch + 1) or epoch in self.query.commits
+
     @property
     def _log(self) -> ControlFiles:
         return self.query.files(None, CHECKPOINT, "offsets")

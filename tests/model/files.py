@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.fs import FileType
 
 from tests.model.schedule import CREATE, READ, WRITE, Kind
 from tests.model.world import Violation, World, flipped
@@ -60,13 +61,14 @@ class ControlFiles:
 
     def _took_over(self, run: int, knows: bool) -> None:
         driver, (newest, owner) = self._world.running, self._world.newest_run
+        if run < newest:
+            return  # overtaken since it looked; it looks again before it goes on
         if driver.run and owner != driver.number:
             raise Violation(f"{driver}, of run {driver.run}, was replaced by driver {owner}, and takes over again")
         if knows:
             driver.run = run
-        if run > newest:
-            self._world.earlier_run = newest, owner
-            self._world.newest_run = run, driver.number
+        self._world.earlier_run = newest, owner
+        self._world.newest_run = run, driver.number
 
 
 class BlockFiles:
@@ -93,7 +95,7 @@ class BlockFiles:
 
     def get_file_info(self, selector: Any) -> list[Any]:
         self.world.point("lists the block files")
-        return [SimpleNamespace(base_name=path.rpartition("/")[2]) for path in self.files]
+        return [SimpleNamespace(base_name=path.rpartition("/")[2], type=FileType.File) for path in self.files]
 
     def delete_file(self, path: str) -> None:
         self.world.point(f"deletes {path}")

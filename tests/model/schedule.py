@@ -42,7 +42,7 @@ class Kind(Enum):
         "the last batch that was finished is gone from Spark's logs when it starts again, though it was finished",
         2,
     )
-
+    PUT_BACK = ("the checkpoint is an earlier copy of itself when the query starts again; its agents may live on", 2)
     RECOVERED_DIES = ("an agent's process ends as soon as a run has begun from the memory of standbys", 1)
 
     @property

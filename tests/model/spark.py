@@ -20,7 +20,7 @@ from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
-from pyslash.streaming import coordinator, durable, epoch, merging, operator_runner, recovery
+from pyslash.streaming import coordinator, durable, epoch, manifest, merging, operator_runner, recovery
 from pyslash.tasks import fetch
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
@@ -33,6 +33,7 @@ from tests.model.world import Driver, Injected, Violation, World
 _SWEEPS = 0.1
 _STEPS = 0.3
 _NOTHING_NEW = 0.25
+_COPIES = 0.3
 _TIME = TimestampType()
 _RESULT = StructType(
     [
@@ -55,6 +56,7 @@ class Operator:
     carried = ""
     since = ()
     is_adopted = False
+    emitted = ()
 
     def evolved(self, evolution: Evolution) -> Operator:
         """Its aggregates never change."""
@@ -75,6 +77,44 @@ class Operator:
     def identity(self) -> PlanIdentity:
         """A repair changes none of it."""
         return PlanIdentity(self.text, ("k", "v"))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The checkpoint as it was at a moment, and what the oracle knew by then."""
+
+    control: dict[str, dict[str, bytes]]
+    blocks: dict[str, bytes]
+    torn: set[str]
+    entries: dict[int, Entry]
+    commits: dict[int, int]
+    states: dict[int, State]
+    executed_by_spark: dict[int, bool]
+
+    @classmethod
+    def of(cls, query: Query) -> Copy:
+        """As it is now."""
+        return cls(
+            {folder: dict(files) for folder, files in query.control.items()},
+            dict(query.blocks.files),
+            set(query.world.torn),
+            dict(query.entries),
+            dict(query.commits),
+            dict(query.states),
+            dict(query.executed_by_spark),
+        )
+
+    def put_back(self, query: Query) -> None:
+        """In the place of what is there. Spark has forgotten the batches after it, and gives others."""
+        for folder, files in query.control.items():
+            files.clear()
+            files.update(self.control.get(folder, {}))
+        query.blocks.files = dict(self.blocks)
+        query.world.torn = set(self.torn)
+        query.entries, query.commits = dict(self.entries), dict(self.commits)
+        query.states, query.executed_by_spark = dict(self.states), dict(self.executed_by_spark)
+        query.forget_rows(max(self.commits, default=-1) + 1)
+        query.is_finished = False
 
 
 class ConcurrentQuery(Exception):
@@ -125,6 +165,7 @@ class Query:
         self.commits: dict[int, int] = {}  # Spark's commit log: the watermark after the batch
         self.states = {-1: State()}  # of the oracle, after each batch that is committed
         self.executed_by_spark: dict[int, bool] = {}  # each batch that is committed
+        self.copies: list[Copy] = []
         self.is_finished = False  # a driver has found nothing more to do
         self.late_rows = 0
         self.executors_at_first = 0
@@ -147,7 +188,7 @@ class Query:
         try:
             for _ in range(2 * len(self.schedule.faults) + 4):
                 world.drive(self._start(cluster))
-                if self.is_finished:
+                if self.is_finished and not world.awaits(Kind.PUT_BACK):
                     break
                 if world.chance.random() < 0.5:
                     self._ended.clear()
@@ -208,22 +249,33 @@ class Query:
         last, world = max(self.entries, default=-1), self.world
         if any(not other.ended for other in world.drivers if other is not driver) or last < 0:
             return
-        kinds = {Kind.REPAIRED} | ({Kind.REWOUND} if self.commits else set())
-        fault = world.point(
-            "starts the query", frozenset(kinds | (set() if last in self.commits else {Kind.OFFSETS_LOST}))
-        )
+        possible = {
+            Kind.REPAIRED: True,
+            Kind.REWOUND: bool(self.commits),
+            Kind.OFFSETS_LOST: last not in self.commits,
+            Kind.PUT_BACK: bool(self.copies),
+        }
+        fault = world.point("starts the query", frozenset(kind for kind, may in possible.items() if may))
         if fault is Kind.REPAIRED:
             self.version += 1
+        elif fault is Kind.PUT_BACK:
+            world.chance.choice(self.copies).put_back(self)
         elif fault is not None:
             first = last if fault is Kind.OFFSETS_LOST else max(self.commits)
-            # Plain Spark knows nothing of a batch that its logs have lost, and writes another one.
-            is_sparks = self.executed_by_spark.get(first, self.executed_by_spark.get(first - 1, False))
             for number in range(first, last + 1):
                 del self.entries[number]
                 del self.control["offsets"][str(number)]
                 self.commits.pop(number, None)
-            if is_sparks:
-                self.sink = {key: rows for key, rows in self.sink.items() if key[0] < first}
+            self.forget_rows(first)
+
+    def forget_rows(self, first: int) -> None:
+        """From this batch on, Spark knows nothing of what it has written, and writes others."""
+        self.sink = {key: rows for key, rows in self.sink.items() if key[0] < first}
+
+    def _copy(self) -> None:
+        """Somebody may copy the checkpoint."""
+        if self.world.chance.random() < _COPIES:
+            self.copies.append(Copy.of(self))
 
     def _micro_batches(self, driver: Driver, runner: epoch.EpochRunner, version: int) -> None:
         world = self.world
@@ -276,6 +328,7 @@ class Query:
             raise ConcurrentQuery(f"another driver has logged the offsets of batch {number}")
         self.entries[number] = entry
         self.control.setdefault("offsets", {})[str(number)] = entry.encode()
+        self._copy()
         return entry
 
     def _commit(self, batch: MicroBatch, watermark: int, runner: epoch.EpochRunner) -> None:
@@ -287,6 +340,7 @@ class Query:
         self.late_rows += batch.due.late_rows
         self.executed_by_spark[number] = runner.is_left_to_spark
         self.world.say(f"epoch {number} is done")
+        self._copy()
 
     def _failed(self, driver: Driver, error: Exception) -> None:
         self.world.say(f"fails: {type(error).__name__}: {error}")
@@ -399,6 +453,7 @@ def installed(query: Query) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (recovery, "checkpoint_files", query.files),
         (recovery, "find_agents", query.found_agents),
+        (manifest, "next_run", world.next_run),
         (recovery, "executors", query.executors),
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
         (operator_runner, "ingest_of", query.ingest),

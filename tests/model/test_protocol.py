@@ -20,6 +20,7 @@ from tests.model.spark import Query, violation
 from tests.model.unsafe import (
     with_functions_called_again,
     with_manifests_overwritten,
+    with_runs_of_the_checkpoint_alone,
     without_attempt_filtering,
     without_checksums,
     without_fencing,
@@ -147,6 +148,7 @@ def _survives_three_losses(number: int) -> bool | None:
     ("unsafe", "kinds", "mode", "broken"),
     [
         (without_fencing, KINDS["require"], "require", " emits "),
+        (with_runs_of_the_checkpoint_alone, (Kind.PUT_BACK, Kind.SINK_FAILS, Kind.DRIVER_DIES), "require", " emits "),
         # The state is gone: a manifest of the replaced driver names files that the newer one has swept away.
         (with_manifests_overwritten, (Kind.SECOND_DRIVER, Kind.AGENT_DIES), "require", "stuck after "),
         (without_checksums, (Kind.LINK_FLIPPED, Kind.FILE_FLIPPED, Kind.AGENTS_DIE), "require", " emits "),

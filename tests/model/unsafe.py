@@ -27,6 +27,7 @@ from pyslash.streaming.manifest import Manifest, ManifestLog
 from pyslash.streaming.recovery import Recovery
 from pyslash.tasks import merge
 from tests.model.spark import Operator, Query
+from tests.model.world import World
 
 _PUBLISHED = 2
 _HEAD_CRC_AT, _ENTRIES_AT, _ENTRY_BYTES, _ENTRY_CRC_AT = 128, 192, 48, 20
@@ -41,7 +42,24 @@ def without_fencing() -> Iterator[None]:
         log.run = 1
         return 1
 
-    with patch.object(ManifestLog, "take_over", take_over):
+    with (
+        patch.object(ManifestLog, "take_over", take_over),
+        patch.object(ManifestLog, "_check_newest", lambda log, run: run),
+    ):
+        yield
+
+
+@contextmanager
+def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
+    """A run has the next number that the checkpoint tells, whatever it went back behind."""
+    with patch.object(World, "next_run", lambda world, above: above + 1):
+        yield
+
+
+@contextmanager
+def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
+    """A run has the next number that the checkpoint tells, whatever it went back behind."""
+    with patch.object(World, "next_run", lambda world, above: above + 1):
         yield
 
 
@@ -72,7 +90,8 @@ def without_attempt_filtering() -> Iterator[None]:
     def commit(state: AgentState, query: bytes, request: Commit) -> Any:
         held = state.queries.get(query)
         if held is not None and held.epoch == request.epoch:
-            return real(state, query, replace(request, offsets=list(held.offsets)))
+            offsets, heads = zip(*sorted(held.blocks), strict=True) if held.blocks else ((), ())
+            return real(state, query, replace(request, offsets=list(offsets), heads=[head for head in heads if head]))
         published = {
             offset
             for offset, _, status, _, owner, epoch in state.arena.blocks()

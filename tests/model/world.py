@@ -70,7 +70,7 @@ class World:
         self.start_second: Callable[[], Driver] | None = None
         self._pending: list[tuple[Fault, list[int]]] = [(fault, [fault.after]) for fault in schedule.faults]
         self._later: list[tuple[int, Callable[[], None]]] = []
-        self._points = 0
+        self._points = self._clock = 0
         self._quiet = False
         self._main = threading.Semaphore(0)
         self._running: Driver | None = None
@@ -101,9 +101,18 @@ class World:
         self._check()
         return struck
 
+    def next_run(self, above: int) -> int:
+        """`next_run`, by a clock of the world's own."""
+        self._clock = max(self._clock, above >> 8) + 1
+        return self._clock << 8 | self.chance.getrandbits(8)
+
     def later(self, what: str, action: Callable[[], None]) -> None:
         """Do it at some later point."""
         self._later.append((self._points + self.chance.randint(1, 40), lambda: (self.say(what), action())[1]))
+
+    def awaits(self, kind: Kind) -> bool:
+        """Whether a fault of this kind has yet to strike."""
+        return any(fault.kind is kind for fault, _ in self._pending)
 
     def _strike(self, kinds: frozenset[Kind]) -> Kind | None:
         kinds |= ANYWHERE if self.running.inside is None else {Kind.AGENT_DIES, Kind.SECOND_DRIVER}

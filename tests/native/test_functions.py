@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyslash import _native
-from pyslash.errors import InvalidPlanError
+from pyslash.errors import ArithmeticOverflowError, InvalidPlanError
 from tests.native.arrow import to_batch, to_values
 from tests.native.blocks import LONG_AGO, QUERY, merged, new_arena, sealed_rows
 from tests.native.model import Functions, Row, key_of
@@ -234,12 +234,44 @@ def test_moments_are_those_of_exact_sums(parts: list[list[Row]]) -> None:
                 assert close(value, wanted, scale), (group, found[group], expected)
 
 
-@pytest.mark.parametrize("value", [math.inf, math.nan, 1e200])
-def test_what_has_no_finite_square_has_no_moments(value: float) -> None:
+@pytest.mark.parametrize(("value", "found"), [(math.inf, "NaN"), (math.nan, "NaN"), (1e200, math.inf)])
+def test_what_has_no_finite_square_has_no_finite_moments(value: float, found: float | str) -> None:
     asked = query(PAIR, *(f"{function} 2 0" for function in _MOMENTS[:4]))
     rows = [(1, 1, value, None), (1, 1, 1.0, None)]
-    for found in evaluate(asked, [(0, 0, rows)], [0]):
-        assert found[0, 10, 1] == ("NaN",) * 4
+    for answer in evaluate(asked, [(0, 0, rows)], [0]):
+        assert answer[0, 10, 1] == (found,) * 4
+
+
+def test_a_part_without_rows_takes_nothing_from_a_mean_unless_the_release_of_spark_squares_it() -> None:
+    functions = ["var_pop 2 0", "stddev_samp 2 0", "regr_sxx 2 0", *(f"{name} 2,3 0" for name in _COMOMENTS[:4])]
+    nothing, value = [(1, 1, None, None)], [(1, 1, 1e155, 3e155)] * 2
+    blocks = [(0, 0, nothing), (0, 1, value), (1, 0, nothing), (2, 0, value)]
+    for found in evaluate(query(PAIR, *functions), blocks, [0, 1, 2, 3]):
+        assert found[0, 10, 1] == (0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0)
+    for word in ("unguarded", "nan,unguarded"):
+        for found in evaluate(query(PAIR, *(f"{line} {word}" for line in functions)), blocks, [0, 1, 2, 3]):
+            assert found[0, 10, 1] == ("NaN",) * 7
+    near_and_far = [(0, 0, [(1, 1, 3.0, 3.0)]), (1, 0, value[:1])]
+    for found in evaluate(query(PAIR, "var_pop 2 0 unguarded", "covar_pop 2,3 0 unguarded"), near_and_far, [0, 1]):
+        assert found[0, 10, 1] == ("NaN", "NaN")
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("skewness 2 0", [(1e-110, None), (3e-110, None)]),
+        ("kurtosis 2 0", [(1e-90, None), (3e-90, None)]),
+        ("corr 2,3 0", [(1e-100, 1e-100), (2e-100, 3e-100)]),
+        ("regr_r2 2,3 0", [(1e-100, 1e-100), (2e-100, 3e-100)]),
+    ],
+)
+def test_a_divisor_that_underflows_is_null_or_an_error_with_ansi(line: str, values: list[tuple[float, float]]) -> None:
+    rows = [(1, 1, *pair) for pair in values]
+    for suffix in ("", " nan"):
+        for found in evaluate(query(PAIR, line + suffix), [(0, 0, rows)], [0]):
+            assert found[0, 10, 1] == (None,)
+    with pytest.raises(ArithmeticOverflowError, match=r"^\[DIVIDE_BY_ZERO\] " + line.split()[0]):
+        evaluate(query(PAIR, line.replace(" 0", " 1")), [(0, 0, rows)], [0])
 
 
 def test_one_value_has_no_sample() -> None:
@@ -324,6 +356,7 @@ def test_try_sum_is_null_where_it_overflows() -> None:
         ("sum 1,2 0", "sum takes 1 columns, not 2"),
         ("first - 0", "first takes 1 to 2 columns, not 0"),
         ("first 1 0 try", "first has no parameter 'try'"),
+        ("var_pop 2 0 nan,squares", "var_pop has no parameter 'squares'"),
         ("first 1 0 ignore_nulls 3", "6 words"),
         ("max_by 1, 0", "'' is no number"),
         ("max_by 1,9 0", "no column 9"),

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from eval.broker import broker
+from tests.spark_conf import changed
 from tests.streaming.record_stream import Run, both
 
 START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
@@ -66,6 +67,36 @@ def compared(tmp_path: Path, rows: DataFrame) -> tuple[Run, Run]:
     plain, native = both(rows, tmp_path)
     native.check_rows(plain)
     return plain, native
+
+
+def test_explain_tells_who_fetches_the_records(spark: SparkSession) -> None:
+    """Nobody does before the query starts: there is no broker."""
+    headers = spark.readStream.format("kafka").options(
+        **{"kafka.bootstrap.servers": "localhost:1", "subscribe": "none", "includeHeaders": "true"}
+    )
+    times = F.window("timestamp", "10 seconds")
+    parsed = headers.load().select("timestamp", F.from_json(F.col("value").cast("string"), "v long").alias("row"))
+    for rows, conf, said in (
+        (query(spark, "localhost:1", "none"), {}, "executors fetch records of topics"),
+        (
+            query(spark, "localhost:1", "none"),
+            {"spark.slash.ingest.kafka": "spark"},
+            "Spark's reader fetches records: spark.slash.ingest.kafka=spark",
+        ),
+        (headers.load().groupBy(times, "key").count(), {}, "executors fetch records of topics"),
+        (
+            headers.load().groupBy(times, F.size("headers")).count(),
+            {},
+            "Spark's reader fetches records: headers of records are read",
+        ),
+        (
+            parsed.groupBy(times).agg(F.sum("row.v")),
+            {},
+            "executors fetch records of topics; native code parses from_json",
+        ),
+    ):
+        with changed(spark, conf):
+            assert f"  ingest      rows: {said}\n" in pyslash.explain(rows, "update")
 
 
 def read(run: Run) -> int:

@@ -100,6 +100,16 @@ def test_what_becomes_of_an_overflow_is_no_matter_of_state() -> None:
     assert "aggregate sum 2 1" in evolution.plan.text
 
 
+@pytest.mark.parametrize("words", ["nan", "unguarded", "nan,unguarded", "own"])
+def test_which_release_of_spark_ran_a_statistic_is_no_matter_of_state(words: str) -> None:
+    doubles = replace(TWO, columns=(("int64", True), ("float64", True), ("float64", True)))
+    lines = ("stddev_samp 2 0", "corr 2,3 1", "regr_slope 2,3 0")
+    before, now = (replace(doubles, lines=tuple(f"{line} {word}".rstrip() for line in lines)) for word in (words, ""))
+    for old, new in ((before, now), (now, before)):
+        found = evolve(plan(old, "kxy"), plan(new, "kxy"), BATCH)
+        assert (found.plan.text, found.gained, found.dropped) == (new.text, (), ())
+
+
 def test_a_deduplication_may_have_other_columns() -> None:
     def unique(*lines: str) -> PlanIdentity:
         columns = "".join("column int64 1\n" for _ in range(len(lines) + 1))
@@ -109,6 +119,25 @@ def test_a_deduplication_may_have_other_columns() -> None:
     evolution = evolve(unique("aggregate first 2 0\n"), unique("aggregate first 2 0\n", "aggregate first 3 0\n"), 7)
     assert evolution.gained == ()
     assert evolution.plan.since == ()
+
+
+@pytest.mark.parametrize(
+    "kept", ["aggregate first 3 0\n", "aggregate max 3 0\n"], ids=["for all time", "within the watermark"]
+)
+def test_a_deduplication_may_name_its_keys_in_another_order(kept: str) -> None:
+    def unique(*columns: str) -> PlanIdentity:
+        types = "".join(f"column {'string' if column == 's' else 'int64'} 1\n" for column in columns)
+        text = f"pyslash-plan 1\nwindow 10 10 0\ndeduplicate\n{types}key 1\nkey 2\n{kept}"
+        return PlanIdentity(text, columns, "ts")
+
+    before = unique("k", "s", "v")
+    evolution = evolve(before, unique("s", "k", "v"), BATCH)
+    assert evolution.plan == before
+    assert evolution.keeps_blocks
+    assert (evolution.keys, evolution.sources) == ((1, 0), (2, 1, 3))
+    assert evolve(before, before, BATCH).keys == ()
+    with pytest.raises(PlanMismatchError, match="key 1: k "):
+        evolve(before, unique("v", "s", "k"), BATCH)
 
 
 def test_state_that_was_sparks_tells_counts_only_where_spark_counted() -> None:

@@ -26,7 +26,8 @@ def dumped(path: Path) -> list[Group]:
 def test_list_names_epochs_files_and_blocks(written: Written, capsys: Said) -> None:
     assert main(["state", "list", str(written.location)]) == 0
     epochs, blocks = capsys.readouterr().out.split("\n\n")
-    assert [line.split()[:4] for line in epochs.splitlines()[1:]] == [["0", "1", "100", "0"], ["1", "1", "100", "0"]]
+    run = written.files[0].name.split("-")[1]
+    assert [line.split()[:4] for line in epochs.splitlines()[1:]] == [[epoch, run, "100", "0"] for epoch in "01"]
     assert "1970-01-01 00:00:15" in epochs.splitlines()[2]
     named = [line.split()[:4] for line in blocks.splitlines()[2:]]
     first, second = (path.name for path in written.files)
@@ -111,10 +112,16 @@ def test_a_damaged_manifest_is_found(written: Written, capsys: Said) -> None:
 
 def test_files_that_no_manifest_names_are_no_damage(written: Written, capsys: Said) -> None:
     first, _ = written.files
-    first.with_name("9-1-b.arrow").write_bytes(b"half a fi")
+    lost = f"9-1-{'b' * 32}.arrow"
+    first.with_name(lost).write_bytes(b"half a fi")
+    for folder in (first.parent, written.location / "slash" / "manifests"):
+        for foreign in ("README", ".nfs0001", "²", "x-y-z.arrow"):
+            (folder / foreign).write_bytes(b"nothing of ours")
     (written.location / "slash" / "manifests" / "0").unlink()
     assert main(["state", "verify", str(written.location)]) == 0
-    assert "unnamed  9-1-b.arrow" in capsys.readouterr().out
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("unnamed  ")] == [
+        f"unnamed  {lost}: of a batch that failed or is under way"
+    ]
 
 
 @pytest.mark.parametrize("action", ["list", "dump", "verify"])

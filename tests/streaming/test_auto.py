@@ -104,6 +104,15 @@ def test_state_of_ours_is_refused_where_plain_spark_would_have_to_read_it(stream
     assert attempt(sums(stream), tmp_path / "c").error is None
 
 
+def test_plain_spark_without_pyslash_ends_in_its_first_batch_on_state_of_ours(stream: Stream, tmp_path: Path) -> None:
+    """As docs/differences.md has it: it goes on with nothing, and finds no state of its own."""
+    attempt(sums(stream), tmp_path / "c")
+    add(stream, LAST)
+    writer = sums(stream).writeStream.option("checkpointLocation", str(tmp_path / "c")).format("noop")
+    with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
+        writer.trigger(availableNow=True).start().awaitTermination(180)
+
+
 # The first batch, which tells the rest.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
-from pyslash.errors import ConfigError, UnsupportedQueryError
+from pyslash.errors import ConfigError, InvalidInputError, UnsupportedQueryError
+from tests.spark_conf import changed
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -179,6 +181,32 @@ def test_explain(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no stateful operator" in pyslash.explain(stream.read())
 
 
+def test_an_explanation_is_shown_once(stream: Stream) -> None:
+    """Where a prompt or a notebook shows the value of a line, the text has been printed already."""
+    text = pyslash.explain(counts(stream), "Append")
+    assert (repr(text), hasattr(text, "_ipython_display_")) == ("<pyslash: covered>", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        (
+            lambda df: (df, "apend"),
+            InvalidInputError,
+            r"'apend', which is none of append, update, complete; did you mean 'append'\?",
+        ),
+        (lambda df: (df, "all"), InvalidInputError, r"'all', which is none of append, update, complete$"),
+        (lambda df: ("x",), TypeError, r"takes a streaming DataFrame, not 'x'"),
+        (lambda df: (df.groupBy("k"),), TypeError, r"takes a streaming DataFrame, not GroupedData"),
+    ],
+)
+def test_explain_says_what_it_takes(
+    stream: Stream, arguments: Callable[[DataFrame], tuple[Any, ...]], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        pyslash.explain(*arguments(stream.read()))
+
+
 def static(rows: DataFrame) -> DataFrame:
     """A table to join with, small enough to be broadcast."""
     return rows.sparkSession.range(3).withColumnRenamed("id", "k")
@@ -213,7 +241,66 @@ def test_explain_tells_the_ways_in_and_out(
             stream.spark.conf.unset(f"spark.slash.{name}")
 
 
-def test_explain_names_a_source_that_is_no_files(spark: SparkSession) -> None:
-    rates = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
-    text = pyslash.explain(rates.groupBy(F.window("timestamp", "10 seconds")).count())
-    assert "ingest      rows: Spark reads the input: its source is" in text
+FIELDS = "ts timestamp, k long, v long"
+
+
+@pytest.mark.parametrize(
+    ("source", "conf", "said"),
+    [
+        ("json", {}, "native code parses files of json"),
+        ("json", {"ingest.json": "spark"}, "Spark parses files of json: spark.slash.ingest.json=spark"),
+        ("json dateFormat", {}, "Spark parses files of json: the JSON source has the option dateFormat"),
+        ("csv", {}, "native code parses files of csv"),
+        ("csv", {"ingest.csv": "spark"}, "Spark parses files of csv: spark.slash.ingest.csv=spark"),
+        ("text", {}, "Spark reads the input: its source is text; native code parses from_json"),
+        (
+            "text dateFormat",
+            {"ingest.csv": "spark"},
+            "Spark reads the input: its source is text; Spark parses from_json: from_json has the option dateFormat",
+        ),
+        ("orc", {}, "Spark reads the input: its source is orc"),
+        ("rate", {}, "Spark reads the input: its source is rate"),
+    ],
+)
+def test_explain_tells_who_reads_the_records_as_an_epoch_will(
+    spark: SparkSession, tmp_path: Path, source: str, conf: dict[str, str], said: str
+) -> None:
+    kind, _, option = source.partition(" ")
+    options = {option: "yyyy"} if option else {}
+    reader = spark.readStream.format(kind)
+    if kind == "rate":
+        rows = reader.load().selectExpr("timestamp AS ts", "value AS k", "value AS v")
+    elif kind == "text":
+        rows = reader.load(str(tmp_path)).select(F.from_json("value", FIELDS, options).alias("row")).select("row.*")
+    else:
+        rows = reader.schema(FIELDS).options(**options).load(str(tmp_path))
+    with changed(spark, {f"spark.slash.{name}": value for name, value in conf.items()}):
+        text = pyslash.explain(rows.withWatermark("ts", "1 second").groupBy(window(), "k").count())
+    assert f"  ingest      rows: {said}\n" in text
+
+
+def test_explain_tells_of_a_union_what_reads_each_source(spark: SparkSession, stream: Stream, tmp_path: Path) -> None:
+    other = spark.readStream.schema(FIELDS).json(str(tmp_path)).withWatermark("ts", "1 second")
+    text = pyslash.explain(stream.read().select("ts", "k", "v").union(other).groupBy(window(), "k").count())
+    said = "Spark reads the input: its source is parquet; native code parses files of json"
+    assert f"  ingest      rows: {said}\n" in text
+
+
+@pytest.mark.usefixtures("enabled")
+def test_a_window_of_the_current_time_is_not_covered_from_the_start(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's scan of a micro-batch folds it: all rows are in one window, and no plan has a window of a column."""
+    rows = stream.read().withColumn("now", F.current_timestamp())
+    once = rows.groupBy(F.window("now", "10 seconds"), "k").count()
+    said = "the window is of now, which is one moment for all rows of a micro-batch"
+    assert f"not covered, runs on plain Spark: {said}" in pyslash.explain(once, "update")
+    with caplog.at_level(logging.WARNING, "pyslash"):
+        finish(once.writeStream.outputMode("update").format("noop").trigger(availableNow=True).start())
+    assert [f"query stays on plain Spark: {said}" in record.getMessage() for record in caplog.records] == [True]
+    files = stream.spark.readStream.schema(rows.drop("now").schema).parquet(str(stream.folder / "in"))
+    current = files.withColumn("now", F.current_timestamp()).withWatermark("now", "1 second")
+    watched = current.groupBy(F.window("now", "10 seconds"), "k").count()
+    assert pyslash.explain(watched, "update").startswith("pyslash: covered")
+    query = finish(watched.writeStream.outputMode("update").format("noop").trigger(availableNow=True).start())
+    assert pyslash.progress(query) != []

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.errors import CheckpointError, FencedError, LateManifestError, PlanMismatchError, StateLostError
+from pyslash.errors import (
+    CheckpointError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    RewoundCheckpointError,
+    StateLostError,
+)
 from pyslash.plan.identity import PlanIdentity
 from pyslash.streaming.checkpoint_files import LocalFiles
 from pyslash.streaming.manifest import Manifest, ManifestLog
@@ -57,16 +64,18 @@ def test_a_run_that_cannot_be_written_is_not_begun(tmp_path: Path, fault: str) -
     written = log(tmp_path, run_fault=fault)
     with pytest.raises(CheckpointError):
         written.take_over()
-    assert written.take_over() == 1
+    run = written.take_over()
+    assert (tmp_path / "runs" / str(run)).exists()
 
 
 def test_a_driver_that_was_replaced_neither_writes_nor_takes_over_again(tmp_path: Path) -> None:
     older, newer = log(tmp_path), log(tmp_path)
     held = older.take_over()
-    assert newer.take_over() == 2
-    with pytest.raises(FencedError, match=r"run 1 .* replaced by run 2"):
+    run = newer.take_over()
+    assert (newer.run_before, run > held) == (held, True)
+    with pytest.raises(FencedError, match=f"run {held} .* replaced by run {run}"):
         older.create(MANIFEST)
-    with pytest.raises(FencedError, match=r"run 1 .* replaced by run 2"):
+    with pytest.raises(FencedError, match=f"run {held} .* replaced by run {run}"):
         older.take_over(held)
     newer.create(MANIFEST)
 
@@ -77,17 +86,17 @@ def test_a_driver_is_not_replaced_by_its_own_earlier_try(tmp_path: Path) -> None
     driver._runs.fault = "unacknowledged"
     with pytest.raises(CheckpointError):
         driver.take_over(held)
-    assert driver.take_over(held) == 3
+    assert driver.take_over(held) > driver.run_before > held
 
 
 def test_the_manifest_of_a_driver_that_was_replaced_is_told_apart(tmp_path: Path) -> None:
     older, newer = log(tmp_path), log(tmp_path)
     older.take_over()
     # The older one has seen no later run, then stands still; its manifest arrives after it was replaced.
-    newer.take_over()
+    run = newer.take_over()
     Faulty(tmp_path / "manifests").create("0", MANIFEST.encode())
-    with pytest.raises(LateManifestError, match="run 2 has replaced"):
-        newer.create(replace(MANIFEST, run=2))
+    with pytest.raises(LateManifestError, match=f"run {run} has replaced"):
+        newer.create(replace(MANIFEST, run=run))
 
 
 def test_a_store_that_says_yes_while_another_driver_takes_the_name(tmp_path: Path) -> None:
@@ -96,9 +105,60 @@ def test_a_store_that_says_yes_while_another_driver_takes_the_name(tmp_path: Pat
             super().create(name, b"another driver's")
 
     first = ManifestLog(Faulty(tmp_path / "manifests"), Overtaken(tmp_path / "runs"))
-    with pytest.raises(FencedError, match="another driver has begun run 1"):
+    with pytest.raises(FencedError, match="another driver has begun run"):
         first.take_over()
-    assert Faulty(tmp_path / "runs").read("1") == b"another driver's"
+    assert [path.read_bytes() for path in (tmp_path / "runs").iterdir()] == [b"another driver's"]
+
+
+def test_a_checkpoint_that_was_put_back_knows_no_run_twice(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    first = log(tmp_path).take_over()
+    copy = {path.name: path.read_bytes() for path in runs.iterdir()}
+    second = log(tmp_path).take_over()
+    for path in runs.iterdir():
+        path.unlink()
+    for name, content in copy.items():
+        (runs / name).write_bytes(content)
+    third = log(tmp_path)
+    assert third.take_over() > second > first
+    assert third.run_before == first
+
+
+def test_a_run_whose_checkpoint_was_put_back_writes_nothing_more(tmp_path: Path) -> None:
+    written = log(tmp_path)
+    run = written.take_over()
+    (tmp_path / "runs" / str(run)).unlink()
+    with pytest.raises(RewoundCheckpointError, match=f"{run}, the file of this run of the query, is gone"):
+        written.create(MANIFEST)
+    assert written.epochs() == []
+
+
+def test_of_two_drivers_that_begin_at_the_same_moment_one_goes_on(tmp_path: Path) -> None:
+    other = log(tmp_path)
+
+    class Interrupted(Faulty):
+        def create(self, name: str, content: bytes) -> None:
+            super().create(name, content)
+            other.take_over()
+
+    first = ManifestLog(Faulty(tmp_path / "manifests"), Interrupted(tmp_path / "runs"))
+    with pytest.raises(FencedError, match="replaced by run"):
+        first.take_over()
+    other.create(MANIFEST)
+
+
+def test_what_is_not_ours_is_no_manifest_and_no_run(tmp_path: Path) -> None:
+    written = log(tmp_path)
+    run = written.take_over()
+    written.create(MANIFEST)
+    for folder in ("manifests", "runs"):
+        for name in ("README", ".nfs0001", ".snapshot", "²", "007", "9.tmp", "-3", "٣"):
+            (tmp_path / folder / name).write_bytes(b"")
+        (tmp_path / folder / str(1 << 62)).mkdir()
+    assert written.epochs() == [0]
+    again = log(tmp_path)
+    again.take_over()
+    assert again.run_before == run
 
 
 def test_what_was_changed_is_no_manifest(tmp_path: Path) -> None:

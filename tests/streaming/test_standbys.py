@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
 from tests.streaming.manifests import manifest
 
 EPOCH = 7
+RUN = 8  # the newest that the checkpoint knows
 NAMES = [f"{index:032x}" for index in range(5)]
 
 
@@ -93,7 +95,7 @@ def worlds(draw: st.DrawFn) -> tuple[Manifest, Manifest, dict[str, Described]]:
 @given(worlds())
 def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifest, dict[str, Described]]) -> None:
     newest, before, described = world
-    repair = plan_repair(newest, before, 0, described)
+    repair = plan_repair(newest, before, 0, RUN, described)
     if isinstance(repair, str):
         assert "lost" in repair
         return
@@ -101,6 +103,7 @@ def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifes
     for one in newest.agents:
         assert (one.incarnation in survivors) != (one.incarnation in repair.moved)
     assert survivors <= described.keys()
+    assert all(described[name].run <= RUN for name in survivors)
     counted: list[str] = []  # what those that go on will have as their own
     for name in survivors:
         held = described[name]
@@ -119,7 +122,7 @@ def test_a_repair_counts_every_share_exactly_once(world: tuple[Manifest, Manifes
 def test_a_lost_agent_is_replaced_by_its_standby() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
-    repair = plan_repair(newest, newest, 0, {two: holding(EPOCH - 1, {one: EPOCH})})
+    repair = plan_repair(newest, newest, 0, RUN, {two: holding(EPOCH - 1, {one: EPOCH})})
     assert repair == Repair([two], {one: two}, {one: two}, {})
 
 
@@ -127,38 +130,57 @@ def test_one_that_was_replaced_and_lives_is_not_counted_again() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {two: EPOCH}), two: holding(EPOCH, {}, {one: EPOCH})}
-    assert plan_repair(newest, newest, 0, held) == Repair([two], {}, {one: two}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([two], {}, {one: two}, {})
 
 
 def test_two_that_have_replaced_each_other_are_told_apart_by_their_runs() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     held = {one: holding(EPOCH, {}, {two: EPOCH}, run=3), two: holding(EPOCH, {}, {one: EPOCH}, run=2)}
-    assert plan_repair(newest, newest, 0, held) == Repair([one], {}, {two: one}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([one], {}, {two: one}, {})
 
 
 def test_a_replica_that_lacks_the_epoch_is_not_promoted() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two}, [one])
-    assert "has not all of its blocks" in str(plan_repair(newest, newest, 0, {two: holding(EPOCH, {one: EPOCH - 1})}))
-    assert "had no standby" in str(plan_repair(newest, newest, 0, {one: holding(EPOCH, {})}))
+    assert "has not all of its blocks" in str(
+        plan_repair(newest, newest, 0, RUN, {two: holding(EPOCH, {one: EPOCH - 1})})
+    )
+    assert "had no standby" in str(plan_repair(newest, newest, 0, RUN, {one: holding(EPOCH, {})}))
 
 
 def test_one_that_has_released_what_is_needed_is_lost() -> None:
     one = NAMES[0]
     newest = as_of(EPOCH, [one], {}, [one])
     held = holding(EPOCH, {})
-    assert isinstance(plan_repair(newest, newest, 0, {one: held}), Repair)
-    assert "is lost" in str(plan_repair(newest, newest, 0, {one: replace(held, blocks=[], first_live_pane=1)}))
+    assert isinstance(plan_repair(newest, newest, 0, RUN, {one: held}), Repair)
+    assert "is lost" in str(plan_repair(newest, newest, 0, RUN, {one: replace(held, blocks=[], first_live_pane=1)}))
 
 
 def test_one_that_lost_its_memory_is_lost() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one])
     for stale in (-1, EPOCH - 2):
-        repair = plan_repair(newest, newest, 0, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
+        repair = plan_repair(newest, newest, 0, RUN, {one: holding(stale, {}), two: holding(EPOCH, {one: EPOCH})})
         assert isinstance(repair, Repair)
         assert repair.promotions == {one: two}
+
+
+def test_state_of_a_run_that_the_checkpoint_does_not_know_is_not_taken() -> None:
+    one, two = NAMES[:2]
+    newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
+    held = {name: holding(EPOCH, {}, run=RUN) for name in (one, two)}
+    assert isinstance(plan_repair(newest, newest, 0, RUN, held), Repair)
+    assert "put back behind" in str(plan_repair(newest, newest, 0, RUN - 1, held))
+
+
+@pytest.mark.parametrize("epoch", [EPOCH, EPOCH - 1])
+def test_an_epoch_of_an_earlier_run_than_its_manifest_is_another_epoch(epoch: int) -> None:
+    one = NAMES[0]
+    newest = replace(as_of(EPOCH, [one], {}, [one]), run=5)
+    held = holding(epoch, {}, run=5)
+    assert isinstance(plan_repair(newest, newest, 0, RUN, {one: held}), Repair)
+    assert "no longer has it" in str(plan_repair(newest, newest, 0, RUN, {one: replace(held, run=4)}))
 
 
 def test_one_that_joined_since_the_manifest_has_the_replica() -> None:
@@ -166,18 +188,18 @@ def test_one_that_joined_since_the_manifest_has_the_replica() -> None:
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     # The second one took the first one's share over, had it replicated, and is lost too.
     held = {new: holding(-1, {two: EPOCH}, run=2, settled={two: (EPOCH, frozenset({one}))}, blocks=[])}
-    assert plan_repair(newest, newest, 0, held) == Repair([new], {two: new}, {one: new, two: new}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([new], {two: new}, {one: new, two: new}, {})
     # So is the one that joined: the next one has a replica of an agent that no manifest names.
     settled = {new: (EPOCH, frozenset({one, two}))}
     held = {last: holding(-1, {new: EPOCH}, run=3, settled=settled, blocks=[])}
-    assert plan_repair(newest, newest, 0, held) == Repair([last], {new: last}, {one: last, two: last}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([last], {new: last}, {one: last, two: last}, {})
 
 
 def test_a_replica_without_what_its_source_took_over_is_not_the_whole_state() -> None:
     one, two, three = NAMES[:3]
     newest = as_of(EPOCH, [one, two, three], {one: two, two: three, three: one}, [one, two, three])
     held = {three: holding(EPOCH, {two: EPOCH}, settled={two: (EPOCH, frozenset())})}
-    told = str(plan_repair(newest, newest, 0, held))
+    told = str(plan_repair(newest, newest, 0, RUN, held))
     assert one[:8] in told
     assert f"its standby, {agent(two)}, does not answer either" in told
 
@@ -191,7 +213,7 @@ def test_of_two_replicas_the_one_with_what_its_source_took_over_is_promoted() ->
         three: holding(EPOCH, {one: EPOCH}, run=2, settled={one: (EPOCH, frozenset())}),
         new: holding(-1, {one: EPOCH}, run=2, settled={one: (EPOCH, frozenset({two}))}, blocks=[]),
     }
-    assert plan_repair(newest, newest, 0, held) == Repair([three, new], {one: new}, {one: new, two: new}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([three, new], {one: new}, {one: new, two: new}, {})
 
 
 def test_one_that_comes_back_is_replaced_by_a_replica_that_has_its_share_too() -> None:
@@ -199,23 +221,23 @@ def test_one_that_comes_back_is_replaced_by_a_replica_that_has_its_share_too() -
     newest = as_of(EPOCH, [one, two], {one: two, two: one}, [one, two])
     settled = {two: (EPOCH, frozenset({one}))}
     held = {one: holding(EPOCH, {}), new: holding(-1, {two: EPOCH}, run=2, settled=settled, blocks=[])}
-    assert plan_repair(newest, newest, 0, held) == Repair([new], {two: new}, {one: new, two: new}, {})
+    assert plan_repair(newest, newest, 0, RUN, held) == Repair([new], {two: new}, {one: new, two: new}, {})
 
 
 def test_a_replica_of_a_run_before_the_manifest_is_not_believed() -> None:
     one, new = NAMES[:2]
     newest = replace(as_of(EPOCH, [one], {}, [one]), run=5)
     held = {new: holding(-1, {one: EPOCH}, run=4, settled={one: (EPOCH, frozenset())}, blocks=[])}
-    assert isinstance(plan_repair(newest, newest, 0, held), str)
+    assert isinstance(plan_repair(newest, newest, 0, RUN, held), str)
 
 
 def test_a_lost_share_without_live_panes_is_no_loss() -> None:
     one, two = NAMES[:2]
     newest = as_of(EPOCH, [one, two], {}, [one, two])
     held = {two: holding(EPOCH, {})}
-    assert isinstance(plan_repair(newest, newest, 50, held), str)  # of a version that did not write what is held
+    assert isinstance(plan_repair(newest, newest, 50, RUN, held), str)  # of a version that did not write what is held
     for share, is_lost in [({}, False), ({one: (49, 640)}, False), ({one: (50, 640)}, True)]:
-        repair = plan_repair(replace(newest, held={two: (90, 1), **share}), newest, 50, held)
+        repair = plan_repair(replace(newest, held={two: (90, 1), **share}), newest, 50, RUN, held)
         if is_lost:
             assert "640 bytes, is lost" in str(repair)
         else:

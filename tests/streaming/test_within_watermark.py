@@ -102,25 +102,6 @@ def test_a_query_that_starts_again_goes_on_with_its_keys(spark: SparkSession, tm
             add(stream, generator, 1020 + 40 * start + 10 * batch)
 
 
-def test_other_columns_are_refused_and_the_query_continues_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    stream, checkpoint = made(spark, tmp_path, seed=9, batches=2), tmp_path / "ours"
-
-    def query(rows: DataFrame) -> DataFrame:
-        return rows.select("ts", "k", "s", "v").dropDuplicatesWithinWatermark(["k"])
-
-    def narrower(rows: DataFrame) -> DataFrame:
-        return rows.select("ts", "k", "s").dropDuplicatesWithinWatermark(["k"])
-
-    expected = attempt(query(stream.read()), tmp_path / "plain", "off").batches
-    found = attempt(query(stream.read()), checkpoint).batches
-    add(stream, random.Random(10), 1030)
-    refused = attempt(narrower(stream.read()), checkpoint)
-    assert "PlanMismatchError" in str(refused.error)
-    assert "the columns of dropDuplicatesWithinWatermark have changed" in str(refused.error)
-    expected += attempt(query(stream.read()), tmp_path / "plain", "off").batches
-    assert [*found, *attempt(query(stream.read()), checkpoint).batches] == expected
-
-
 @pytest.mark.parametrize("fail_in", [pytest.param(0, marks=pytest.mark.nightly), 3])
 def test_an_epoch_that_comes_again_behind_its_manifest_has_the_same_rows(
     spark: SparkSession, tmp_path: Path, fail_in: int

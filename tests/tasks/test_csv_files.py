@@ -147,6 +147,14 @@ def test_pages_end_anywhere(spark: SparkSession, tmp_path: Path) -> None:
     assert reading.left_to_spark == 0
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_what_a_reader_of_times_begins_with_is_no_time(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """The minute of the last time is not read again; before the first one there is none to equal."""
+    (tmp_path / "records.csv").write_bytes(b"1," + bytes(17) + b"12\n2,1970-01-01T00:00:07\n")
+    rows = Reading(read(spark, tmp_path, f"number int, at {kind}, _corrupt_record string")).check()
+    assert rows["at"].is_null().to_pylist() == [True, False]
+
+
 def test_plain_files_are_read_natively(spark: SparkSession, tmp_path: Path) -> None:
     """No line of what programs write is left to Spark."""
     (tmp_path / "plain.csv").write_bytes(b"\n".join(Records(SEED).plain(1000)))

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -253,10 +254,32 @@ def test_wrong_orders_are_errors_by_name(spark: SparkSession, updates: Updates) 
         updates.run(rows, plan_text("column int64 1\naggregate count - 0\n"))
     with pytest.raises(AgentStartError, match="secret"):
         updates.run(rows, plan_text(BY_NUMBER[0]), secret=b"short")
-    with pytest.raises(AgentStartError, match="no-python"):
-        updates.bridge.update(
-            rows, plan_text(BY_NUMBER[0]), BEGINNING, updates.query, 0, secrets.token_bytes(32), ARENA, "/no-python"
-        )
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (None, r"No such file or directory\. Let PYSPARK_PYTHON"),
+        ("exit 3", "it ended with status 3 and said nothing"),
+        ("echo 'Unknown option: -P'; echo usage; exit 2", "Unknown option: -P usage"),
+        (
+            r"printf 'Traceback (most recent call last):\n  f()\n  ^\nModuleNotFoundError: No module x\n'; exit 1",
+            r"ensure`: ModuleNotFoundError: No module x\. Let PYSPARK_PYTHON",
+        ),
+    ],
+    ids=["missing", "silent", "old", "without pyslash"],
+)
+def test_a_python_that_runs_no_agent_is_told_with_the_cause_and_what_to_set(
+    spark: SparkSession, updates: Updates, tmp_path: Path, program: str | None, why: str
+) -> None:
+    python = tmp_path / "python"
+    if program is not None:
+        python.write_text(f"#!/bin/sh\n{program}\n")
+        python.chmod(0o755)
+    rows = spark.sql("select timestamp_seconds(id), id, id from range(10)").coalesce(1)
+    order = (plan_text(BY_NUMBER[0]), BEGINNING, updates.query, 0, secrets.token_bytes(32), ARENA, str(python))
+    with pytest.raises(AgentStartError, match=why):
+        updates.bridge.update(rows, *order)
 
 
 def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: object) -> None:

@@ -1,9 +1,9 @@
 """An application whose queries are looked at: `python -m tests.watch.application FOLDER PORT`.
 
 All of these queries can be watched in a UI, in an event log and by Prometheus' servlet. `orders` runs on pyslash until
-its input is read. `copies` has no state, `lists` is not covered, `stranded` finds that executors cannot start an agent,
-and `broken` fails. `clicks` has two stateful operators and never ends. Once the others have ended, it writes
-`ready.json`; and it stops when its standard input ends.
+its input is read. `copies` has no state, and no name in Spark, `lists` is not covered, `stranded` finds that executors
+cannot start an agent, and `broken` fails. `clicks` has two stateful operators and never ends. Once the others have
+ended, it writes `ready.json`; and it stops when its standard input ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 import pyslash
 from eval.watch import everything_shown
@@ -39,6 +39,8 @@ class Ready:
     application: str
     url: str
     runs: dict[str, str]
+    copies: str
+    """The name of `copies` in the tab: the first part of its id."""
     progress: list[dict[str, Any]]
     """Of `orders`: the epochs that are kept."""
     epochs: int
@@ -87,7 +89,12 @@ def orders(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
 
 def run(name: str, df: DataFrame) -> StreamingQuery:
     """The query over all that there is to read."""
-    query = df.writeStream.queryName(name).format("noop").trigger(availableNow=True).start()
+    return finished(df.writeStream.queryName(name))
+
+
+def finished(writer: DataStreamWriter) -> StreamingQuery:
+    """The query that it starts, over all that there is to read."""
+    query = writer.format("noop").trigger(availableNow=True).start()
     assert query.awaitTermination(240)
     return query
 
@@ -119,7 +126,7 @@ def main(folder: Path, port: int) -> None:
         spark.sparkContext.pythonExec = python
         spark.conf.unset("spark.slash.agent.startTimeout")
         queries[LISTS] = run(LISTS, few.groupBy(window("5 seconds")).agg(F.collect_list("v")))
-        queries["copies"] = run("copies", few)
+        queries["copies"] = finished(few.writeStream)
         queries["broken"] = fail("broken", few.groupBy(window(), "k").count())
         queries["orders"] = run("orders", rows.groupBy(window(), "k").agg(F.count("*"), F.sum("v")))
         writer = clicks.writeStream.queryName("clicks").format("noop").trigger(processingTime="500 milliseconds")
@@ -131,6 +138,7 @@ def main(folder: Path, port: int) -> None:
             spark.sparkContext.applicationId,
             f"http://127.0.0.1:{port}",
             {name: str(query.runId) for name, query in queries.items()},
+            str(queries["copies"].id)[:8],
             pyslash.progress(queries["orders"]),
             queries["orders"].lastProgress["batchId"] + 1,
         )

@@ -45,7 +45,8 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
                                                         jlong prefix_lo, jlong prefix_hi, jbyteArray before,
                                                         jbyteArray version, jlong epoch, jlong evicted_us,
                                                         jlong closing_us, jboolean left_outer, jboolean right_outer,
-                                                        jboolean remembers, jboolean keeps, jobject source,
+                                                        jboolean remembers, jbyteArray left_shape,
+                                                        jbyteArray right_shape, jboolean keeps, jobject source,
                                                         jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
@@ -54,10 +55,16 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
     const auto lo = static_cast<uint64_t>(prefix_lo);
     const auto hi = static_cast<uint64_t>(prefix_hi);
     const JoinKind kind{left_outer == JNI_TRUE, right_outer == JNI_TRUE, remembers == JNI_TRUE};
-    const auto make = [&] { return JoinHome(plan, lo, hi, kind); };
+    const JoinShapes shapes{RowShape::parse(text_of(env, left_shape, "left rows")),
+                            RowShape::parse(text_of(env, right_shape, "right rows"))};
+    const auto make = [&] { return JoinHome(plan, lo, hi, kind, shapes); };
     const auto guarded = keeps == JNI_TRUE
                              ? joins().of(text_of(env, query, "query"), lo, hi, *plan, update.version, make)
                              : std::make_shared<Guarded<JoinHome>>(make());
+    const JoinShapes& known = guarded->home.shapes();
+    if (known.left.text() != shapes.left.text() || known.right.text() != shapes.right.text()) {
+      throw Error(Status::invalid_plan, "rows of other columns are kept for this join");
+    }
     advance(env, *guarded, update, source, bytes_read);
     return readers().put(std::make_shared<JoinReader>(JoinReader{guarded, update.version, {}, {}}));
   });

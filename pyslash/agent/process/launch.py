@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 from pyslash.agent.process.runtime import RuntimeDirectory, open_runtime
 from pyslash.errors import AgentError, AgentStartError
+from pyslash.memory import Room
 from pyslash.protocol import process, wire
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import QUERY_BYTES, SECRET_BYTES, Right, query_token, secret_name
@@ -23,6 +26,11 @@ from pyslash.protocol.token import QUERY_BYTES, SECRET_BYTES, Right, query_token
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05
 MAX_DEADLINE_SECONDS = 600
+_TRACEBACK = "Traceback (most recent call last):"
+_OTHER_PYTHON = (
+    "{} lacks what pyslash needs: let PYSPARK_PYTHON, or spark.pyspark.python for spark-submit, name the Python of the "
+    "environment with pyslash"
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ def ensure(request: AgentRequest) -> AgentDescriptor:
 
     Raises:
         AgentStartError: the JVM is gone, the runtime directory is not safe, the agent that lives did not answer, or a
-            new one did not start, in time; the message ends with what it wrote to its log.
+            new one did not start, in time; the message has the cause out of its log, and where the log is kept.
     """
     deadline = time.monotonic() + request.deadline_seconds
     jvm_start = process.start_time(request.jvm_pid)
@@ -138,6 +146,8 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
     while True:
         agent = _descriptor(runtime)
         lives = runtime.is_alive or (agent is not None and process.is_alive(agent.pid, agent.start_time))
+        if not lives and (beacon := runtime.seen_beacon()) is not None:  # its files are gone, and it is not
+            agent, lives = _parsed(beacon), True
         if not lives:
             runtime.remove_agent_files()
             return None
@@ -156,12 +166,21 @@ def _running_agent(request: AgentRequest, runtime: RuntimeDirectory, deadline: f
 
 def _descriptor(runtime: RuntimeDirectory) -> AgentDescriptor | None:
     try:
-        return AgentDescriptor.from_json(runtime.descriptor.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return _parsed(runtime.descriptor.read_text(errors="replace"))
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(text: str) -> AgentDescriptor | None:
+    try:
+        return AgentDescriptor.from_json(text)
+    except ValueError:
         return None
 
 
 def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, deadline: float) -> AgentDescriptor:
+    if (refusal := Room.here().refusal(request.arena_bytes)) is not None:
+        raise AgentStartError(refusal)
     ready, ready_of_agent = os.pipe()
     try:
         with open(runtime.log, "ab", buffering=0, opener=_private) as log:
@@ -205,9 +224,11 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
     finally:
         os.close(ready)
     _kill_session(agent)
-    raise AgentStartError(
-        f"the agent of JVM {request.jvm_pid} {reason}. Its log {runtime.log} ends: {_tail(runtime.log)}"
-    )
+    kept = runtime.keep_log()
+    cause = cause_of(kept)
+    lacks = re.search(r"\b(ModuleNotFound|Import)Error\b", cause)
+    advice = f". {_OTHER_PYTHON.format(sys.executable)}" if lacks else ""
+    raise AgentStartError(f"the agent of JVM {request.jvm_pid} {reason}: {cause}{advice}. Its log: {kept}")
 
 
 def _kill_session(agent: subprocess.Popen[bytes]) -> None:
@@ -236,8 +257,15 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _tail(path: Path, last_bytes: int = 2000) -> str:
+def cause_of(log: Path, last_bytes: int = 20_000) -> str:
+    """Of what a process died, on one line: the exception of its last traceback, or else the last that it said."""
     try:
-        return path.read_bytes()[-last_bytes:].decode(errors="replace").strip() or "(empty)"
+        lines = log.read_bytes()[-last_bytes:].decode(errors="replace").splitlines()
     except OSError as error:
-        return f"(unreadable: {error.strerror})"
+        return f"its log cannot be read ({error.strerror})"
+    last = max((at for at, line in enumerate(lines) if line.startswith(_TRACEBACK)), default=None)
+    if last is None:
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it has said nothing")
+    # Frames are indented; an exception's own message may go over several lines.
+    message = dropwhile(lambda line: line.startswith(" "), lines[last + 1 :])
+    return " ".join(line.strip() for line in message if line.strip()) or "it has not said why"

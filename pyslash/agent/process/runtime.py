@@ -5,6 +5,11 @@
         <name>.alive                           held by the agent for as long as it lives
         <name>.json  <name>.sock  <name>.log   descriptor, Unix socket, log of the agent; <name> stands for the secret
 
+    <temporary directory>/pyslash-<uid>-failed/  logs of the last agents that did not start
+
+The agent holds the folder, too, for as long as it lives: cleaners of temporary folders that know of locks, as
+systemd-tmpfiles does, leave it alone then. Others may take files at any time: `presence` puts them back.
+
 The default root is <temporary directory>/pyslash-<uid>-<name>: a process that does not know the secret cannot create it
 first. Processes signal that they are alive by locks (flock), which the kernel releases when their holder dies:
 containers that share the directory may have pids of their own.
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -27,6 +33,9 @@ from pyslash.errors import AgentStartError
 from pyslash.protocol import process
 
 _LOCK = "lock"
+_FAILED = "failed"  # in the place of a name, which has hexadecimal digits alone
+_MOST_FAILED = 20
+_DIRECTORY = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,11 @@ class RuntimeDirectory:
 
     path: Path
     name: str
+
+    @property
+    def beacon(self) -> str:
+        """The name of a file in the agent's memory, by which it is found without any other file: it tells the JVM."""
+        return f"pyslash-{self.name}-{self.path.name}"
 
     @property
     def descriptor(self) -> Path:
@@ -56,8 +70,18 @@ class RuntimeDirectory:
         """Locked by the agent for as long as it lives."""
         return self.path / f"{self.name}.alive"
 
-    def hold_life(self) -> None:
-        """Locks `life` until this process ends.
+    def make(self) -> None:
+        """Creates what is missing of the folders.
+
+        Raises:
+            AgentStartError: another user's directory stands there, or a link does.
+        """
+        self.path.parent.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (self.path.parent, self.path):
+            _make_private(directory)
+
+    def hold_life(self) -> int:
+        """Locks `life` until this process ends, or closes the descriptor that it returns.
 
         Raises:
             AgentStartError: another process holds it.
@@ -66,6 +90,32 @@ class RuntimeDirectory:
         if not _locked(handle):
             os.close(handle)
             raise AgentStartError(f"an agent already runs in {self.path}, and only one may")
+        return handle
+
+    def hold_folder(self) -> int:
+        """Shares a lock of the folder, as `hold_life`; none at a moment when a cleaner or a sweep has it."""
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return handle
+
+    def seen_beacon(self) -> str | None:
+        """What the agent of this place has written into its beacon, which is nothing until it answers; None: no agent.
+
+        It looks at processes: for whoever finds no file.
+        """
+        for process_folder in Path("/proc").iterdir():
+            if not process_folder.name.isdecimal():
+                continue
+            try:
+                if b"pyslash.agent" not in (process_folder / "cmdline").read_bytes():
+                    continue
+                for file in (process_folder / "fd").iterdir():
+                    if os.readlink(file) == f"/memfd:{self.beacon} (deleted)":
+                        return file.read_text()
+            except OSError:
+                continue  # another user's, or it has ended meanwhile
+        return None
 
     @property
     def is_alive(self) -> bool:
@@ -81,11 +131,10 @@ class RuntimeDirectory:
         """
         file = self.path / _LOCK
         while True:
-            for directory in (self.path.parent, self.path):
-                _make_private(directory)
+            self.make()
             handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                if _locked(handle) and _is_still(file, handle):
+                if _locked(handle) and is_open_file(file, handle):
                     yield
                     return
             finally:
@@ -98,6 +147,17 @@ class RuntimeDirectory:
         """Removes the socket and the descriptor of an agent that has ended. Its log stays readable."""
         self.socket.unlink(missing_ok=True)
         self.descriptor.unlink(missing_ok=True)
+
+    def keep_log(self) -> Path:
+        """Moves the log of an agent that did not start to where it outlives its JVM; returns where it is now."""
+        root = self.path.parent
+        kept = root.with_name(default_root(_FAILED).name) / f"{self.path.name}-{self.name}.log"
+        with suppress(OSError, AgentStartError):  # the start has failed already, and its cause is more than its log
+            _make_private(kept.parent)
+            self.log.replace(kept)
+            for old in sorted(kept.parent.iterdir(), key=lambda file: file.stat().st_mtime)[:-_MOST_FAILED]:
+                old.unlink(missing_ok=True)
+        return kept if kept.exists() else self.log
 
     def remove(self) -> None:
         """Removes the whole directory, because its JVM is gone. A default root is removed with its last directory."""
@@ -126,9 +186,7 @@ def open_runtime(root: str | None, jvm_pid: int, jvm_start: int, name: str) -> R
     """
     base = Path(root) if root else default_root(name)
     runtime = RuntimeDirectory(base / f"{jvm_pid}-{jvm_start}", name)
-    base.parent.mkdir(parents=True, exist_ok=True)
-    for directory in (base, runtime.path):
-        _make_private(directory)
+    runtime.make()
     return runtime
 
 
@@ -152,13 +210,16 @@ def sweep(root: Path) -> int:
 
 def _removed(directory: Path) -> bool:
     """Whether no agent uses the directory any more, and it was removed."""
-    pid, _, started = directory.name.partition("-")
-    if not (pid.isdecimal() and started.isdecimal()) or process.is_alive(int(pid), int(started)):
+    named = _DIRECTORY.fullmatch(directory.name)
+    if named is None or not stat.S_ISDIR(directory.lstat().st_mode):
+        return False  # not ours
+    pid, started = map(int, named.groups())
+    if process.is_alive(pid, started):
         return False
     # A pid of another namespace does not exist here, and yet its agent may live, or be about to start.
     handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _locked(handle) or any(_is_held(life) for life in directory.glob("*.alive")):
+        if not _locked(handle) or _is_held(directory) or any(_is_held(life) for life in directory.glob("*.alive")):
             return False
         shutil.rmtree(directory, ignore_errors=True)
         return True
@@ -186,8 +247,8 @@ def _is_held(file: Path) -> bool:
         os.close(handle)
 
 
-def _is_still(file: Path, handle: int) -> bool:
-    """Whether the file of this name is the open one: it may have been removed while its lock was waited for."""
+def is_open_file(file: Path, handle: int) -> bool:
+    """Whether the file of this name is the open one: it may have been removed, and another one made, since."""
     try:
         return os.path.samestat(file.stat(), os.fstat(handle))
     except FileNotFoundError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from pyslash.agent.process.presence import Presence
 from pyslash.agent.process.runtime import RuntimeDirectory, sweep
 from pyslash.errors import TransportUnavailableError
 from pyslash.protocol import process
@@ -22,6 +23,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.rdma.port import Port, choose_port
 
 _log = logging.getLogger("pyslash.agent")
+_KEEP_SECONDS = 1.0
 
 
 class End(enum.Enum):
@@ -56,10 +58,11 @@ def serve(ready_fd: int) -> NoReturn:
     order = _read_order()
     watch = _Watch(order.jvm_pid, order.jvm_start)
     # Held for as long as this process lives: whatever the pids of another namespace say, nobody takes its place.
-    order.runtime.hold_life()
-    _open(order)
+    presence = Presence(order.runtime)
+    _open(order, presence)
     os.close(ready_fd)
-    end = watch.wait()
+    while (end := watch.wait(_KEEP_SECONDS)) is None:
+        presence.keep()
     _log.info("ends: %s", end.value)
     _close(order, end)
 
@@ -82,15 +85,18 @@ class _Watch:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
 
-    def wait(self) -> End:
+    def wait(self, seconds: float) -> End | None:
+        """None: neither within the time."""
         poll = select.poll()
         poll.register(self._jvm, select.POLLIN)
         poll.register(self._asked, select.POLLIN)
-        ready = {fd for fd, _ in poll.poll()}
+        ready = {fd for fd, _ in poll.poll(seconds * 1000)}
+        if not ready:
+            return None
         return End.JVM_GONE if self._jvm in ready else End.ASKED
 
 
-def _open(order: _Order) -> None:
+def _open(order: _Order, presence: Presence) -> None:
     # Late imports: they cost a quarter of a second, and the checks above come first.
     from pyslash import _native
     from pyslash.agent.compaction.compactor import Compactor
@@ -114,7 +120,6 @@ def _open(order: _Order) -> None:
     state = AgentState(arena, fd, incarnation, lambda query, offset: verbs.conceal(query, Conceal(offset)))
     compactor = Compactor(state, verbs.end_expired)
     server = AgentServer(order.secret, state, compactor, verbs, runtime.log)
-    server.listen_unix(str(runtime.socket))
     tcp_port = server.listen_tcp(order.host) if order.tcp else 0
     compactor.start()
     pid = os.getpid()
@@ -133,7 +138,7 @@ def _open(order: _Order) -> None:
         log=str(runtime.log),
         fabric="" if port is None else port.fabric,
     )
-    _put(runtime.descriptor, descriptor.to_json())
+    presence.announce(server.listen_unix, descriptor.to_json())
     _log.info("%s serves JVM %d with an arena of %d bytes", descriptor, order.jvm_pid, order.arena_bytes)
 
 
@@ -142,13 +147,6 @@ def _find_port(host: str) -> tuple[Port | None, str]:
         return choose_port(host=host), ""
     except TransportUnavailableError as error:
         return None, str(error)
-
-
-def _put(path: Path, text: str) -> None:
-    """All or nothing: readers see the whole file or none."""
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(text)
-    unfinished.rename(path)
 
 
 def _close(order: _Order, end: End) -> NoReturn:

@@ -75,6 +75,6 @@ class Replicator:
             if known is None or known.descriptor != standby:
                 # The one before it goes when its last call has ended.
                 token = query_token(self._secret, query, Right.REPLICATE)
-                known = AgentClient(standby, query, token, timeout_seconds=TIMEOUT_SECONDS)
+                known = AgentClient(standby, query, token, timeout_seconds=TIMEOUT_SECONDS, secret=self._secret)
                 self._clients[query] = known
             return known

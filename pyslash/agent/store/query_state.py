@@ -48,12 +48,13 @@ class QueryState:
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
     epoch: int = -1
     stored: int = -1  # the last epoch whose checkpoint or replica was requested: its update is over
-    offsets: frozenset[int] = frozenset()  # of the last commit, to recognise it when it is repeated
+    # Of the last commit, to recognise it when it is repeated: offsets of blocks, and the CRCs of their heads, if given.
+    blocks: frozenset[tuple[int, int | None]] = frozenset()
     freed: int = 0  # by the last commit
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
     own: BlockSet = field(default_factory=BlockSet)
-    restored: set[str] = field(default_factory=set)  # names of files whose blocks are live here
+    restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, Incoming] = field(default_factory=dict)
     promoted: dict[str, int] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch

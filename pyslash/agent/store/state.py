@@ -71,13 +71,12 @@ class AgentState:
                 with, an offset that is no published block of this query and epoch, or a replica that is not here.
                 Nothing has changed then.
         """
-        offsets = frozenset(request.offsets)
         with self.lock:
             state = self.state_for(query, request.plan, request.run)
-            if request.epoch < state.epoch or (request.epoch == state.epoch and offsets != state.offsets):
+            if request.epoch < state.epoch or (request.epoch == state.epoch and _blocks(request) != state.blocks):
                 raise InvalidRequestError(
                     f"commit of epoch {request.epoch}: epoch {state.epoch} has been committed with "
-                    f"{len(state.offsets)} other blocks"
+                    f"{len(state.blocks)} other blocks"
                 )
             if request.epoch > state.epoch:
                 for source, reported in request.replicas:
@@ -145,6 +144,9 @@ class AgentState:
             InvalidRequestError: they were not reserved, or have been abandoned.
         """
         with self.lock:
+            state = self.queries.get(query)
+            if state is None or state.run < request.run:  # a reservation begins a run, and nothing else of a peer's
+                raise InvalidRequestError(f"nothing of run {request.run} has been reserved for this query")
             state = self.state_for(query, request.plan, request.run)
             incoming = self._standby.written(query, state, request.source, request.epoch)
         blocks = [
@@ -375,12 +377,12 @@ class AgentState:
         return state
 
     def _commit(self, query: bytes, state: QueryState, request: Commit) -> None:
-        epoch, offsets = request.epoch, frozenset(request.offsets)
+        epoch = request.epoch
         blocks = reported(self.arena, query, state, request)
         # Before the new blocks join: a released input's offset may be one of theirs by now.
         state.own.swap(self.holding, query, state.first_live_pane)
-        state.freed = self.arena.commit(query, epoch, sorted(offsets))
-        state.epoch, state.offsets, state.keeps_changes = epoch, offsets, request.keeps_changes
+        state.freed = self.arena.commit(query, epoch, sorted(set(request.offsets)))
+        state.epoch, state.blocks, state.keeps_changes = epoch, _blocks(request), request.keeps_changes
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 
@@ -401,3 +403,8 @@ class AgentState:
     def _forget(self, query: bytes, state: QueryState) -> None:
         state.own.forget(self.holding)
         self._standby.forget(query, state)
+
+
+def _blocks(request: Commit) -> frozenset[tuple[int, int | None]]:
+    heads: list[int | None] = [*request.heads] or [None] * len(request.offsets)
+    return frozenset(zip(request.offsets, heads, strict=False))

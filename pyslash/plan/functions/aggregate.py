@@ -45,15 +45,20 @@ class Call:
     @property
     def eval_mode(self) -> str:
         """What happens when it overflows: LEGACY, ANSI or TRY."""
-        try:
-            return str(self.java.evalMode().toString())
-        except Exception:  # Sum keeps its mode in an evaluation context
-            return str(self.java.evalContext().evalMode().toString())
+        return eval_mode(self.java)
 
     def expect_numbers(self) -> None:
         """Pass if it is over an integer, a float or a decimal; else `Uncovered` is raised."""
         if not (self.types[0] in NUMERIC or is_decimal(self.types[0])):
             raise Uncovered(f"{self.sql} over the type {self.types[0]} is not covered yet")
+
+
+def eval_mode(expression: JavaObject) -> str:
+    """LEGACY, ANSI or TRY."""
+    try:
+        return str(expression.evalMode().toString())
+    except Exception:  # Sum keeps its mode in an evaluation context
+        return str(expression.evalContext().evalMode().toString())
 
 
 def named(function: str) -> Callable[[Call], Aggregate]:

@@ -28,10 +28,10 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     "CovSample": moments.moment("covar_samp"),
     "Corr": moments.correlation,
     # These have null where they would divide by zero, and never NaN for that.
-    "RegrReplacement": named("regr_sxx"),  # of regr_syy too
-    "RegrSXY": named("regr_sxy"),
-    "RegrSlope": named("regr_slope"),
-    "RegrIntercept": named("regr_intercept"),
+    "RegrReplacement": moments.regression("regr_sxx"),  # of regr_syy too
+    "RegrSXY": moments.regression("regr_sxy"),
+    "RegrSlope": moments.regression("regr_slope", "own"),
+    "RegrIntercept": moments.regression("regr_intercept", "own"),
     "RegrR2": moments.determination,
     "BitAndAgg": named("bit_and"),
     "BitOrAgg": named("bit_or"),

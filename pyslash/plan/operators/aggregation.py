@@ -27,6 +27,7 @@ from pyslash.plan.types import native_type
 from pyslash.plan.window import NO_WATERMARK_US, TimeWindow
 
 _NO_WATERMARK_MS = -(1 << 63)
+_BOUNDS = 2  # columns of merged rows before the keys: of the window
 
 # Columns (1-based) of keys, the aggregates, and the columns that each of them reads.
 Groups = tuple[list[int], list[Aggregate], list[list[int]]]
@@ -42,7 +43,8 @@ class Aggregation:
     there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
     the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a row's windows, too
     many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state.
-    `since` and `is_adopted` as of `PlanIdentity`.
+    `since` and `is_adopted` as of `PlanIdentity`. `emitted` are the columns of `result_schema` in the order that the
+    query has them in, if its state has its keys in another one.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -63,6 +65,7 @@ class Aggregation:
     stands_on_others: bool = False
     since: tuple[int, ...] = ()
     is_adopted: bool = False
+    emitted: tuple[str, ...] = ()
 
     @cached_property
     def identity(self) -> PlanIdentity:
@@ -72,16 +75,25 @@ class Aggregation:
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
-        plan, without_slot = evolution.plan, len(self.columns) - len(self.slots)
+        without_slot = len(self.columns) - len(self.slots)
+        slots = [self.slots[source - 1 - without_slot] for source in evolution.sources[without_slot:]]
+        return self._over(evolution, slots)
+
+    def _over(self, evolution: Evolution, slots: list[int]) -> Self:
+        plan = evolution.plan
         columns = [Column(column.type, column.nullable, column.sql) for column in plan.inputs]
+        fields, keys = self.result_schema.fields, evolution.keys
+        at = [*range(_BOUNDS), *(_BOUNDS + key for key in keys), *range(_BOUNDS + len(keys), len(fields))]
         return replace(
             self,
             columns=columns,
             keys=[columns[place - 1] for place in plan.key_places],
-            slots=[self.slots[source - 1 - without_slot] for source in evolution.sources[without_slot:]],
+            slots=slots,
             text=plan.text,
             since=plan.since,
             is_adopted=plan.is_adopted,
+            result_schema=StructType([fields[place] for place in at]),
+            emitted=tuple(field.name for field in fields) if keys else (),
         )
 
     @cached_property

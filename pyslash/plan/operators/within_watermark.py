@@ -14,11 +14,11 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from pyslash.errors import PlanMismatchError
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate
+from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.operators.aggregation import AggregationCut
 from pyslash.plan.operators.columns import Column
 from pyslash.plan.operators.deduplication import PANE_US, Deduplication
@@ -106,17 +106,15 @@ class DeduplicationWithinWatermark(Deduplication):
         return self.candidates.carried
 
     def evolved(self, evolution: Evolution) -> Self:
-        """The same.
-
-        Raises:
-            PlanMismatchError: the state has other columns.
-        """
-        if evolution.keeps_blocks:
-            return self
-        raise PlanMismatchError(
-            "the columns of dropDuplicatesWithinWatermark have changed, and its state has the old ones. Run the query "
-            "as it was, or give it a new checkpointLocation."
-        )
+        """The same, over the columns that the state of an earlier query has become."""
+        assert self.candidates is not None
+        places = tuple(place for place in evolution.sources if place != len(self.columns))  # all but the expiry
+        of_candidates = replace(evolution, plan=_plan_of_candidates(self.candidates, evolution.plan), sources=places)
+        candidates = self.candidates.evolved(of_candidates)
+        time_at = self.time_at
+        if time_at < len(evolution.keys):
+            time_at = evolution.keys.index(time_at)
+        return replace(self._over(evolution, candidates.slots), candidates=candidates, time_at=time_at)
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -152,6 +150,21 @@ class DeduplicationWithinWatermark(Deduplication):
 def _newest(function: str) -> str:
     """Of entries of a key in one pane the newest one counts: the others had expired when it was made."""
     return "last" if function == "first" else function
+
+
+def _plan_of_candidates(candidates: Deduplication, plan: PlanIdentity) -> PlanIdentity:
+    """The plan that an epoch's rows are grouped by, for a plan of the state: what `_text` adds taken away."""
+    functions = iter([*(one.function for one in candidates.aggregates), ""])
+    lines: list[str] = []
+    for line in plan.text.splitlines():
+        name, *words = line.split()
+        if name == "key" and lines[-1].startswith("column"):
+            lines.pop()
+        if name == "aggregate":
+            function = next(functions)
+            line = " ".join([name, function, *words[1:]]) if function else ""
+        lines.append(candidates.window.line if name == "window" else line)
+    return replace(plan, text="\n".join(lines), columns=plan.columns[:-1], since=plan.since[:-1])
 
 
 def _text(candidates: Deduplication, window: TimeWindow) -> str:

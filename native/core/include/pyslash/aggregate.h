@@ -21,7 +21,7 @@ class Aggregate {
   virtual Type result_type() const = 0;
   virtual bool result_nullable() const = 0;
   // Results of the groups, in their order, into `out` (replaced). Every group must hold a row.
-  // Status::arithmetic_overflow if the plan asks for ANSI arithmetic and a result does not fit its type.
+  // Status::arithmetic_overflow if the plan asks for ANSI arithmetic, where Spark's own is an error.
   virtual void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const = 0;
 };
 

@@ -13,7 +13,7 @@ enum class Status {
   stale_incarnation,    // the arena or block belongs to an agent that is gone
   arena_full,           // no gap in the arena is large enough
   arena_busy,           // another process has held the arena's lock for too long
-  arithmetic_overflow,  // an ANSI sum does not fit its result type
+  arithmetic_overflow,  // with ANSI: a sum does not fit its result type, or a divisor has become zero by underflow
   internal,             // a system call failed; the message names it
 };
 

@@ -13,6 +13,7 @@
 
 #include "pyslash/home.h"
 #include "pyslash/plan.h"
+#include "pyslash/row_shape.h"
 
 namespace pyslash {
 
@@ -21,6 +22,12 @@ struct JoinKind {
   bool left_outer = false;   // rows of the left side that have joined with nothing, when they are evicted
   bool right_outer = false;  // likewise
   bool remembers = false;    // whether a row has joined counts in later epochs
+};
+
+// What the rows of both sides look like: each is checked when it comes out of a block.
+struct JoinShapes {
+  RowShape left = RowShape::any();
+  RowShape right = RowShape::any();
 };
 
 // The pairs that an epoch has to look at, in this order.
@@ -45,12 +52,13 @@ static_assert(sizeof(RowPair) == 16);
 class JoinHome {
  public:
   // Of the keys whose hash prefix lies in [prefix_lo, prefix_hi), prefix_hi <= 2^32.
-  JoinHome(std::shared_ptr<const Plan> plan, uint64_t prefix_lo, uint64_t prefix_hi, JoinKind kind);
+  JoinHome(std::shared_ptr<const Plan> plan, uint64_t prefix_lo, uint64_t prefix_hi, JoinKind kind, JoinShapes shapes);
   ~JoinHome();
   JoinHome(JoinHome&&) noexcept;
   JoinHome& operator=(JoinHome&&) noexcept;
 
   const Plan& plan() const;
+  const JoinShapes& shapes() const;
   // As Home's. `evicted_us` and `closing_us` are the watermarks until which rows had been evicted before the epoch, and
   // are evicted by its end.
   const std::string& version() const;

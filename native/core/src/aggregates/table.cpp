@@ -26,20 +26,20 @@ constexpr auto functions = std::to_array<Function>({
     {"avg", make_average},
     {"min", make_min},
     {"max", make_max},
-    {"var_pop", make_variance, 1, 1, "nan"},
-    {"var_samp", make_variance, 1, 1, "nan"},
-    {"stddev_pop", make_variance, 1, 1, "nan"},
-    {"stddev_samp", make_variance, 1, 1, "nan"},
-    {"regr_sxx", make_squares},
-    {"skewness", make_skewness, 1, 1, "nan"},
-    {"kurtosis", make_kurtosis, 1, 1, "nan"},
-    {"covar_pop", make_comoment, 2, 2, "nan"},
-    {"covar_samp", make_comoment, 2, 2, "nan"},
-    {"corr", make_comoment, 2, 2, "nan"},
-    {"regr_sxy", make_comoment, 2, 2},
-    {"regr_slope", make_comoment, 2, 2},
-    {"regr_intercept", make_comoment, 2, 2},
-    {"regr_r2", make_comoment, 2, 2},
+    {"var_pop", make_variance, 1, 1, any_parameter},
+    {"var_samp", make_variance, 1, 1, any_parameter},
+    {"stddev_pop", make_variance, 1, 1, any_parameter},
+    {"stddev_samp", make_variance, 1, 1, any_parameter},
+    {"regr_sxx", make_squares, 1, 1, any_parameter},
+    {"skewness", make_skewness, 1, 1, any_parameter},
+    {"kurtosis", make_kurtosis, 1, 1, any_parameter},
+    {"covar_pop", make_comoment, 2, 2, any_parameter},
+    {"covar_samp", make_comoment, 2, 2, any_parameter},
+    {"corr", make_comoment, 2, 2, any_parameter},
+    {"regr_sxy", make_comoment, 2, 2, any_parameter},
+    {"regr_slope", make_comoment, 2, 2, any_parameter},
+    {"regr_intercept", make_comoment, 2, 2, any_parameter},
+    {"regr_r2", make_comoment, 2, 2, any_parameter},
     {"bit_and", make_bits},
     {"bit_or", make_bits},
     {"bit_xor", make_bits},
@@ -70,6 +70,13 @@ void expect_doubles(const AggregateCall& call) {
     if (input.of.type.id == TypeId::float64) continue;
     throw Error(Status::invalid_plan, "there is no " + std::string(call.function) + " over " + input.of.type.name());
   }
+}
+
+void divide_by_zero(const std::string& function) {
+  throw Error(Status::arithmetic_overflow,
+              "[DIVIDE_BY_ZERO] " + function +
+                  " divides by zero, as squares of its distances from a mean are too small " +
+                  "for a double. Scale its input, or set spark.sql.ansi.enabled to false. SQLSTATE: 22012");
 }
 
 StateRequests::StateRequests(const std::vector<Column>& columns, std::vector<StateSpec>& states)

@@ -1,8 +1,8 @@
 // What the files of the aggregate functions offer to their table, and what they share.
 #pragma once
 
-#include <limits>
 #include <optional>
+#include <string>
 
 #include "pyslash/aggregate.h"
 
@@ -52,11 +52,6 @@ inline void start(ResultColumn& out, const Type& type, size_t rows, bool nullabl
 // Status::invalid_plan unless all inputs are float64, to which Spark casts them.
 void expect_doubles(const AggregateCall& call);
 
-// `result`, or NaN in the place of none where `nan` is set (spark.sql.legacy.statisticalAggregate).
-inline std::optional<double> or_nan(std::optional<double> result, bool nan) {
-  return result || !nan ? result : std::numeric_limits<double>::quiet_NaN();
-}
-
 // Writes row `row` of a float64 result that start() has sized with room for nulls.
 inline void store_double(ResultColumn& out, size_t row, std::optional<double> value) {
   out.valid[row] = value ? 1 : 0;
@@ -64,5 +59,6 @@ inline void store_double(ResultColumn& out, size_t row, std::optional<double> va
 }
 
 [[noreturn]] void overflow(const char* function, const Type& type);
+[[noreturn]] void divide_by_zero(const std::string& function);
 
 }  // namespace pyslash

@@ -40,15 +40,15 @@ std::optional<int32_t> parse_date(std::string_view text) {
 
 std::optional<PlainTime> TimeReader::read(std::string_view text) {
   if (text.size() < time_size) return std::nullopt;
-  if (std::memcmp(text.data(), minute_.data(), minute_.size()) != 0) {
-    if ((text[date_size] != 'T' && text[date_size] != ' ') || text[minute_.size() - 1] != ':') return std::nullopt;
+  if (std::memcmp(text.data(), minute_.data(), minute_size) != 0) {
+    if ((text[date_size] != 'T' && text[date_size] != ' ') || text[minute_size - 1] != ':') return std::nullopt;
     const auto days = parse_date(text.substr(0, date_size));
     const int64_t minutes = hours_and_minutes(text, date_size + 1, 23);
     if (!days || minutes < 0) return std::nullopt;
-    std::memcpy(minute_.data(), text.data(), minute_.size());
+    std::memcpy(minute_.data(), text.data(), minute_size);
     seconds_ = *days * int64_t{86400} + minutes;
   }
-  const int seconds = two_digits(text, minute_.size());
+  const int seconds = two_digits(text, minute_size);
   if (seconds > 59) return std::nullopt;
   PlainTime time;
   time.micros = (seconds_ + seconds) * micros_per_second;

@@ -42,8 +42,12 @@ class TimeReader {
   }
 
  private:
-  std::array<char, sizeof("YYYY-MM-DDThh:mm:") - 1> minute_{};  // as it was written; empty bytes: there was none
-  int64_t seconds_ = 0;                                         // of the minute, since 1970-01-01 in its own zone
+  static constexpr size_t minute_size = sizeof("YYYY-MM-DDThh:mm:") - 1;
+
+  // As it was written, and its seconds since 1970-01-01 in its own zone. What equals it is not looked at again, so it
+  // has to be a minute from the beginning.
+  std::array<char, minute_size + 1> minute_ = std::to_array("1970-01-01T00:00:");
+  int64_t seconds_ = 0;
 };
 
 }  // namespace pyslash

@@ -41,10 +41,11 @@ void prefetch(size_t at, size_t count, const SearchOf& search) {
 
 class JoinHome::Impl {
  public:
-  Impl(std::shared_ptr<const Plan> plan, PrefixRange range, JoinKind kind)
+  Impl(std::shared_ptr<const Plan> plan, PrefixRange range, JoinKind kind, JoinShapes shapes)
       : plan_(std::move(plan)),
         range_(range),
         kind_(kind),
+        shapes_(std::move(shapes)),
         segment_(*plan_),
         kept_{JoinTable(bucket_us()), JoinTable(bucket_us())} {
     check_range(range);
@@ -52,6 +53,7 @@ class JoinHome::Impl {
   }
 
   const Plan& plan() const { return *plan_; }
+  const JoinShapes& shapes() const { return shapes_; }
   const std::string& version() const { return version_; }
   uint64_t rows() const { return kept_[left_side].rows() + kept_[right_side].rows(); }
   bool follows(const HomeUpdate& update) const {
@@ -64,6 +66,7 @@ class JoinHome::Impl {
   int64_t bucket_us() const { return std::max<int64_t>(1, plan_->window().pane_us() / buckets_a_pane); }
   uint64_t read(const MappedBlock& block, bool follows);
   void take(uint32_t row, bool follows);
+  void check(size_t side, const KeptRow& kept) const;
   void clear();
   bool is_new(const KeptRow& row) const { return row.epoch == epoch_; }
   // Whether it was there when the epoch began.
@@ -77,6 +80,7 @@ class JoinHome::Impl {
   std::shared_ptr<const Plan> plan_;
   PrefixRange range_;
   JoinKind kind_;
+  JoinShapes shapes_;
   std::string version_;
   int64_t epoch_ = 0;
   int64_t evicted_us_ = 0;
@@ -173,12 +177,19 @@ void JoinHome::Impl::take(uint32_t row, bool follows) {
     uint8_t* memory = alone_memory_.extend(sizeof(KeptRow) + align_up(bytes.size, 8));
     alone_[side - left_alone].push_back(new (memory) KeptRow(kept));
     if (bytes.size != 0) std::memcpy(memory + sizeof(KeptRow), bytes.data, bytes.size);
+    check(static_cast<size_t>(side - left_alone), *alone_[static_cast<size_t>(side - left_alone)].back());
     return;
   }
   // What has been evicted tells which rows have joined, and is of no other use.
   if (!forgets_ && !is_new(kept) && !was_kept(kept)) return;
   const KeptRow* taken = kept_[static_cast<size_t>(side)].insert(kept, key, bytes);
+  check(static_cast<size_t>(side), *taken);
   if (is_new(kept)) new_[static_cast<size_t>(side)].push_back(taken);
+}
+
+// Of the copy that is kept: the block's own bytes may change.
+void JoinHome::Impl::check(size_t side, const KeptRow& kept) const {
+  (side == left_side ? shapes_.left : shapes_.right).check({kept.row(), kept.row_bytes});
 }
 
 JoinPhase JoinHome::Impl::next(Cursor& cursor, size_t most, std::vector<RowPair>& pairs) {
@@ -290,13 +301,15 @@ void JoinHome::Impl::evicted(JoinSide side, Cursor& cursor, size_t most, std::ve
   cursor.row = position.row;
 }
 
-JoinHome::JoinHome(std::shared_ptr<const Plan> plan, uint64_t prefix_lo, uint64_t prefix_hi, JoinKind kind)
-    : impl_(std::make_unique<Impl>(std::move(plan), PrefixRange{prefix_lo, prefix_hi}, kind)) {}
+JoinHome::JoinHome(std::shared_ptr<const Plan> plan, uint64_t prefix_lo, uint64_t prefix_hi, JoinKind kind,
+                   JoinShapes shapes)
+    : impl_(std::make_unique<Impl>(std::move(plan), PrefixRange{prefix_lo, prefix_hi}, kind, std::move(shapes))) {}
 JoinHome::~JoinHome() = default;
 JoinHome::JoinHome(JoinHome&&) noexcept = default;
 JoinHome& JoinHome::operator=(JoinHome&&) noexcept = default;
 
 const Plan& JoinHome::plan() const { return impl_->plan(); }
+const JoinShapes& JoinHome::shapes() const { return impl_->shapes(); }
 const std::string& JoinHome::version() const { return impl_->version(); }
 bool JoinHome::follows(const HomeUpdate& update) const { return impl_->follows(update); }
 uint64_t JoinHome::advance(const HomeUpdate& update, std::span<const MappedBlock> blocks) {

@@ -9,15 +9,24 @@
 
 namespace pyslash {
 
+template <size_t fields>
+class RecordState : public StateColumn {
+ public:
+  using Record = std::array<double, fields>;
+
+  const Record& operator[](uint32_t group) const { return records_[group]; }
+
+ protected:
+  std::vector<Record> records_;
+};
+
 // `Rule` has the number of doubles, `fields`; of them, all zero is the identity of `Rule::merge(Record&, const
 // Record&)`. `Rule::update(Record&, double...)` adds a row of `Rule::inputs` columns, all of float64; rows with a null
 // are left out.
 template <typename Rule>
-class Records final : public StateColumn {
+class Records final : public RecordState<Rule::fields> {
  public:
   using Record = std::array<double, Rule::fields>;
-
-  const Record& operator[](uint32_t group) const { return records_[group]; }
 
   void resize(size_t groups) override { records_.resize(groups, Record{}); }
   size_t size() const override { return records_.size(); }
@@ -67,7 +76,7 @@ class Records final : public StateColumn {
   }
 
  private:
-  std::vector<Record> records_;
+  using RecordState<Rule::fields>::records_;
 };
 
 }  // namespace pyslash

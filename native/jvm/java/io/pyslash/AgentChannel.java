@@ -12,6 +12,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -32,6 +33,9 @@ final class AgentChannel implements AutoCloseable {
   private static final int HELLO_BYTES = 64;
   private static final int ANSWER_BYTES = ID_BYTES + NONCE_BYTES;
   private static final int PROOF_BYTES = 32;
+  private static final byte[] REFUSAL =
+      Arrays.copyOf("PYSLASH\2 has no thread for this connection".getBytes(StandardCharsets.US_ASCII), ANSWER_BYTES);
+  private static final long PAUSE_MILLIS = 50;
   private static final int MAC_BYTES = 16;
   private static final int FRAME_BYTES = 8;
   private static final int MOST_BYTES = 4 << 20;
@@ -41,8 +45,8 @@ final class AgentChannel implements AutoCloseable {
   // Of a Unix socket's address, with the final zero.
   private static final int SUN_PATH_BYTES = 108;
 
-  private final SocketChannel socket;
   private final Selector selector;
+  private SocketChannel socket;
   private Mac sends;
   private Mac receives;
   private long sent;
@@ -52,15 +56,14 @@ final class AgentChannel implements AutoCloseable {
   AgentChannel(Agent agent, byte[] query, byte[] token, long seconds) {
     try {
       selector = Selector.open();
-      socket = SocketChannel.open(StandardProtocolFamily.UNIX);
     } catch (IOException error) {
       throw failed(error);
     }
     try {
-      connect(agent.socket);
-      socket.configureBlocking(false);
-      socket.register(selector, 0);
-      greet(agent.incarnation, query, token, deadline(seconds));
+      long deadline = deadline(seconds);
+      while (!isOpened(agent, query, token, deadline)) {
+        pause(deadline);
+      }
     } catch (IOException error) {
       close();
       throw failed(error);
@@ -88,11 +91,35 @@ final class AgentChannel implements AutoCloseable {
     }
   }
 
+  /** False: the agent has no thread for the connection at this moment, or lives without its socket, which it puts back. */
+  private boolean isOpened(Agent agent, byte[] query, byte[] token, long deadline)
+      throws IOException, GeneralSecurityException {
+    socket = SocketChannel.open(StandardProtocolFamily.UNIX);
+    try {
+      connect(agent.socket);
+    } catch (IOException error) {
+      if (Files.exists(agent.socket) || !agent.isAlive()) {
+        throw error;
+      }
+      socket.close();
+      return false;
+    }
+    socket.configureBlocking(false);
+    socket.register(selector, 0);
+    if (greet(agent.incarnation, query, token, deadline)) {
+      return true;
+    }
+    socket.close();
+    return false;
+  }
+
   @Override
   public void close() {
     try {
       selector.close();
-      socket.close();
+      if (socket != null) {
+        socket.close();
+      }
     } catch (IOException error) {
       throw failed(error);
     }
@@ -111,7 +138,7 @@ final class AgentChannel implements AutoCloseable {
     }
   }
 
-  private void greet(byte[] incarnation, byte[] query, byte[] token, long deadline)
+  private boolean greet(byte[] incarnation, byte[] query, byte[] token, long deadline)
       throws IOException, GeneralSecurityException {
     byte[] nonce = new byte[NONCE_BYTES];
     new SecureRandom().nextBytes(nonce);
@@ -120,6 +147,9 @@ final class AgentChannel implements AutoCloseable {
     write(transcript.duplicate().flip(), deadline);
     byte[] said = read(ANSWER_BYTES, deadline);
     byte[] proof = read(PROOF_BYTES, deadline);
+    if (Arrays.equals(said, REFUSAL) && Arrays.equals(proof, new byte[PROOF_BYTES])) {
+      return false;
+    }
     byte[] spoken = transcript.put(said).array();
     Mac key = mac(Arrays.copyOfRange(token, 1, token.length));
     if (!MessageDigest.isEqual(proof, derived(key, "agent proves", spoken))) {
@@ -131,6 +161,7 @@ final class AgentChannel implements AutoCloseable {
     write(ByteBuffer.wrap(derived(key, "client proves", spoken)), deadline);
     sends = mac(derived(key, "client sends", spoken));
     receives = mac(derived(key, "agent sends", spoken));
+    return true;
   }
 
   private static Mac mac(byte[] key) throws GeneralSecurityException {
@@ -203,12 +234,25 @@ final class AgentChannel implements AutoCloseable {
   }
 
   private void await(int operation, long deadline) throws IOException {
+    socket.keyFor(selector).interestOps(operation);
+    select(left(deadline));
+  }
+
+  /** Before another attempt to connect: nothing is registered that could end it early. */
+  private void pause(long deadline) throws IOException {
+    select(Math.min(PAUSE_MILLIS, left(deadline)));
+  }
+
+  private static long left(long deadline) {
     long left = (deadline - System.nanoTime()) / 1_000_000;
     if (left <= 0) {
       throw new SlashException("AgentTimeoutError", "this executor's agent does not answer in time");
     }
-    socket.keyFor(selector).interestOps(operation);
-    selector.select(left);
+    return left;
+  }
+
+  private void select(long millis) throws IOException {
+    selector.select(millis);
     selector.selectedKeys().clear();
     if (Thread.currentThread().isInterrupted()) {
       throw new SlashException("AgentTimeoutError", "the task was killed while it waited for its agent");

@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskKilledException;
 
@@ -20,6 +21,10 @@ import org.apache.spark.TaskKilledException;
 final class AgentProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int EXTRA_SECONDS = 10;
+  private static final int MOST_SAID = 500;
+  private static final String OTHER_PYTHON = ". Let PYSPARK_PYTHON, or spark.pyspark.python for spark-submit, name a "
+                                             + "Python 3.11 or later that has pyslash, as it is on "
+      + "the executors' hosts";
   private static final Map<String, Agent> AGENTS = new HashMap<>();
 
   private AgentProcess() {}
@@ -53,6 +58,8 @@ final class AgentProcess {
       process = command.start();
       try (OutputStream request = process.getOutputStream()) {
         request.write(JSON.writeValueAsBytes(request(order)));
+      } catch (IOException ended) {
+        // It did not read its request; what it has said, or its status, tells why.
       }
       if (!process.waitFor(order.startTimeoutSeconds() + EXTRA_SECONDS, TimeUnit.SECONDS)) {
         throw failed(python, "did not end within " + (order.startTimeoutSeconds() + EXTRA_SECONDS) + " s");
@@ -60,7 +67,7 @@ final class AgentProcess {
       status = process.exitValue();
       output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
     } catch (IOException error) {
-      throw failed(python, error.toString());
+      throw failed(python, error.getMessage() + OTHER_PYTHON);
     } catch (InterruptedException killed) {
       throw new TaskKilledException("killed while the agent was started");
     } finally {
@@ -70,7 +77,7 @@ final class AgentProcess {
     }
     String answer = output.substring(output.lastIndexOf('\n') + 1);
     if (status != 0) {
-      throw failed(python, reason(answer, output));
+      throw failed(python, reason(status, answer, output));
     }
     try {
       return Agent.open(answer);
@@ -108,8 +115,8 @@ final class AgentProcess {
     }
   }
 
-  /** The agent's own words if it could still speak, else everything that Python printed. */
-  private static String reason(String answer, String output) {
+  /** The agent's own words if it could still speak, else why Python could not run it, and what to set then. */
+  private static String reason(int status, String answer, String output) {
     try {
       JsonNode error = JSON.readTree(answer);
       if (error.has("message")) {
@@ -118,11 +125,30 @@ final class AgentProcess {
     } catch (IOException notJson) {
       // The interpreter itself failed, for instance for want of the module.
     }
-    return output.isEmpty() ? "no output" : output;
+    return cause(status, output) + OTHER_PYTHON;
   }
 
+  /** The exception of the last traceback; of a Python that has not come as far, what it said. */
+  private static String cause(int status, String output) {
+    if (output.isEmpty()) {
+      return "it ended with status " + status + " and said nothing";
+    }
+    int traceback = output.lastIndexOf("Traceback (most recent call last):");
+    if (traceback < 0) {
+      return output.substring(Math.max(0, output.length() - MOST_SAID));
+    }
+    // Frames are indented; an exception's own message may go over several lines.
+    return output.substring(traceback)
+        .lines()
+        .skip(1)
+        .dropWhile(line -> line.startsWith(" "))
+        .collect(Collectors.joining(" "));
+  }
+
+  /** On one line, as the driver reads messages of tasks. */
   private static SlashException failed(String python, String reason) {
-    return new SlashException(SlashException.AGENT_START, "`" + python + " -P -m pyslash.agent ensure`: " + reason);
+    return new SlashException(SlashException.AGENT_START,
+        "`" + python + " -P -m pyslash.agent ensure`: " + reason.replaceAll("\\s*\\R\\s*", " "));
   }
 
   /** Tells applications of one JVM apart without keeping a second copy of their secret. */

@@ -22,6 +22,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType;
@@ -128,6 +129,13 @@ public final class Bridge {
     CommitValidation.skip(stream);
   }
 
+  /** Gives a writer a `foreachBatch` function in Python; what is returned has it say how it fails. */
+  public EpochFunction foreachBatch(DataStreamWriter<Row> writer, PythonForeachBatchFunction python) {
+    EpochFunction function = new EpochFunction(python);
+    writer.foreachBatch(function);
+    return function;
+  }
+
   /** Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read. */
   public String deferPlansOf(SparkSession session) {
     DeferredExec.extend(session);
@@ -217,6 +225,11 @@ public final class Bridge {
   /** Why only Spark can read this input of a query that has not started; null: nothing is known against it. */
   public String scanObstacle(SparkPlan input) {
     return ScanOutlook.obstacle(input);
+  }
+
+  /** How records of a query that has not started will be read, as {@link RecordOutlook} describes it. */
+  public List<String> recordOutlook(SparkSession session, LogicalPlan analysed) {
+    return RecordOutlook.of(session, analysed);
   }
 
   /** Counts of what merge tasks do, all zero. */

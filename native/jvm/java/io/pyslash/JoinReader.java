@@ -104,6 +104,8 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
               rules.type().keepsLeft(),
               rules.type().keepsRight(),
               rules.type().remembers(),
+              RowShape.text(rules.leftSchema()),
+              RowShape.text(rules.rightSchema()),
               keeps,
               blocks,
               read);

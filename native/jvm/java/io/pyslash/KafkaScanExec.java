@@ -27,8 +27,8 @@ final class KafkaScanExec extends ScanInPlaceExec {
   private static final String STREAM = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream";
   // Of the columns a row of the source always has; headers are the eighth.
   private static final int COLUMNS = 7;
-  private static final String HEADERS = "headers";
-  private static final String TOKENS = "spark.kafka.clusters.";
+  static final String HEADERS = "headers";
+  static final String TOKENS = "spark.kafka.clusters.";
 
   private final MicroBatchScanExec spark;
   private final boolean[] needed;

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -62,6 +63,7 @@ final class KeyBytes extends UnaryFunction {
     private static final long serialVersionUID = 1L;
 
     private final DataType type;
+    private transient RowShape shape;
 
     Value(Expression bytes, DataType type) {
       super(bytes);
@@ -71,6 +73,10 @@ final class KeyBytes extends UnaryFunction {
     @Override
     Object of(Object value) {
       byte[] bytes = (byte[]) value;
+      if (shape == null) {
+        shape = RowShape.of(new StructType().add("key", type));
+      }
+      shape.check(bytes, 0, bytes.length);
       UnsafeRow row = new UnsafeRow(1);
       row.pointTo(bytes, bytes.length);
       return row.get(0, type);

@@ -9,7 +9,8 @@ import java.util.List;
 /** Memory that this executor's agent brings blocks of other agents to; it is gone once closed, or with this JVM. */
 final class Landing implements AutoCloseable {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final int RANGES_A_CALL = 16384;
+  // With the numbers of a block each, and the agent's descriptor, they take less than the 64 KiB of a request.
+  private static final int RANGES_A_CALL = 512;
   private static final int EXTRA_SECONDS = 10;
 
   /**
@@ -50,17 +51,21 @@ final class Landing implements AutoCloseable {
     ArrayNode asked = JSON.createArrayNode();
     int ranges = 0;
     for (Block block : blocks) {
-      ArrayNode of = JSON.createArrayNode();
+      ArrayNode of = null;
       for (int i = 0; i < block.ranges.length; i += 2) {
+        if (ranges == RANGES_A_CALL) {
+          bring(agent, transport, asked, counts);
+          asked = JSON.createArrayNode();
+          ranges = 0;
+          of = null;
+        }
+        if (of == null) {
+          of = JSON.createArrayNode();
+          asked.add(JSON.createArrayNode().add(block.offset).add(block.place).add(of));
+        }
         of.add(JSON.createArrayNode().add(block.ranges[i]).add(block.ranges[i + 1]));
+        ranges++;
       }
-      if (ranges + of.size() > RANGES_A_CALL) {
-        bring(agent, transport, asked, counts);
-        asked = JSON.createArrayNode();
-        ranges = 0;
-      }
-      ranges += of.size();
-      asked.add(JSON.createArrayNode().add(block.offset).add(block.place).add(of));
     }
     bring(agent, transport, asked, counts);
   }

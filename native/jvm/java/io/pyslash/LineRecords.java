@@ -101,6 +101,14 @@ abstract class LineRecords implements Serializable {
     return format.getClass() == CSVFileFormat.class;
   }
 
+  /** The source of this class, if native code may read its records; else null. */
+  static FileFormat formatOf(Class<?> source) {
+    if (source == JsonFileFormat.class) {
+      return new JsonFileFormat();
+    }
+    return source == CSVFileFormat.class ? new CSVFileFormat() : null;
+  }
+
   /** @throws OnlySpark it depends on what is not known to be read alike */
   static LineRecords of(FileFormat format, Source source) {
     return isJson(format) ? new JsonRecords(source) : new CsvRecords(source);

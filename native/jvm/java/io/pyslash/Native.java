@@ -110,6 +110,7 @@ final class Native {
    * {@code keeps}: they stay in this JVM for the next micro-batch. Rows that expire by {@code evictedMicros} had been evicted
    * before, those that do by {@code closingMicros} are by its end. {@code remembers}: it counts in later micro-batches which
    * rows have joined, and of {@code leftOuter} and {@code rightOuter} sides rows that have not are given when they are evicted.
+   * The shapes are those of both sides' rows, in the text of {@link RowShape}: a row that has another one is an error.
    */
   static native long openJoin(
       byte[] planText,
@@ -124,6 +125,8 @@ final class Native {
       boolean leftOuter,
       boolean rightOuter,
       boolean remembers,
+      byte[] leftShape,
+      byte[] rightShape,
       boolean keeps,
       BlockSource blocks,
       long[] bytesRead);
@@ -136,6 +139,12 @@ final class Native {
 
   /** Nothing if the handle is closed already. */
   static native void closeJoin(long reader);
+
+  /** The handle of a shape of rows, by its text; for good. */
+  static native long rowShape(byte[] text);
+
+  /** Fails unless these bytes are a row of the shape, wherever its fields point. */
+  static native void checkRow(long shape, byte[] bytes, int offset, int length);
 
   /** Forgets what is kept of a query; a reader may still finish. */
   static native void closeHomes(byte[] query);

@@ -23,6 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
 abstract class SparkFunction {
   private final UnsafeProjection toBytes;
   private final int fields;
+  private final BufferShape shape;
 
   /** Of buffers only: it takes no rows. */
   static SparkFunction of(AggregateFunction function) {
@@ -39,6 +40,7 @@ abstract class SparkFunction {
   private SparkFunction(AggregateFunction function) {
     fields = function.aggBufferSchema().length();
     toBytes = UnsafeProjection.create(function.aggBufferSchema());
+    shape = BufferShape.of(function);
   }
 
   /** The expression, evaluated over rows of these columns. */
@@ -78,8 +80,9 @@ abstract class SparkFunction {
     return toBytes.apply(buffer).copy().getBytes();
   }
 
-  /** The buffer that such bytes hold. */
+  /** The buffer that such bytes hold, wherever they come from. */
   final InternalRow view(byte[] bytes, int offset, int length) {
+    shape.check(bytes, offset, length);
     UnsafeRow row = new UnsafeRow(fields);
     row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + offset, length);
     return row;

@@ -61,9 +61,12 @@ final class SparkResult extends UnaryFunction {
       long epoch = number(buffers, at);
       InternalRow ofEpoch = code.empty();
       while (at < buffers.length && number(buffers, at) == epoch) {
-        int length = (int) number(buffers, at + Long.BYTES);
-        code.merge(ofEpoch, code.view(buffers, at + HEAD_BYTES, length));
-        at += HEAD_BYTES + length;
+        long length = number(buffers, at + Long.BYTES);
+        if (length < 0 || length > buffers.length - at - HEAD_BYTES) {
+          throw endsEarly();
+        }
+        code.merge(ofEpoch, code.view(buffers, at + HEAD_BYTES, (int) length));
+        at += HEAD_BYTES + (int) length;
       }
       if (all == null) {
         all = ofEpoch;
@@ -76,7 +79,14 @@ final class SparkResult extends UnaryFunction {
   }
 
   private static long number(byte[] bytes, int at) {
+    if (at > bytes.length - Long.BYTES) {
+      throw endsEarly();
+    }
     return Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at);
+  }
+
+  private static RuntimeException endsEarly() {
+    return new SlashException("corrupt_block", "a list of buffers ends within one of them").forDriver();
   }
 
   @Override

@@ -174,6 +174,9 @@ final class WindowedInput {
       structs = maker.structs();
       windows.add(maker.window());
       time = timeOf(isOfSessions ? List.of(bound(0)) : structs);
+      if (isOneMoment(below, time)) {
+        throw new OnlySpark("the window is of " + time.name() + ", which is one moment for all rows of a micro-batch");
+      }
       gap = isOfSessions ? constantGap() : 0;
       moment = isOfSessions && gap == 0 ? alias(bound(0), "session_start") : time;
       sessionEnd = isOfSessions ? bound(1) : null;
@@ -558,6 +561,27 @@ final class WindowedInput {
       throw notUnderstood();
     }
     return time;
+  }
+
+  /** Whether projections right below give all rows the same time: Spark's scans then fold them, and the window with them. */
+  private static boolean isOneMoment(SparkPlan below, Attribute time) {
+    long id = time.exprId().id();
+    SparkPlan node = below;
+    while (node instanceof ProjectExec || node instanceof FilterExec) {
+      if (node instanceof ProjectExec project) {
+        for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
+          if (column instanceof Alias alias && alias.exprId().id() == id) {
+            if (!(alias.child() instanceof Attribute source)) {
+              return alias.child().references().isEmpty() && alias.child().deterministic();
+            }
+            id = source.exprId().id();
+            break;
+          }
+        }
+      }
+      node = node.children().head();
+    }
+    return false;
   }
 
   private static List<Attribute> references(Expression expression) {

@@ -45,7 +45,7 @@ final class Chart {
     double above(double most) {
       double power = 1;
       double step = this == BYTES ? 2 : 10;
-      while (power * step <= most) {
+      while (power * step <= most && power < Double.MAX_VALUE / step) {
         power *= step;
       }
       for (int times : new int[] {1, 2, 4, 8}) {

@@ -35,7 +35,7 @@ public final class EpochData {
 
   /** Rows of the first operator: of the query's input, unless it has aggregations side by side. */
   long rows() {
-    return operators.path(0).path("rows").asLong();
+    return Figures.whole(operators.path(0).path("rows"));
   }
 
   double rowsPerSecond() {
@@ -53,6 +53,6 @@ public final class EpochData {
   }
 
   private DoubleStream each(String name) {
-    return StreamSupport.stream(operators.spliterator(), false).mapToDouble(figures -> figures.path(name).asDouble());
+    return StreamSupport.stream(operators.spliterator(), false).mapToDouble(figures -> Figures.number(figures.path(name)));
   }
 }

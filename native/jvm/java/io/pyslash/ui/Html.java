@@ -1,7 +1,12 @@
 package io.pyslash.ui;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import jakarta.servlet.http.HttpServletRequest;
 import java.lang.reflect.Method;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
+import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -17,6 +22,10 @@ import scala.xml.Unparsed;
 
 /** Pieces of a page in the looks of Spark's UI. What is called text is escaped here; cells and contents are HTML. */
 final class Html {
+  private static final long NONE = Long.MIN_VALUE;
+  private static final DateTimeFormatter UTC =
+      DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneOffset.UTC);
+
   private Html() {}
 
   static String escape(String text) {
@@ -67,6 +76,12 @@ final class Html {
       unit++;
     }
     return String.format(Locale.ROOT, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  }
+
+  /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */
+  static String watermark(JsonNode figures) {
+    long micros = figures.path("watermark_us").asLong(NONE);
+    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS));
   }
 
   static String time(long millis) {

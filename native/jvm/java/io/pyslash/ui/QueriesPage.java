@@ -15,8 +15,8 @@ import scala.xml.Node;
 final class QueriesPage extends WebUIPage {
   private static final List<String> COLUMNS =
       List.of(
-          "Name", "Status", "Runs on", "Stateful operators", "Epochs", "Rows", "Late rows", "Rows/s, last epoch", "Last epoch (ms)",
-          "Pinned", "Spilled", "Agents", "Recoveries", "Started", "Last epoch at");
+          "Name", "Status", "Runs on", "Stateful operators", "Epochs", "Rows", "Late rows", "Watermark (UTC)", "Rows/s, last epoch",
+          "Last epoch (ms)", "Pinned", "Spilled", "Recoveries", "Started", "Last epoch at");
 
   private final SlashTab tab;
 
@@ -28,7 +28,7 @@ final class QueriesPage extends WebUIPage {
   @Override
   public Seq<Node> render(HttpServletRequest request) {
     List<RunData> runs = new ArrayList<>(SlashStore.runs(tab.store()));
-    runs.sort(Comparator.comparingLong((RunData run) -> run.figures.path("millis").asLong()).reversed());
+    runs.sort(Comparator.comparingLong((RunData run) -> Figures.whole(run.figures.path("millis"))).reversed());
     List<RunData> running = runs.stream().filter(run -> !run.hasEnded).collect(Collectors.toList());
     List<RunData> ended = runs.stream().filter(run -> run.hasEnded).collect(Collectors.toList());
     List<RunData> onSpark = runs.stream().filter(RunData::isOnSpark).collect(Collectors.toList());
@@ -55,13 +55,13 @@ final class QueriesPage extends WebUIPage {
         run.isOnSpark() ? "" : Html.number(run.epochs),
         run.isOnSpark() ? "" : Html.number(run.rows),
         run.isOnSpark() ? "" : Html.number(run.lateRows),
+        last == null ? "" : Html.watermark(last.operators.path(0)),
         last == null ? "" : Html.number(last.rowsPerSecond()),
         last == null ? "" : Html.millis(last.allMillis()),
         last == null ? "" : Html.bytes(last.most("pinned_bytes")),
         last == null ? "" : Html.bytes(last.most("spilled_bytes")),
-        last == null ? "" : Html.number(last.most("agents")),
         run.isOnSpark() ? "" : Html.number(run.recoveries),
-        Html.time(run.figures.path("millis").asLong()),
+        Html.time(Figures.whole(run.figures.path("millis"))),
         Html.time(run.lastMillis));
   }
 

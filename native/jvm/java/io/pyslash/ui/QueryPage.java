@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiFunction;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
@@ -31,12 +32,14 @@ final class QueryPage extends WebUIPage {
           new Phase("sink", "#9467bd", List.of("sink_ms")),
           new Phase("recovery", "#d62728", List.of("agents_ms", "restore_ms")));
   private static final Chart.Series SPARK = new Chart.Series("Spark's own part", "#c7c7c7");
-  private static final List<String> COLUMNS =
+  private static final List<String> DONE =
       List.of(
-          "Epoch", "Operator", "Rows", "Late rows", "Groups", "Windows", "Merged rows", "Update (ms)", "Commit (ms)",
-          "Merge (ms)", "Sink (ms)", "Checkpoint (ms)", "Replica (ms)", "Recovery (ms)", "Micro-batch (ms)", "Ingest",
-          "Merged by", "Bytes read", "Bytes shuffled", "Checkpoint", "Agents", "Pinned", "Spilled", "Recoveries",
-          "Finished");
+          "Epoch", "Operator", "Finished", "Watermark (UTC)", "Rows", "Late rows", "Groups", "Windows", "Merged rows", "Ingest",
+          "Merged by", "Bytes read", "Bytes shuffled", "Checkpoint", "Recoveries");
+  private static final List<String> SPENT =
+      List.of(
+          "Epoch", "Operator", "Micro-batch (ms)", "Update (ms)", "Checkpoint (ms)", "Replica (ms)", "Commit (ms)",
+          "Merge (ms)", "Sink (ms)", "Recovery (ms)", "Agents", "Pinned", "Spilled");
 
   private final SlashTab tab;
 
@@ -61,7 +64,9 @@ final class QueryPage extends WebUIPage {
     if (!epochs.isEmpty()) {
       page.append(charts(epochs)).append(agents(epochs.get(epochs.size() - 1)));
       page.append(Html.heading("Epochs (the last " + epochs.size() + " of " + run.epochs + ")"));
-      page.append(Html.table("epochs", COLUMNS, rows(epochs)));
+      page.append(Html.table("epochs", DONE, rows(epochs, QueryPage::done)));
+      page.append(Html.heading("Time and memory of these epochs"));
+      page.append(Html.table("spent", SPENT, rows(epochs, QueryPage::spent)));
     }
     return Html.page(request, "Query " + run.name(), page.toString(), tab);
   }
@@ -77,7 +82,7 @@ final class QueryPage extends WebUIPage {
       run.figures.path("settings").properties().forEach(
           setting -> facts.add(List.of("spark.slash." + setting.getKey(), setting.getValue().asText())));
     }
-    facts.add(List.of("Started", Html.time(run.figures.path("millis").asLong())));
+    facts.add(List.of("Started", Html.time(Figures.whole(run.figures.path("millis")))));
     if (!run.failure.isEmpty()) {
       facts.add(List.of("Failure", run.failure));
     }
@@ -150,54 +155,64 @@ final class QueryPage extends WebUIPage {
         agents.entrySet().stream()
             .map(agent -> List.of(
                 Html.escape(agent.getKey()),
-                Html.bytes(agent.getValue().path("used_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("arena_bytes").asDouble()),
-                Html.bytes(agent.getValue().path("spilled_bytes").asDouble())))
+                Html.bytes(Figures.number(agent.getValue().path("used_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("arena_bytes"))),
+                Html.bytes(Figures.number(agent.getValue().path("spilled_bytes")))))
             .collect(Collectors.toList());
     return Html.heading("Agents (" + rows.size() + ")")
         + Html.table("agents", List.of("Agent", "Pinned", "Arena", "Spilled"), rows);
   }
 
-  private static List<List<String>> rows(List<EpochData> epochs) {
+  private static List<List<String>> rows(List<EpochData> epochs, BiFunction<EpochData, JsonNode, List<String>> row) {
     List<EpochData> newest = new ArrayList<>(epochs);
     Collections.reverse(newest);
     List<List<String>> rows = new ArrayList<>();
     for (EpochData epoch : newest) {
       for (JsonNode figures : epoch.operators) {
-        rows.add(row(epoch, figures));
+        rows.add(row.apply(epoch, figures));
       }
     }
     return rows;
   }
 
-  private static List<String> row(EpochData epoch, JsonNode figures) {
+  /** What an operator did in an epoch. */
+  private static List<String> done(EpochData epoch, JsonNode figures) {
     List<String> cells = new ArrayList<>();
     cells.add(Long.toString(epoch.epoch));
-    cells.add(Html.number(figures.path("operator").asDouble()));
+    cells.add(Html.number(Figures.number(figures.path("operator"))));
+    cells.add(Html.time(epoch.millis));
+    cells.add(Html.watermark(figures));
     for (String name : List.of("rows", "late_rows", "groups", "windows", "merged_rows")) {
-      cells.add(Html.number(figures.path(name).asDouble()));
+      cells.add(Html.number(Figures.number(figures.path(name))));
     }
-    for (String name : List.of("update_ms", "commit_ms", "merge_ms", "sink_ms", "checkpoint_ms", "replica_ms")) {
-      cells.add(Html.millis(figures.path(name).asDouble()));
-    }
-    cells.add(Html.millis(figures.path("agents_ms").asDouble() + figures.path("restore_ms").asDouble()));
-    cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
     cells.add(Html.escape(figures.path("ingest").asText()));
     cells.add(Html.escape((figures.path("merged_by").asText() + " " + figures.path("emit").asText()).strip()));
     cells.add(transports(figures, "bytes_read"));
     cells.add(transports(figures, "bytes_shuffled"));
-    cells.add(Html.bytes(figures.path("checkpoint_bytes").asDouble()));
-    cells.add(Html.number(figures.path("agents").asDouble()));
-    cells.add(Html.bytes(figures.path("pinned_bytes").asDouble()));
-    cells.add(Html.bytes(figures.path("spilled_bytes").asDouble()));
-    cells.add(Html.number(figures.path("recoveries").asDouble()) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
-    cells.add(Html.time(epoch.millis));
+    cells.add(Html.bytes(Figures.number(figures.path("checkpoint_bytes"))));
+    cells.add(Html.number(Figures.number(figures.path("recoveries"))) + (figures.path("replayed").asBoolean() ? " replayed" : ""));
+    return cells;
+  }
+
+  /** The time and memory that it took. */
+  private static List<String> spent(EpochData epoch, JsonNode figures) {
+    List<String> cells = new ArrayList<>();
+    cells.add(Long.toString(epoch.epoch));
+    cells.add(Html.number(Figures.number(figures.path("operator"))));
+    cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
+    for (String name : List.of("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "merge_ms", "sink_ms")) {
+      cells.add(Html.millis(Figures.number(figures.path(name))));
+    }
+    cells.add(Html.millis(Figures.number(figures.path("agents_ms")) + Figures.number(figures.path("restore_ms"))));
+    cells.add(Html.number(Figures.number(figures.path("agents"))));
+    cells.add(Html.bytes(Figures.number(figures.path("pinned_bytes"))));
+    cells.add(Html.bytes(Figures.number(figures.path("spilled_bytes"))));
     return cells;
   }
 
   private static String transports(JsonNode figures, String name) {
     return figures.path(name).properties().stream()
-        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(entry.getValue().asDouble()))
+        .map(entry -> Html.escape(entry.getKey()) + " " + Html.bytes(Figures.number(entry.getValue())))
         .collect(Collectors.joining(", "));
   }
 }

@@ -9,6 +9,8 @@ import org.apache.spark.util.kvstore.KVIndex;
  * whenever something of it changes.
  */
 public final class RunData {
+  private static final int SHOWN_OF_ID = 8;
+
   @KVIndex public String run = "";
 
   /** What the event of its start has told, and that of its fallback if there was one. */
@@ -41,9 +43,11 @@ public final class RunData {
     return copy;
   }
 
+  /** As the job names the query, or else the first part of its id, which Spark's log has too. */
   String name() {
     String name = figures.path("name").asText();
-    return name.isEmpty() ? "(no name)" : name;
+    String id = figures.path("id").asText(run);
+    return name.isEmpty() ? id.substring(0, Math.min(id.length(), SHOWN_OF_ID)) : name;
   }
 
   /** Whether it runs, or ran, on plain Spark. */

@@ -3,6 +3,7 @@ package io.pyslash.ui;
 import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
@@ -21,8 +22,8 @@ public final class SlashEvent implements SparkListenerEvent {
 
   @JsonCreator
   public SlashEvent(@JsonProperty("kind") String kind, @JsonProperty("figures") JsonNode figures) {
-    this.kind = kind;
-    this.figures = figures;
+    this.kind = kind == null ? "" : kind;
+    this.figures = figures == null || !figures.isObject() ? JsonNodeFactory.instance.objectNode() : figures;
   }
 
   String run() {

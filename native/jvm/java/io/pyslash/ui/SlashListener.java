@@ -43,6 +43,9 @@ public final class SlashListener extends SparkListener {
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
     if (event instanceof SlashEvent ours) {
+      if (ours.run().isEmpty()) {
+        return; // of no query: an event log may hold anything
+      }
       switch (ours.kind) {
         case SlashEvent.QUERY, SlashEvent.LEFT -> told(ours);
         case SlashEvent.EPOCH -> finished(ours);
@@ -84,10 +87,10 @@ public final class SlashListener extends SparkListener {
 
   private void finished(SlashEvent event) {
     EpochData epoch = new EpochData();
-    epoch.epoch = event.figures.path("epoch").asLong();
+    epoch.epoch = Figures.whole(event.figures.path("epoch"));
     epoch.key = EpochData.key(event.run(), epoch.epoch);
-    epoch.millis = event.figures.path("millis").asLong();
-    epoch.wallMillis = event.figures.path("wall_ms").asDouble();
+    epoch.millis = Figures.whole(event.figures.path("millis"));
+    epoch.wallMillis = Figures.number(event.figures.path("wall_ms"));
     epoch.operators = event.figures.path("operators");
     store.write(epoch);
     RunData run = changed(event.run());
@@ -98,7 +101,10 @@ public final class SlashListener extends SparkListener {
     run.lastEpoch = epoch.epoch;
     run.lastMillis = epoch.millis;
     store.write(run);
-    forget(EpochData.key(run.run, epoch.epoch - event.figures.path("retained").asLong()));
+    long retained = Figures.whole(event.figures.path("retained"));
+    if (retained > 0) {
+      forget(EpochData.key(run.run, epoch.epoch - retained));
+    }
   }
 
   private void timed(StreamingQueryProgress progress) {

@@ -1,0 +1,69 @@
+"""What pyslash asks of a session when it is enabled, and again when a query starts: settings that make sense, and a
+Python that executors can run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyslash.conf import Conf, check_names
+from pyslash.errors import ConfigError, UnsupportedQueryError
+from pyslash.memory import Room
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_classic(spark: object) -> None:
+    """Pass if this is a classic session.
+
+    Raises:
+        TypeError: it is no session at all.
+        UnsupportedQueryError: it is a Spark Connect session, which has no plan in this process, and whose server has no
+            Python that could run epochs.
+    """
+    if hasattr(spark, "_jsparkSession"):
+        return
+    if not any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__):
+        raise TypeError(f"pyslash takes a SparkSession, not {spark!r}: pyslash.enable(spark)")
+    raise UnsupportedQueryError(
+        "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "
+        "Python, next to its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
+        "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE (docs/connect.md)"
+    )
+
+
+def conf_of(spark: SparkSession) -> Conf:
+    """The session's settings, each of which is known and possible.
+
+    Raises:
+        ConfigError: a `spark.slash.*` key does not exist, its value does not parse, or asks for more than there is.
+    """
+    check_names(spark.conf.getAll)
+    conf = Conf.read(spark.conf.get)
+    # The hosts of a cluster are not known here; their agents refuse.
+    if runs_here(spark) and (refusal := Room.here().refusal(conf.arena_bytes)) is not None:
+        raise ConfigError(refusal)
+    return conf
+
+
+def choose_python(spark: SparkSession) -> None:
+    """Let executors on this machine run the Python that runs the driver, unless the user has named another.
+
+    PySpark takes `PYSPARK_PYTHON`, or else the `python3` of the PATH, which need not be the environment that the job
+    was started with: cron, an IDE or a notebook server run `.../bin/python job.py` without activating it. It leaves
+    `spark.pyspark.python` to spark-submit.
+    """
+    if os.environ.get("PYSPARK_PYTHON"):
+        return
+    context = spark.sparkContext
+    if python := context.getConf().get("spark.pyspark.python") or (runs_here(spark) and sys.executable):
+        context.pythonExec = python
+
+
+def runs_here(spark: SparkSession) -> bool:
+    """Whether all executors are on the driver's machine, as far as the master tells."""
+    master: str = spark.sparkContext.master
+    return master == "local" or master.startswith(("local[", "local-cluster["))

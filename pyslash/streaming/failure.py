@@ -1,0 +1,117 @@
+"""How a micro-batch fails, and what Spark is told of it.
+
+Spark calls us as the job's `foreachBatch` function, and reports whatever comes out of it as an error of that function,
+with the traceback of our code. `EpochCallback` has it say what it is: what the JVM has thrown, as plain Spark would
+show it; an error of ours, in its own words; or what the job's function has raised.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Protocol
+
+from py4j.java_gateway import JavaObject as Py4JObject
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from pyslash.errors import SlashError
+from pyslash.plan.catalyst import JavaObject
+
+_OF_PYTHON = "org.apache.spark.api.python.PythonException"
+
+
+class StoppedError(Exception):
+    """The query was stopped while it ran the micro-batch."""
+
+
+class JobFunctionError(Exception):
+    """The job's own function has raised `raised`."""
+
+    def __init__(self, raised: Exception) -> None:
+        """`raised`: as it was caught where the function was called."""
+        super().__init__(str(raised))
+        self.raised = raised
+
+
+class Epochs(Protocol):
+    """What runs micro-batches."""
+
+    def __call__(self, batch: DataFrame, epoch: int) -> None:
+        """Run one."""
+
+
+class EpochCallback:
+    """The `foreachBatch` function of a query that is taken over, as py4j calls it."""
+
+    def __init__(self, spark: SparkSession, epochs: Epochs) -> None:
+        """`epochs` is called in a session that Spark copies from `spark`."""
+        self._context = spark.sparkContext
+        self._epochs = epochs
+        self._java: Any = None
+
+    def attach(self, writer: DataStreamWriter, bridge: JavaObject) -> DataStreamWriter:
+        """Make it the writer's function."""
+        self._java = bridge.foreachBatch(writer._jwrite, self)
+        ensure_callback_server_started(self._context._gateway)
+        return writer
+
+    def call(self, batch: Any, epoch: int) -> None:
+        """Run a micro-batch. The name is the Java interface's."""
+        # Raised out here, an error has no context: its traceback is that of the code that raised it.
+        if (raised := self._run(batch, epoch)) is not None:
+            raise raised
+
+    def _run(self, batch: Any, epoch: int) -> Exception | None:
+        try:
+            self._epochs(DataFrame(batch, SparkSession(self._context, batch.sparkSession())), epoch)
+        except JobFunctionError as failed:
+            return failed.raised
+        except StoppedError as stopped:
+            self._java.stopped()
+            return stopped
+        except Exception as error:
+            self._tell(error)
+            return error
+        return None
+
+    def _tell(self, error: Exception) -> None:
+        thrown = thrown_by_jvm(error)
+        if isinstance(error, SlashError):
+            self._java.fail(f"{type(error).__name__}: {error}", thrown)
+        elif thrown is not None:
+            self._java.fail(thrown)
+        else:
+            told = "".join(traceback.format_exception(error))
+            self._java.fail(f"pyslash has failed by {type(error).__name__}: {error}\n{told}", None)
+
+    class Java:
+        """The interface that py4j implements with this class."""
+
+        implements = ("org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction",)
+
+
+def thrown_by_jvm(error: BaseException) -> Py4JObject | None:
+    """What the JVM has thrown, as PySpark or py4j raised it, or as the cause of an error of ours; else None."""
+    at: BaseException | None = error
+    while at is not None:
+        origin: Any = at
+        if isinstance(at, CapturedException):  # PySpark 4.0 keeps no origin of what Python has raised
+            origin = at._origin if at._origin is not None else at.__context__
+        thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
+        if isinstance(thrown, Py4JObject):
+            return thrown
+        at = at.__cause__
+    return None
+
+
+def is_of_python(error: BaseException) -> bool:
+    """Whether a task has failed in Python code."""
+    thrown: Any = thrown_by_jvm(error)
+    while thrown is not None:
+        if _OF_PYTHON in str(thrown.toString()):
+            return True
+        thrown = thrown.getCause()
+    return False
