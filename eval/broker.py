@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 JARS = Path(__file__).resolve().parents[1] / "build" / "pipelines"
-_START_SECONDS = 60
+_START_SECONDS = 180  # a machine that tests run on may be busy
 _STOP_SECONDS = 30
 _LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.streaming.streams.between import Between, columns_of, draw_between
-from tests.streaming.streams.case import POOLS, TABLES, Batch, Case, File, Row, Run, Source, Step, columns_in
+from tests.streaming.streams.case import POOLS, Batch, Case, File, Row, Run, Source, Step, columns_in
 from tests.streaming.streams.cells import FILES, Cell, cell
+from tests.streaming.streams.expressions import Expressions
 from tests.streaming.streams.sources import kinds_of
 from tests.streaming.streams.times import MICROS, Times
 from tests.streaming.streams.vocabulary import (
-    AGGREGATE_EXPRESSIONS,
     ANYHOW_IN_BUFFERS,
-    BITS,
     COMPILED,
     CONDITIONS_OF_JOINS,
     DELAYS,
@@ -23,14 +22,8 @@ from tests.streaming.streams.vocabulary import (
     HUGE,
     IN_BUFFERS,
     INTERPRETED,
-    KEY_EXPRESSIONS,
-    LITERALS,
-    MOMENTS,
-    ORDERED,
     PATHS,
-    PREDICATES_OF_ROWS,
     STARTS,
-    SUMMABLE,
     TIMES_OF_INNER_JOINS,
     TIMES_OF_JOINS,
     WINDOWS,
@@ -62,14 +55,10 @@ def draw(seed: int, sources: tuple[str, ...] = FILES) -> Case:
     return case if is_compiled else replace(case, conf=(*case.conf, *INTERPRETED.items()))
 
 
-class _Draw:
+class _Draw(Expressions):
     def __init__(self, seed: int, cell: Cell) -> None:
+        super().__init__(random.Random(seed), kinds_of(cell.source))
         self.seed, self.cell = seed, cell
-        self.kinds = kinds_of(cell.source)
-        self.rng = random.Random(seed)
-
-    def often(self, share: float) -> bool:
-        return self.rng.random() < share
 
     def case(self) -> Case:
         """By the operator."""
@@ -88,14 +77,14 @@ class _Draw:
         rng, operator, mode = self.rng, self.cell.operator, self.cell.mode
         ansi = self.often(0.5)
         has_table = "-merge join" in self.cell.between or "broadcast join" in self.cell.between
-        keys, kinds, computed = self._keys(has_table)
+        keys, kinds, computed = self.keys(has_table)
         gap, slide_of_gap = rng.choice(GAPS) if operator == "session" else ("", 10.0)
         if gap and not keys:
             keys, kinds = ("k_int",), ["int"]
         window = () if operator in ("keys", "session") else rng.choice(WINDOWS)
         grouping = rng.choice(("rollup", "cube")) if keys and operator == "keys" and self.often(0.2) else "groupBy"
         is_bare = grouping == "groupBy" and not gap and (window or keys) and self.often(0.08)
-        aggregates = () if is_bare else self._aggregates()
+        aggregates = () if is_bare else self.aggregates()
         is_chain = operator == "chain"
         in_any_order = gap or is_chain or "sort-merge" in self.cell.between
         if in_any_order:
@@ -109,7 +98,7 @@ class _Draw:
             aggregates = tuple(dict.fromkeys([*aggregates, call]))
         if ansi and is_chain:
             aggregates = tuple(call for call in aggregates if call != HUGE) or ("count(*)",)
-        above = self._above(mode, bool(window or gap), kinds, aggregates)
+        above = self.above(mode, bool(window or gap), kinds, aggregates)
         results = (*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(aggregates))))
         if any(kind == "select" for kind, *_ in above):
             results = ()
@@ -160,7 +149,7 @@ class _Draw:
         rng = self.rng
         expires = self.cell.operator == "dropDuplicatesWithinWatermark"
         has_table = "-merge join" in self.cell.between or "broadcast join" in self.cell.between
-        keys, kinds, computed = self._keys(has_table)
+        keys, kinds, computed = self.keys(has_table)
         if not keys:
             keys, kinds = ("k_int",), ["int"]
         files = 1 if expires else rng.choice((1, 1, 2, 3))
@@ -177,7 +166,7 @@ class _Draw:
             values = tuple(f"v_{rng.choice(self.kinds)}" for _ in range(rng.randint(0, 3)))
             has_time = not is_timed and (expires or self.often(0.8))
             values = tuple(dict.fromkeys([*values, *(["ts"] if has_time else [])]))
-            above = self._above("append", False, kinds, ())
+            above = self.above("append", False, kinds, ())
         else:
             # Late rows are dropped where there is an event time.
             has_time = watermarked and not is_timed
@@ -332,98 +321,6 @@ class _Draw:
             path["ingest"] = "auto"  # native code reads files of Parquet alone as files
         conf |= {f"spark.slash.{name}": value for name, value in path.items()}
         return tuple(conf.items())
-
-    def _keys(self, joined: bool) -> tuple[tuple[str, ...], list[str], list[Step]]:
-        """Key expressions, their types, and the columns that the rows have to be given for them."""
-        keys: list[str] = []
-        kinds: list[str] = []
-        computed: list[Step] = []
-        for _ in range(self.rng.choice((0, 1, 1, 1, 2, 3))):
-            if joined and self.often(0.5):
-                key, kind = self.rng.choice((("label", "string"), ("weight", "long")))
-            elif self.often(0.25):
-                key, kind = self.rng.choice(KEY_EXPRESSIONS)
-            else:
-                kind = self.rng.choice([name for name in self.kinds if name != "huge"])
-                key = f"k_{kind}"
-            if key in keys:
-                continue
-            if self.often(0.15):
-                computed.append(("with", f"x{len(keys)}", key))
-                key = f"x{len(keys)}"
-            keys.append(key)
-            kinds.append(kind)
-        return tuple(keys), kinds, computed
-
-    def _aggregates(self) -> tuple[str, ...]:
-        calls = [self._aggregate() for _ in range(self.rng.randint(1, 4))]
-        if self.often(0.1):
-            calls.append(HUGE)  # overflows: an error with ANSI, wraps without
-        return tuple(dict.fromkeys(calls))
-
-    def _aggregate(self) -> str:
-        rng = self.rng
-        kind = rng.random()
-        around = "{}"
-        if kind < 0.2:
-            return rng.choice(AGGREGATE_EXPRESSIONS)
-        if kind < 0.4:
-            call = "count(*)"
-        elif kind < 0.5:
-            call = f"count(v_{rng.choice(self.kinds)})"
-        elif kind < 0.65:
-            call = f"{rng.choice(('sum', 'avg', 'try_avg'))}(v_{rng.choice(SUMMABLE)})"
-        elif kind < 0.85:
-            call, around = self._other_aggregate()
-        else:
-            call = f"{rng.choice(('min', 'max'))}(v_{rng.choice(self.kinds)})"
-        if self.often(0.2):
-            call += f" FILTER (WHERE {rng.choice(PREDICATES_OF_ROWS[:5])})"
-        return around.format(call)
-
-    def _other_aggregate(self) -> tuple[str, str]:
-        """A call, and what is made of its result."""
-        rng = self.rng
-        kind = rng.random()
-        if kind < 0.15:
-            return f"{rng.choice(('bit_and', 'bit_or', 'bit_xor'))}(v_{rng.choice(BITS)})", "{}"
-        if kind < 0.25:
-            return f"{rng.choice(('bool_and', 'bool_or', 'every', 'some'))}(v_boolean)", "{}"
-        if kind < 0.45:
-            ordering = rng.choice([kind for kind in ORDERED if kind in self.kinds])
-            return f"{rng.choice(('max_by', 'min_by'))}(v_{ordering}, v_{ordering})", "{}"
-        if kind < 0.55:
-            return f"{rng.choice(('first', 'last', 'any_value'))}(v_{rng.choice(self.kinds)}, true)", "{} IS NULL"
-        if kind < 0.65:
-            return f"try_sum(v_{rng.choice(SUMMABLE)})", "{}"
-        return f"{rng.choice(MOMENTS)}(v_{rng.choice(('byte', 'short'))})", "round({} + 0.00012345, 3)"
-
-    def _above(self, mode: str, windowed: bool, kinds: list[str], aggregates: tuple[str, ...]) -> tuple[Step, ...]:
-        rng = self.rng
-        steps: list[Step] = []
-        if self.often(0.3):
-            conditions = ["second(window.start) % 20 < 10", "window.end > window.start"] if windowed else ["1 > 0"]
-            conditions += ["a0 IS NOT NULL"] if aggregates else []
-            for i, kind in enumerate(kinds):
-                conditions += [f"k{i} IS NOT NULL", f"k{i} IS NULL"]
-                conditions += [f"k{i} = {value}" for value in LITERALS.get(kind, ())]
-            conditions += [f"a{i} > 1" for i, call in enumerate(aggregates) if call == "count(*)"]
-            steps.append(("where", rng.choice(conditions)))
-        for i, kind in enumerate(kinds):
-            if kind in TABLES and self.often(0.15):
-                steps.append(("join", rng.choice(("inner", "left")), f"k{i}", kind))
-                break
-        if self.often(0.25):
-            chosen = []
-            if windowed:
-                chosen += ["date_format(window.start, 'yyyy-MM-dd HH:mm:ss') AS starts", "window.end AS ends"]
-            chosen += [f"k{i}" for i in range(len(kinds))]
-            chosen += [f"a{i} AS result{i}" for i in range(len(aggregates))]
-            chosen += ["current_timestamp() > TIMESTAMP'2001-01-01' AS now"]
-            steps.append(("select", *rng.sample(chosen, rng.randint(1, len(chosen)))))
-        if mode == "complete" and self.often(0.3):
-            steps.append(("top", str(rng.choice((1, 5, 1000)))))
-        return tuple(steps)
 
     def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:
         """How the batches are shared among starts of the query."""

@@ -70,5 +70,8 @@ def test_a_replayed_batch_reads_nothing() -> None:
     again = replace(FIGURES, input_rows=0, observed={"below0": {"m0": 0, "m1": None}} | above)
     assert list(different(first, again, reads_files=False, is_replayed=True)) == []
     assert len(list(different(first, again, reads_files=False, is_replayed=False))) == 2
+    updated, none = (_state(operatorName="symmetricHashJoin", numRowsUpdated=rows) for rows in (2, 0))
+    joined = replace(first, states=updated), replace(again, states=none)
+    assert list(different(*joined, reads_files=False, is_replayed=True)) == []
     wrong = replace(again, observed=again.observed | {"above0": {"m0": 0}})
     assert len(list(different(first, wrong, reads_files=False, is_replayed=True))) == 1
