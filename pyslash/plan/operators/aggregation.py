@@ -92,7 +92,8 @@ class Aggregation:
             text=plan.text,
             since=plan.since,
             is_adopted=plan.is_adopted,
-            result_schema=StructType([fields[place] for place in at]),
+            # Of a join it is empty: only keys in another order change it.
+            result_schema=StructType([fields[place] for place in at]) if keys else self.result_schema,
             emitted=tuple(field.name for field in fields) if keys else (),
         )
 

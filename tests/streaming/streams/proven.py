@@ -111,5 +111,13 @@ def _missing(missing: list[Cell], differing: Counter[Cell]) -> Iterator[str]:
         for operator, mode in OPERATORS:
             of_pair = [cell for cell in found if (cell.operator, cell.mode) == (operator, mode)]
             if of_pair:
-                names = [f"{cell.between} ({'differs' if differing[cell] else 'not seen'})" for cell in of_pair]
-                yield f"| {source} | {operator}, {mode} | {'; '.join(names)} |"
+                yield f"| {source} | {operator}, {mode} | {_betweens(of_pair, differing)} |"
+
+
+def _betweens(of_pair: list[Cell], differing: Counter[Cell]) -> str:
+    """What was not seen equal of one source and one operator."""
+    differs = [cell.between for cell in of_pair if differing[cell]]
+    if len(of_pair) == len(BETWEEN) and not differs:
+        return "all: not seen"
+    names = [f"{cell.between} ({'differs' if differing[cell] else 'not seen'})" for cell in of_pair]
+    return "; ".join(names)
