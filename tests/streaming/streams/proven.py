@@ -60,7 +60,7 @@ def _lines(seen: list[Seen]) -> Iterator[str]:
     yield "watermarks and event times, observed metrics, figures of the state, rows that the sink counts, and batches"
     yield "without data. Each stream is drawn for one combination of a source, what stands between it and its operator,"
     yield "and the operator in its output mode."
-    yield "This page is made from the results of such runs ([how](contributing.md#tests))."
+    yield "`python -m tests.streaming.streams --page` makes this page from the results of such runs."
     yield ""
     seeds = f"{len(seen)} streams on PySpark {versions}"
     yield f"{seeds}: {sum(equal.values())} were equal, {sum(differing.values())} differed."
