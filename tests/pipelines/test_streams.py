@@ -19,7 +19,7 @@ from tests.streaming.streams.session import Streams, streams
 from tests.streaming.streams.test_sources import check, of_every_value
 
 ALL = len(cells(OTHERS))
-ASKED = os.environ.get("PYSLASH_STREAMS_OF_OTHERS", "24")
+ASKED = os.environ.get("PYSLASH_STREAMS_OF_OTHERS", "10")
 STREAMS = ALL if ASKED == "all" else int(ASKED)
 RESULTS = Path(__file__).parents[2] / "build" / "streams" / "others.jsonl"
 AT_ONCE = 12

@@ -18,7 +18,7 @@ from tests.streaming.streams.proven import keep
 from tests.streaming.streams.session import Streams, Tally, streams
 
 ALL = len(cells(FILES))
-STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "110"))
+STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "50"))
 RESULTS = Path(__file__).parents[3] / "build" / "streams" / "files.jsonl"
 AT_ONCE = 25
 SHRINKING = 60
@@ -49,12 +49,13 @@ def test_streams_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first
         pytest.fail(f"streams differ from Spark's: {seeds}\n{engines.smallest(differing[0], SHRINKING)}", pytrace=False)
 
 
-@pytest.mark.skipif(STREAMS < 100, reason=f"{STREAMS} streams (PYSLASH_STREAMS) need not have all that is drawn")
+@pytest.mark.skipif(STREAMS < 50, reason=f"{STREAMS} streams (PYSLASH_STREAMS) need not have all that is drawn")
 def test_the_streams_have_what_they_are_to_prove(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\nrandom streams: {tally}", end=": ")
     assert tally.streams == STREAMS
-    assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts, tally.errors) > 0
+    assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts) > 0
+    assert tally.errors > 0 or STREAMS < 100
 
 
 @pytest.mark.parametrize("sources", [FILES, OTHERS])
