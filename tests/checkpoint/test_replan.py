@@ -103,7 +103,7 @@ def changes(draw: st.DrawFn) -> list[tuple[Phase, list[Row]]]:
 
 
 @given(changes())
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 def test_an_aggregate_covers_all_rows_or_those_since_it_was_gained(phases: list[tuple[Phase, list[Row]]]) -> None:
     began: dict[tuple[str, int | None], int] = {}  # the phase from which on an aggregate has rows
     blocks: list[StoredBlock] = []
