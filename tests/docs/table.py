@@ -87,6 +87,9 @@ COMMANDS: dict[str, How] = {
     # The model of the protocol
     "PYSLASH_SCHEDULES=20000 pytest tests/model": How.RECIPE,
     "python -m tests.model 1234": How.RUN,
+    "python -m tests.streaming.streams 17": How.PARSE,
+    "python -m tests.streaming.streams --until-differs": How.PARSE,
+    "python -m tests.streaming.streams --page build/streams/*.jsonl > docs/proven.md": How.PARSE,
     # A server of Spark's, which tests/watch starts so
     "SPARK_DAEMON_CLASSPATH=$(pyslash jar) start-history-server.sh": How.RECIPE,
     # What a machine without Maven Central or Docker lacks
