@@ -107,15 +107,18 @@ def test_uncovered_query_runs_on_spark_with_its_reason(stream: Stream, caplog: p
 
 @pytest.mark.usefixtures("enabled")
 def test_only_plans_that_pyslash_executes_are_deferred(stream: Stream) -> None:
-    def plan(mode: str) -> str:
+    def plan(mode: str) -> list[str]:
         stream.spark.conf.set("spark.slash.mode", mode)
         try:
             query = finish(counts(stream).writeStream.format("noop").trigger(availableNow=True).start())
-            return str(query._jsq.streamingQuery().lastExecution().executedPlan().nodeName())
+            write = query._jsq.streamingQuery().lastExecution().executedPlan()
+            return [str(write.nodeName()), str(write.children().head().nodeName())]
         finally:
             stream.spark.conf.unset("spark.slash.mode")
 
-    assert [plan("require"), plan("off")] == ["Deferred", "WriteToDataSourceV2"]
+    assert plan("require") == ["WriteToDataSourceV2", "Deferred"]
+    write, rows = plan("off")
+    assert (write, rows == "Deferred") == ("WriteToDataSourceV2", False)
 
 
 @pytest.mark.usefixtures("enabled")
