@@ -300,7 +300,7 @@ def test_a_window_of_the_current_time_is_not_covered_from_the_start(
     assert f"not covered, runs on plain Spark: {said}" in pyslash.explain(once, "update")
     with caplog.at_level(logging.WARNING, "pyslash"):
         finish(once.writeStream.outputMode("update").format("noop").trigger(availableNow=True).start())
-    assert [f"query stays on plain Spark: {said}" in record.getMessage() for record in caplog.records] == [True]
+    assert [f"stays on plain Spark: {said}" in record.getMessage() for record in caplog.records] == [True]
     files = stream.spark.readStream.schema(rows.drop("now").schema).parquet(str(stream.folder / "in"))
     current = files.withColumn("now", F.current_timestamp()).withWatermark("now", "1 second")
     watched = current.groupBy(F.window("now", "10 seconds"), "k").count()

@@ -114,7 +114,9 @@ public final class JobSink {
     SparkPlan plan = execution.executedPlan();
     SQLExecution.withNewExecutionId(execution, Option.empty(), plan::executeCollect); // a write has no rows
     if (plan instanceof WriteToDataSourceV2Exec done && done.commitProgress().isDefined()) {
-      SinkProgress.tell(Bridge.runningQueryOf(writer.session()), done);
+      if (rows.sparkSession().sparkContext().getLocalProperty(QUERY_ID) != null) { // else no query asks
+        SinkProgress.tell(Bridge.runningQueryOf(writer.session()), done);
+      }
       return done.commitProgress().get().numOutputRows();
     }
     return NOT_COUNTED;
