@@ -136,7 +136,7 @@ def test_what_only_spark_knows_leaves_the_query_there_from_its_start(
     assert_as_spark(attempts, on_pyslash=False)
     name, value = list(values.items())[-1]
     said = f"stays on plain Spark: {name} is {value}, which pyslash leaves to Spark"
-    assert [record.getMessage().startswith(said) for record in caplog.records] == [True, True]
+    assert [said in record.getMessage() for record in caplog.records] == [True, True]
     assert not Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
     assert not (tmp_path / "auto" / "slash").exists()
 
