@@ -18,7 +18,7 @@ from tests.streaming.streams.proven import keep
 from tests.streaming.streams.session import Streams, Tally, streams
 
 ALL = len(cells(FILES))
-STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "50"))
+STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "23"))
 RESULTS = Path(__file__).parents[3] / "build" / "streams" / "files.jsonl"
 AT_ONCE = 25
 SHRINKING = 60
