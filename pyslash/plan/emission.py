@@ -29,10 +29,14 @@ class Emission:
         return self.mode is OutputMode.APPEND and not self.new_only
 
     @property
+    def is_global(self) -> bool:
+        """Whether there is one group, that of all rows: it exists, and Spark updates it, even if there are none."""
+        return not self.has_keys and self.window.is_all_time and not self.new_only
+
+    @property
     def changes_only(self) -> bool:
         """Whether only groups with rows in the epoch are emitted. A global group always is, as in Spark."""
-        is_global = not self.has_keys and self.window.is_all_time
-        return self.new_only or (self.mode is OutputMode.UPDATE and not is_global)
+        return self.new_only or (self.mode is OutputMode.UPDATE and not self.is_global)
 
     @property
     def keeps_groups(self) -> bool:

@@ -399,7 +399,7 @@ class OperatorRunner:
             for pane, groups, _ in block.head.panes:
                 held += groups if pane >= dead_before else 0
                 dead += groups if dead_from <= pane < dead_before else 0
-        updated = {"numUpdatedStateRows": progress.groups}
+        updated = {"numUpdatedStateRows": max(progress.groups, int(emission.is_global))}
         if emission.new_only:
             taken = manifest.rows - manifest.late_rows
             new = min(progress.merged_rows, taken)  # the sink may have run its result twice
