@@ -35,7 +35,7 @@ from eval.workloads import Aggregate, Workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pyslash.streaming.watch import QueryWatch
+    from pyslash.driver.watch import QueryWatch
 
 Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[1]
@@ -153,7 +153,7 @@ def metered(mark: str, call: Callable[[], Result]) -> tuple[Result, float]:
 @contextmanager
 def timed(posts: list[Post]) -> Iterator[None]:
     """Collect the posts of epochs."""
-    from pyslash.streaming.watch import QueryWatch
+    from pyslash.driver.watch import QueryWatch
 
     epoch = QueryWatch.epoch
 

@@ -38,8 +38,8 @@ def enable(spark: SparkSession) -> None:
         TypeError: it is no session.
         UnsupportedQueryError: the session is a Spark Connect session.
     """
-    from pyslash import session, spark_log
-    from pyslash.streaming import hook
+    from pyslash.driver import hook
+    from pyslash.spark import session, spark_log
 
     session.check_classic(spark)
     session.conf_of(spark)
@@ -50,7 +50,7 @@ def enable(spark: SparkSession) -> None:
 
 def disable() -> None:
     """Leave queries that start from now on to plain Spark. Running queries are not affected."""
-    from pyslash.streaming import hook
+    from pyslash.driver import hook
 
     hook.uninstall()
 
@@ -63,12 +63,12 @@ def explain(df: DataFrame, output_mode: str = "append") -> str:
         TypeError: it is no DataFrame.
         UnsupportedQueryError: the session is a Spark Connect session.
     """
-    from pyslash import session
+    from pyslash.driver.cover import operators_of
+    from pyslash.ingest.data_paths import data_paths
     from pyslash.plan.explain import Explanation
     from pyslash.plan.explain import explain as text_of
     from pyslash.plan.output_mode import OutputMode
-    from pyslash.streaming.cover import operators_of
-    from pyslash.streaming.data_paths import data_paths
+    from pyslash.spark import session
 
     if not hasattr(df, "sparkSession"):
         raise TypeError(f"pyslash.explain takes a streaming DataFrame, not {df!r}")
@@ -85,13 +85,13 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
     The figures of a query that has ended are kept until a hundred other queries have ended after it.
 
-    Each is a dict with the fields of `pyslash.streaming.progress.EpochProgress`: rows, late rows, distinct groups,
+    Each is a dict with the fields of `pyslash.epoch_progress.EpochProgress`: rows, late rows, distinct groups,
     milliseconds of update, commit, merge and sink, pinned bytes, bytes read by transport.
 
     Raises:
         TypeError: it is no query.
     """
-    from pyslash.streaming import hook
+    from pyslash.driver import hook
 
     if not hasattr(query, "runId"):
         raise TypeError(f"pyslash.progress takes a StreamingQuery, as start() returns it, not {query!r}")

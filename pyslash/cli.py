@@ -29,12 +29,18 @@ class Command:
 COMMANDS = (
     Command("conf", "pyslash.conf_page", "list every configuration key, as Markdown"),
     Command(
-        "coverage", "pyslash.coverage", "list the queries and functions of this Spark that pyslash covers, as Markdown"
+        "coverage",
+        "pyslash.inspect.coverage",
+        "list the queries and functions of this Spark that pyslash covers, as Markdown",
     ),
     Command("demo", "pyslash.demo.main", "run the same job on plain Spark and on pyslash, and compare time and rows"),
-    Command("doctor", "pyslash.doctor.main", "check this machine, and say how to fix what is wrong"),
-    Command("jar", "pyslash.jar", "print where this installation's jar is, for the class path of a History Server"),
-    Command("state", "pyslash.state.main", "list, dump, verify or export the state in the checkpoint of a query"),
+    Command("doctor", "pyslash.inspect.doctor.main", "check this machine, and say how to fix what is wrong"),
+    Command(
+        "jar", "pyslash.spark.jar", "print where this installation's jar is, for the class path of a History Server"
+    ),
+    Command(
+        "state", "pyslash.inspect.state.main", "list, dump, verify or export the state in the checkpoint of a query"
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pyslash import coverage
+from pyslash.inspect import coverage
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 

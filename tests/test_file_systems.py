@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyslash import file_systems
-from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.file_systems import obstacle_of, open_location
-from pyslash.streaming.checkpoint_files import checkpoint_files
+from pyslash.state.checkpoint_files import checkpoint_files
+from pyslash.state.directory import BlockDirectory
 from tests.s3_server import BUCKET, s3_server
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAUNCHER = [sys.executable, "-m", "pyslash.launcher"]
+LAUNCHER = [sys.executable, "-m", "pyslash.api.launcher"]
 PLAIN = [sys.executable]
 
 # Programs run in folders of their own; they find the pyslash of this tree wherever it is installed.

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pyslash
-from pyslash import session
 from pyslash.errors import ConfigError
 from pyslash.memory import Room
+from pyslash.spark import session
 
 # A stranger's job: nothing of pyslash but `enable`, queries with and without a name, one that is not covered.
 JOB = """

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark import SparkContext
 
-from pyslash import spark_log
+from pyslash.spark import spark_log
 
 
 class Java:

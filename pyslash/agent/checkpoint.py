@@ -10,10 +10,10 @@ from pyslash.agent.replication.standby import BEYOND_EPOCHS
 from pyslash.agent.store.adopt import adopt
 from pyslash.agent.store.block_set import BEFORE_ALL_PANES, LiveBlock
 from pyslash.agent.store.query_state import QueryState
-from pyslash.checkpoint.block_file import StoredBlock, decode, write
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import FencedError, InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.state.block_file import StoredBlock, decode, write
+from pyslash.state.directory import BlockDirectory, BlockFile
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState

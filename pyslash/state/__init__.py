@@ -1,1 +1,1 @@
-"""`pyslash state`: what a query's checkpoint holds, its state as a table, and whether every byte is sound."""
+"""The state of a query: blocks, their files, versions, and the manifests that name them. It knows no Spark."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from pyslash.checkpoint.block_file import StoredBlock, decode
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile, numbers
 from pyslash.errors import CheckpointError, StateLostError
-from pyslash.streaming.manifest import BLOCKS, MANIFESTS, Manifest
+from pyslash.state.block_file import StoredBlock, decode
+from pyslash.state.directory import BlockDirectory, BlockFile, numbers
+from pyslash.state.manifest import BLOCKS, MANIFESTS, Manifest
 
 
 @dataclass(frozen=True)

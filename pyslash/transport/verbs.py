@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash.block_head import HEADER_BYTES
 from pyslash.errors import InvalidRequestError, SlashError, StaleIncarnationError, UnauthenticatedError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -28,6 +27,7 @@ from pyslash.rdma.landing import LandingPool
 from pyslash.rdma.port import Port, choose_port
 from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
+from pyslash.state.block_head import HEADER_BYTES
 from pyslash.transport.base import Range, TransportCounters
 
 # The beginning of a block's header (docs/block-format.md): magic, version, head's length, plan, query, incarnation,

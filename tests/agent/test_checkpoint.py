@@ -11,12 +11,12 @@ import pytest
 
 from pyslash._native import crc32c
 from pyslash.agent.process.launch import AgentRequest, ensure
-from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Restore
 from pyslash.protocol.token import query_token
+from pyslash.state.block_head import head_crc
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 
 

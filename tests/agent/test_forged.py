@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from pyslash import _native
-from pyslash.block_head import ENTRY, HEADER_BYTES, IDENTITY, LENGTH, rechecked
-from pyslash.checkpoint import block_file
-from pyslash.checkpoint.directory import BlockDirectory
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.state import block_file
+from pyslash.state.block_head import ENTRY, HEADER_BYTES, IDENTITY, LENGTH, rechecked
+from pyslash.state.directory import BlockDirectory
 from tests.agent.blocks import PLAN, QUERY, attach, write
 
 MIB = 1 << 20

@@ -17,11 +17,11 @@ from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_ar
 from pyslash.agent.store.spill import write as write_to_disk
 from pyslash.agent.store.spiller import free_bytes
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
+from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, MakeRoom, Promote, Replicate, Restore, Resume
-from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.receipt import Receipt
+from pyslash.state.receipt import Receipt
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, SECOND, attach, rows, write
 from tests.agent.conftest import MIB, Pair
 from tests.agent.test_compaction import compactions, eventually

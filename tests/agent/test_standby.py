@@ -9,11 +9,11 @@ import pytest
 
 from pyslash.agent.compaction.folding import MAX_BLOCKS
 from pyslash.agent.store.block_set import BEFORE_ALL_PANES, EVERY_PANE
-from pyslash.block_head import head_crc
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
+from pyslash.state.block_head import head_crc
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone
 from tests.agent.test_compaction import compactions, eventually

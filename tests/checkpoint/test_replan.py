@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyslash import _native
-from pyslash.checkpoint.block_file import StoredBlock, decode, encode
-from pyslash.checkpoint.replan import replanned
-from pyslash.checkpoint.spark_columns import columns_of
+from pyslash.migrate.spark_columns import columns_of
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import PlanIdentity
+from pyslash.state.block_file import StoredBlock, decode, encode
+from pyslash.state.replan import replanned
 from tests.native.arrow import read_all, to_batch, to_values
 from tests.native.blocks import LONG_AGO, PREFIXES, new_arena, sealed
 from tests.native.model import Functions, Query, Row, evaluate

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
 
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import CheckpointError, CorruptBlockError
+from pyslash.state.directory import BlockDirectory, BlockFile
 from tests.s3_server import BUCKET, s3_server
 
 DATA = pa.py_buffer(bytes(range(256)) * 64)

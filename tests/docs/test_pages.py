@@ -16,7 +16,7 @@ from pyslash import errors
 ROOT = Path(__file__).resolve().parents[2]
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 # In the driver; an agent's warnings are in its own log.
-WARNING_PACKAGES = ("streaming", "tasks", "plan")
+WARNING_PACKAGES = ("driver", "operators", "migrate", "emit", "ingest", "cluster", "spark", "state", "plan")
 PLACEHOLDER = re.compile(r"%[sd]")
 # What an f-string leaves where its `f` is missing: `{name}`, `{name.field}`, `{name['key']}`.
 UNFILLED = re.compile(r"\{[a-z_]+(?:\.\w+|\[.*?\]|\(.*?\))*(?::[.,\w]+)?\}")

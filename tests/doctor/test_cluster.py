@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from pyslash.doctor.cluster import Driver, judge, table
-from pyslash.doctor.executors import _PREFIX, _SHELL, Answer, Executor
-from pyslash.doctor.finding import Finding, Status
-from pyslash.doctor.software import CRC_CHECK
+from pyslash.inspect.doctor.cluster import Driver, judge, table
+from pyslash.inspect.doctor.executors import _PREFIX, _SHELL, Answer, Executor
+from pyslash.inspect.doctor.finding import Finding, Status
+from pyslash.inspect.doctor.software import CRC_CHECK
 
 GIB = 1 << 30
 DRIVER = Driver("3.11.7", "0.1.0", 4 * GIB)
@@ -91,7 +91,7 @@ def test_the_table_has_a_line_for_each_executor_also_for_one_that_said_nothing()
 
 def probed(python: str) -> str:
     """What an executor's JVM would read from this Python."""
-    program = files("pyslash.doctor").joinpath("probe.py").read_text()
+    program = files("pyslash.inspect.doctor").joinpath("probe.py").read_text()
     return subprocess.run(["sh", "-c", _SHELL, python, program], capture_output=True, text=True, check=True).stdout
 
 

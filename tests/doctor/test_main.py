@@ -12,8 +12,8 @@ import pytest
 
 from pyslash.cli import main
 from pyslash.conf import Conf
-from pyslash.doctor import fabric, memory, software
-from pyslash.doctor.finding import Finding, Status
+from pyslash.inspect.doctor import fabric, memory, software
+from pyslash.inspect.doctor.finding import Finding, Status
 from pyslash.memory import Container
 from pyslash.rdma.port import Port
 from tests.rdma.conftest import port

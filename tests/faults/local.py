@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from pyslash.streaming import hook
-from pyslash.streaming.coordinator import Coordinator
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.driver import hook
 from tests.streaming.stream import Stream
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])

@@ -20,19 +20,20 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.driver.epoch import EpochRunner
+from pyslash.driver.operator_runner import OperatorRunner
+from pyslash.driver.sinks import ForeachBatchSink, SparkSink
+from pyslash.emit import repartition
+from pyslash.emit.aggregate_rows import AggregateRows
+from pyslash.emit.column_merge import ColumnMerge
+from pyslash.ingest import update_job as ingest
+from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.update_job import Ingest
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming import ingest, repartition
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.epoch import EpochRunner
-from pyslash.streaming.execution import BatchExecution
-from pyslash.streaming.ingest import Ingest
-from pyslash.streaming.manifest import ManifestLog
-from pyslash.streaming.operator_runner import OperatorRunner
-from pyslash.streaming.sinks import ForeachBatchSink, SparkSink
-from pyslash.tasks.aggregate_rows import AggregateRows
-from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.column_merge import ColumnMerge
+from pyslash.spark.execution import BatchExecution
+from pyslash.state.manifest import ManifestLog
 from tests.faults.strike import (
     BETWEEN_POINT,
     GATHER_POINTS,

@@ -25,10 +25,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.cluster.coordinator import Coordinator
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.manifest import ManifestLog
+from pyslash.state.manifest import ManifestLog
 from tests.faults.application import session
 from tests.streaming.stream import Stream, differences, seconds
 

@@ -11,11 +11,11 @@ from pyspark.errors import StreamingQueryException
 
 import pyslash
 from pyslash import cli
+from pyslash.cluster.coordinator import Coordinator
 from pyslash.errors import AgentTimeoutError
 from pyslash.protocol.client import AgentClient
-from pyslash.streaming.checkpoint_files import LocalFiles
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.manifest import ManifestLog
+from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.manifest import ManifestLog
 from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
 from tests.nightly import some_at_night
 from tests.streaming.stream import Stream

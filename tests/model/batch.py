@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyslash.streaming.execution import LoggedOffsets, entry_of, logged_offsets
-from pyslash.tasks import merge
-from pyslash.tasks.fetch import equal_cuts
-from pyslash.tasks.merge import PREFIXES, MergeRequest
+from pyslash.emit import merge
+from pyslash.emit.fetch import equal_cuts
+from pyslash.emit.merge import PREFIXES, MergeRequest
+from pyslash.spark.execution import LoggedOffsets, entry_of, logged_offsets
 from tests.model.files import ControlFiles
 from tests.model.rows import SECOND, Group, Partition, Row, Step, groups_of, step
 from tests.model.update import QUERY

@@ -16,7 +16,7 @@ CONTROL_READ = frozenset({Kind.READ_FAILS})
 
 
 class ControlFiles:
-    """`pyslash.streaming.checkpoint_files.CheckpointFiles`."""
+    """`pyslash.state.checkpoint_files.CheckpointFiles`."""
 
     def __init__(self, world: World, files: dict[str, bytes], folder: str) -> None:
         self._world, self._files, self._folder = world, files, folder

@@ -12,16 +12,17 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from pyslash.agent.compaction import folding
 from pyslash.agent.replication import replicate
-from pyslash.checkpoint import directory
+from pyslash.cluster import coordinator
 from pyslash.conf import Conf
+from pyslash.driver import epoch, operator_runner, recovery
+from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
-from pyslash.streaming import coordinator, durable, epoch, manifest, merging, operator_runner, recovery
-from pyslash.tasks import fetch
+from pyslash.state import directory, durable, manifest
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
 from tests.model.files import BlockFiles, ControlFiles

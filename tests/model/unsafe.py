@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from pyslash import _native
 from pyslash.agent.store.state import AgentState
-from pyslash.checkpoint import block_file
-from pyslash.checkpoint.block_file import Segment, StoredBlock
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.driver import operator_runner
+from pyslash.driver.recovery import Recovery
+from pyslash.emit import merge
 from pyslash.protocol.messages import Commit
-from pyslash.streaming import operator_runner
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.execution import LoggedOffsets
-from pyslash.streaming.manifest import Manifest, ManifestLog
-from pyslash.streaming.recovery import Recovery
-from pyslash.tasks import merge
+from pyslash.spark.execution import LoggedOffsets
+from pyslash.state import block_file
+from pyslash.state.block_file import Segment, StoredBlock
+from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.manifest import Manifest, ManifestLog
 from tests.model.spark import Operator, Query
 from tests.model.world import World
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.plan.row_plan import plan_of_rows
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.aggregate_rows import AggregateRows
-from pyslash.tasks.receipt import Receipt, receipt_bytes
+from pyslash.state.receipt import Receipt, receipt_bytes
 from tests.model.agents import Fill
 from tests.model.rows import Row, batch_of
 from tests.model.schedule import TASK, Kind
@@ -80,7 +80,7 @@ class Ingest:
 
 
 class Owners(Ingest):
-    """Both jobs of `pyslash.streaming.repartition`, the second one with its own tasks."""
+    """Both jobs of `pyslash.emit.repartition`, the second one with its own tasks."""
 
     _BITS, _OWNERS = 3, 2
 

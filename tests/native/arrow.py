@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash import _native, arrow_types
+from pyslash import _native
+from pyslash.plan import arrow_types
 from tests.native.model import Query, Row, key_of
 
 

@@ -15,13 +15,13 @@ from pyslash import _native
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.block_set import BEFORE_ALL_PANES
-from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError, SlashError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
 from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
+from pyslash.state.block_head import head_crc
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import PLAN, QUERY, attach, merged, merged_from, write
 from tests.agent.conftest import jvm, request_agent, runtime_root, wait_until_gone

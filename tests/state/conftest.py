@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from pyslash import _native
-from pyslash.checkpoint.block_file import write
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming.checkpoint_files import LocalFiles
-from pyslash.streaming.manifest import BLOCKS, MANIFESTS, RUNS, ManifestLog
+from pyslash.state.block_file import write
+from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, ManifestLog
 from tests.model.rows import SECOND, Row, batch_of
 from tests.streaming.manifests import manifest
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyslash.checkpoint import directory
 from pyslash.cli import main
+from pyslash.state import directory
 from tests.state.conftest import Group, Written
 
 Said = pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming.manifest import Manifest
+from pyslash.state.manifest import Manifest
 
 
 def manifest(epoch: int, plan: PlanIdentity, **fields: Any) -> Manifest:

@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.driver import cover, hook
+from pyslash.driver.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
-from pyslash.streaming import cover, hook, ingest
-from pyslash.streaming.hook import runner_of
-from pyslash.streaming.manifest import Manifest, ManifestLog
+from pyslash.ingest import update_job as ingest
+from pyslash.state.manifest import Manifest, ManifestLog
 from tests.nightly import some_at_night
 from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.streaming.stream import Stream

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.streaming import hook
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.operator_runner import OperatorRunner
-from pyslash.streaming.progress import EpochProgress
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.driver import hook
+from pyslash.driver.operator_runner import OperatorRunner
+from pyslash.epoch_progress import EpochProgress
 from tests.faults.local import kill_agents
 from tests.nightly import some_at_night
 from tests.streaming.attempt import settings

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.errors import WatermarkError
-from pyslash.streaming.execution import check_times
+from pyslash.spark.execution import check_times
 from tests.streaming.stream import in_order
 
 SCHEMA = "ts timestamp, k int, v int"

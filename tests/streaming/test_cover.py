@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyslash.conf import Conf
+from pyslash.driver.cover import check_encryption
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import check_encryption
 
 CLUSTER, LOCAL = "spark://driver:7077", "local[2]"
 NETWORK = ["spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled"]

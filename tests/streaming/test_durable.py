@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyslash.checkpoint.block_file import decode
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming.durable import DurableState
+from pyslash.state.block_file import decode
+from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.durable import DurableState
 from tests.state.conftest import PLAN, Written, written
 
 __all__ = ["written"]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.streaming import hook
+from pyslash.driver import hook
 from tests.streaming.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])

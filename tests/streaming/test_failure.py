@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
+from pyslash.driver import hook
 from pyslash.errors import StateLostError
-from pyslash.streaming import hook
-from pyslash.streaming.failure import EpochCallback
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.failure import EpochCallback
+from pyslash.spark.row_bridge import RowBridge
 from tests.streaming.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.streaming.stream import Stream
 

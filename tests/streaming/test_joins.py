@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.streaming import hook
+from pyslash.driver import hook
 from tests.nightly import some_at_night
 from tests.streaming.attempt import settings
 from tests.streaming.example import run_example

@@ -17,8 +17,8 @@ from pyslash.errors import (
     StateLostError,
 )
 from pyslash.plan.identity import PlanIdentity
-from pyslash.streaming.checkpoint_files import LocalFiles
-from pyslash.streaming.manifest import Manifest, ManifestLog
+from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.manifest import Manifest, ManifestLog
 from tests.streaming.manifests import manifest
 
 PLAN = PlanIdentity(

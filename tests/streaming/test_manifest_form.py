@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from pyslash.checkpoint.directory import BlockDirectory, BlockFile
 from pyslash.errors import CheckpointError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming.checkpoint_files import LocalFiles
-from pyslash.streaming.manifest import _SEEDS, FORMAT, Manifest, ManifestLog
+from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.manifest import _SEEDS, FORMAT, Manifest, ManifestLog
 from tests.streaming.manifests import manifest
 
 PLAN = PlanIdentity(

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.driver import hook
+from pyslash.emit.column_merge import ColumnMerge
 from pyslash.plan.output_mode import OutputMode
-from pyslash.streaming import hook
-from pyslash.tasks.column_merge import ColumnMerge
 from tests.streaming.attempt import settings
 from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, seconds

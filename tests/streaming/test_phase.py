@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from pyslash.driver.phase import Event, Phase, advance
 from pyslash.errors import InvalidTransitionError
-from pyslash.streaming.phase import Event, Phase, advance
 
 P, E = Phase, Event
 ALLOWED = {

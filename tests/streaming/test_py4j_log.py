@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.cluster.find_agents import find_agents
+from pyslash.driver import hook
 from pyslash.protocol.token import Right, query_token
-from pyslash.streaming import hook
-from pyslash.tasks.find_agents import find_agents
-from pyslash.tasks.py4j_log import LOGGERS
+from pyslash.spark.py4j_log import LOGGERS
 from tests.streaming.attempt import BATCHES, attempt, make_stream
 
 

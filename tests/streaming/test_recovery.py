@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from pyslash.agent.process.launch import AgentRequest, ensure
+from pyslash.cluster import coordinator
+from pyslash.cluster.coordinator import Coordinator
 from pyslash.conf import Conf
+from pyslash.driver import recovery
+from pyslash.driver.recovery import Recovery
 from pyslash.errors import AgentStartError, CorruptBlockError
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming import coordinator, recovery
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.recovery import Recovery
 
 SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
 

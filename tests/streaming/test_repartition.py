@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.streaming import repartition
-from pyslash.streaming.coordinator import Coordinator
-from pyslash.streaming.manifest import Manifest
-from pyslash.tasks.aggregate_rows import AggregateRows
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.emit import repartition
+from pyslash.emit.aggregate_rows import AggregateRows
+from pyslash.state.manifest import Manifest
 from tests.agent.blocks import attach
 from tests.streaming.stream import Outcome, Stream, differences, run, seconds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyslash.streaming import run_number
-from pyslash.streaming.run_number import next_run
+from pyslash.state import run_number
+from pyslash.state.run_number import next_run
 
 
 def test_a_later_run_has_a_higher_number_than_any_that_is_known() -> None:

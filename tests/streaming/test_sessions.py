@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.streaming import hook
+from pyslash.driver import hook
 from tests.streaming.example import run_example
 from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, in_order, seconds

@@ -21,9 +21,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructType
 
 import pyslash
+from pyslash.driver.sinks import open_sink
 from pyslash.errors import UnsupportedQueryError
-from pyslash.streaming.sinks import open_sink
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.streaming.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])

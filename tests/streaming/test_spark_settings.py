@@ -14,11 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.driver.cover import Checkpoint
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.catalyst import elements
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import Checkpoint
-from pyslash.streaming.spark_settings import ASYNC_PROGRESS, Meaning, all_settings, check_settings, page
+from pyslash.spark.spark_settings import ASYNC_PROGRESS, Meaning, all_settings, check_settings, page
 from tests.nightly import some_at_night
 from tests.spark_conf import changed
 from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
@@ -48,7 +48,7 @@ def test_the_table_has_every_setting_of_spark_and_no_other(spark: SparkSession) 
     known = of_spark(spark)
     assert len(known) > 60
     unknown = {name for name in known - set(listed) if not name.startswith(families)}
-    assert unknown == set(), "say in pyslash/streaming/spark_settings.py what these mean for a query on pyslash"
+    assert unknown == set(), "say in pyslash/spark/spark_settings.py what these mean for a query on pyslash"
     if spark.version.startswith("4.3."):  # the newest: earlier ones lack some
         exist = known | {name for name in listed if name.endswith("*") or not CONCERNS.search(name)}
         assert set(listed) - exist - GONE == set(), "this Spark has these no more"

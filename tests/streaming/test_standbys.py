@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyslash.cluster.standbys import Repair, choose_standbys, plan_repair
 from pyslash.plan.identity import PlanIdentity
 from pyslash.protocol.client import Described
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.streaming.manifest import Manifest
-from pyslash.streaming.standbys import Repair, choose_standbys, plan_repair
+from pyslash.state.manifest import Manifest
 from tests.streaming.manifests import manifest
 
 EPOCH = 7

@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
+from pyslash.ingest.only_spark import OnlySpark
+from pyslash.ingest.static_join import StaticJoin, StaticTables
+from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
-from pyslash.streaming.ingest import Ingest
-from pyslash.tasks.only_spark import OnlySpark
-from pyslash.tasks.row_bridge import RowBridge
-from pyslash.tasks.static_join import StaticJoin, StaticTables
+from pyslash.spark.row_bridge import RowBridge
 from tests.nightly import some_at_night
 from tests.streaming.attempt import BATCHES, attempt, make_stream, settings
 from tests.streaming.files import WINDOW, same_as_spark, watermarked
@@ -286,7 +286,7 @@ def test_a_closed_ingest_takes_back_its_tables(spark: SparkSession) -> None:
 
 
 def test_a_table_that_is_too_large_is_left_to_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyslash.tasks.static_join.MOST_TABLE_BYTES", 4000)
+    monkeypatch.setattr("pyslash.ingest.static_join.MOST_TABLE_BYTES", 4000)
     join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
     with pytest.raises(OnlySpark, match="8000 bytes"):
         StaticTables().send(spark, scan_of(spark.range(1000)), [join])

@@ -7,11 +7,11 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
+from pyslash.driver.watch import QueryWatch
+from pyslash.epoch_progress import EpochProgress
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import fallback_of
-from pyslash.streaming.progress import EpochProgress
-from pyslash.streaming.watch import QueryWatch
-from pyslash.streaming.writer import WriterSettings
+from pyslash.spark.writer import WriterSettings
 
 
 def settings() -> WriterSettings:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.streaming import hook
+from pyslash.driver import hook
 from tests.streaming.attempt import attempt, settings
 from tests.streaming.ran import Query, ran
 from tests.streaming.stream import Stream, seconds

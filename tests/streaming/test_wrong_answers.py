@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError
-from pyslash.streaming.manifest import ManifestLog
+from pyslash.state.manifest import ManifestLog
 from tests.spark_conf import changed
 from tests.streaming.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.streaming.stream import EPOCH, Make

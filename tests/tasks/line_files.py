@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.spark_conf import changed
 from tests.tasks.same_rows import assert_same
 

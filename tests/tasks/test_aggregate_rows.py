@@ -9,16 +9,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import _native
+from pyslash.emit import fetch
+from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.errors import CorruptBlockError
+from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.plan.row_plan import plan_of_rows
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
-from pyslash.tasks import fetch
-from pyslash.tasks.aggregate_rows import AggregateRows
-from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.job import run_numbered
-from pyslash.tasks.receipt import Receipt
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.job import run_numbered
+from pyslash.spark.row_bridge import RowBridge
+from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.tasks.conftest import ROWS
 from tests.tasks.update_case import BEGINNING, BY_NUMBER, BY_STRING, committed, merged, plan_text, spark_answer

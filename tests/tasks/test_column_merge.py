@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
+from pyslash.emit.column_merge import ColumnMerge, Reading
+from pyslash.emit.merge import MergeRequest
 from pyslash.protocol.token import Right, query_token
-from pyslash.tasks.column_merge import ColumnMerge, Reading
-from pyslash.tasks.merge import MergeRequest
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.agent.conftest import wait_until_gone
 from tests.tasks.update_case import BEGINNING, BY_NUMBER, WINDOW_US, Block, committed, plan_text, spark_answer
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.tasks.csv_records import COLUMNS, SCHEMA, Records
 from tests.tasks.line_files import Reading, hadoops_own_files, lines, settings, splits
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given
 
-from pyslash.tasks.filter import Filter, columns_of
+from pyslash.ingest.filter import Filter, columns_of
 from tests.tasks.filters import FILTERS, ROWS, Rows, batch_of
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

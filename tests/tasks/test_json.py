@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.tasks.json_records import SCHEMA, Records
 from tests.tasks.same_rows import assert_same
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyslash.emit.look_ahead import look_ahead
 from pyslash.errors import StaleIncarnationError
-from pyslash.tasks.look_ahead import look_ahead
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 30))

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from pyslash import _native
+from pyslash.emit import fetch
+from pyslash.emit.merge import PREFIXES, MergeRequest, merge
 from pyslash.errors import AgentTimeoutError, CorruptBlockError, SlashError, StaleIncarnationError
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks import fetch
-from pyslash.tasks.merge import PREFIXES, MergeRequest, merge
 from pyslash.transport import Range
 from tests.agent.blocks import PLAN, SECOND, rows
 from tests.native.blocks import new_arena, sealed

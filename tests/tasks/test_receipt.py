@@ -9,7 +9,7 @@ import pytest
 from pyslash import _native
 from pyslash.errors import CorruptBlockError, InvalidInputError
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.tasks.receipt import Receipt, receipt_bytes
+from pyslash.state.receipt import Receipt, receipt_bytes
 from tests.agent.blocks import PLAN, QUERY, rows
 
 AGENT = AgentDescriptor(7, 8, 9, 1 << 20, "0f" * 16, "/r/a.sock", "h", 1234, "boot", "/r/a.log", "")

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 
 from pyslash import _native
 from pyslash.errors import AgentStartError, ArenaFullError, InvalidInputError, InvalidPlanError, SlashError
+from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.tasks import row_bridge
-from pyslash.tasks.arrow_update import ArrowUpdate
-from pyslash.tasks.receipt import Receipt
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark import row_bridge
+from pyslash.spark.row_bridge import RowBridge
+from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.agent.conftest import wait_until_gone
 from tests.tasks.conftest import ROWS, run_application
@@ -291,7 +291,7 @@ def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, spark: SparkSes
 CLUSTER = """
 import secrets, sys
 from pyspark.sql import SparkSession
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.row_bridge import RowBridge
 from tests.tasks.update_case import BEGINNING, BY_STRING, committed, merged, plan_text, spark_answer
 
 session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-from pyslash.tasks.filter import Filter
-from pyslash.tasks.row_groups import may_hold
+from pyslash.ingest.filter import Filter
+from pyslash.ingest.row_groups import may_hold
 from tests.tasks.filters import FILTERS, ROWS, Rows, batch_of
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.jar import jar_path
-from pyslash.tasks.row_bridge import RowBridge
+from pyslash.spark.jar import jar_path
+from pyslash.spark.row_bridge import RowBridge
 
 _SOURCE = Path(__file__).parents[1] / "RowMutants.java"
 COLUMNS = {

@@ -11,7 +11,7 @@ import pytest
 _PAGES = 8192
 _FAULTS = f"""
 import resource
-from pyslash.tasks.worker import keep_freed_memory
+from pyslash.ingest.worker import keep_freed_memory
 keep_freed_memory()
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -12,7 +12,7 @@ from pyslash import _native
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.tasks.receipt import Receipt
+from pyslash.state.receipt import Receipt
 from pyslash.transport import choose_transport
 
 Block = tuple[AgentDescriptor, bytes]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from pyslash.tasks.row_bridge import jar_path
+from pyslash.spark.row_bridge import jar_path
 from tests.jvm import JAVA_OPTIONS
 
 _END_SECONDS = 60

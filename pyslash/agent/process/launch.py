@@ -247,7 +247,7 @@ def _closes_in_time(pipe: int, deadline: float) -> bool:
 
 def _environment() -> dict[str, str]:
     """The environment of this process; the agent imports pyslash from where this process did."""
-    here = str(Path(__file__).resolve().parents[2])
+    here = str(Path(__file__).resolve().parents[3])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([here, *(entry for entry in known if entry and entry != here)])
     return {**os.environ, "PYTHONPATH": path}

@@ -11,12 +11,12 @@ from typing import Any
 
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.state import AgentState
-from pyslash.block_head import head_crc
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Replicate, Reserve, Seal
 from pyslash.protocol.token import Right, query_token
+from pyslash.state.block_head import head_crc
 from pyslash.transport import choose_transport
 
 TIMEOUT_SECONDS = 30.0

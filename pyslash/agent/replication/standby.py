@@ -13,10 +13,10 @@ from typing import Any
 from pyslash import _native
 from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.query_state import Incoming, QueryState, Replica
-from pyslash.block_head import copied_head
-from pyslash.checkpoint.block_file import segments_of
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.messages import Promote, Reserve
+from pyslash.state.block_file import segments_of
+from pyslash.state.block_head import copied_head
 
 # No epoch of a stream: Spark counts from zero by ones. What carries it in the arena's table is dropped by no commit:
 # the result of a compaction that waits to be swapped in, a replica, a restored block.

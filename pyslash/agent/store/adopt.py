@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pyslash._native import Head
-from pyslash.block_head import IDENTITY, rechecked
-from pyslash.checkpoint.block_file import StoredBlock
 from pyslash.errors import CorruptBlockError
+from pyslash.state.block_file import StoredBlock
+from pyslash.state.block_head import IDENTITY, rechecked
 from pyslash.transport.reserved import write_all
 
 

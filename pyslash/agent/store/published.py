@@ -7,9 +7,9 @@ from typing import Any
 from pyslash import _native
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
-from pyslash.block_head import copied_head, head_crc
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Commit, Replicate
+from pyslash.state.block_head import copied_head, head_crc
 
 PUBLISHED = 2  # a block's state in the arena
 

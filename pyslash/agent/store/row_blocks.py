@@ -10,7 +10,7 @@ from typing import Any
 from pyslash import _native
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.published import PUBLISHED
-from pyslash.block_head import copied_head
+from pyslash.state.block_head import copied_head
 
 _READ = ("\nrows ", "\ndeduplicate\n")  # lines of their plans
 

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from pyslash._native import Plan
 from pyslash.conf import Conf
+from pyslash.driver.cover import operators_of
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operators_of
 from tests.spark_conf import changed
 
 SCHEMA = (

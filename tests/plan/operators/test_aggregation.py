@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
+from pyslash.driver.cover import operators_of
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operators_of
 
 SCHEMA = "ts timestamp, k bigint, v int not null, t string, d decimal(10,2), n timestamp_ntz"
 

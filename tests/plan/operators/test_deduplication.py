@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
+from pyslash.driver.cover import operators_of
 from pyslash.plan.operators import Deduplication, DeduplicationWithinWatermark
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operators_of
 
 ALL_TIME = "window 576460752303423488 576460752303423488 0"
 

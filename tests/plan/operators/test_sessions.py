@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.conf import Conf
+from pyslash.driver.cover import operators_of
 from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.streaming.cover import operators_of
 
 SCHEMA = "ts timestamp, k bigint, v int, n timestamp_ntz"
 MERGED_EARLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"

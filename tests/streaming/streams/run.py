@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from pyslash.state.export import export
+from pyslash.migrate.export import export
 from tests.streaming.streams.case import Case, Run
 from tests.streaming.streams.figures import Figures
 from tests.streaming.streams.sources import Feed, feed

@@ -10,7 +10,7 @@ import org.apache.spark.scheduler.SparkListenerEvent;
  * What pyslash tells on Spark's listener bus, and so in the event log. Spark writes and reads it by its properties.
  *
  * <p>`kind` is `query` (a query has started, on pyslash or on plain Spark), `epoch` (it has finished one) or `left` (it
- * runs on plain Spark from here on). The figures are as `pyslash/streaming/watch.py` posts them; `run` is in all of them.
+ * runs on plain Spark from here on). The figures are as `pyslash/driver/watch.py` posts them; `run` is in all of them.
  */
 public final class SlashEvent implements SparkListenerEvent {
   static final String QUERY = "query";

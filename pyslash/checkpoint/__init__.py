@@ -1,1 +1,0 @@
-"""Blocks on disk, which survive every process. `block_file` is the format, `directory` the folder."""

@@ -1,0 +1,1 @@
+"""Agents of executors, as the driver sees them."""

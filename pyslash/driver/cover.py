@@ -1,0 +1,163 @@
+"""Whether pyslash runs a query: all that can be known when it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash.cluster.find_agents import has_hosts
+from pyslash.conf import Conf
+from pyslash.errors import RowBridgeUnavailableError
+from pyslash.file_systems import obstacle_of
+from pyslash.migrate.adoption import check_adoptable
+from pyslash.plan.operators import Aggregation, match
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.spark_settings import check_settings
+from pyslash.spark.writer import WriterSettings
+from pyslash.state.directory import numbers
+from pyslash.state.manifest import MANIFESTS
+
+_ENCRYPTED_NETWORK = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.rpc.enabled",
+)
+
+
+def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggregation], RowBridge]:
+    """The stateful operators of a query, each behind those below it, and what finds them in each micro-batch's plan.
+
+    Raises:
+        Uncovered: pyslash does not run it; the message is the reason.
+    """
+    try:
+        bridge = RowBridge(df.sparkSession)
+    except RowBridgeUnavailableError as error:
+        raise Uncovered(f"its plan cannot be read: {error}") from error
+    try:
+        operators = match(bridge.java, df, mode)
+    except Py4JJavaError as error:
+        raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
+    if conf.strategy == "repartition" and any(operator.identity.is_late_by_task for operator in operators):
+        raise Uncovered(
+            "spark.slash.strategy=repartition brings rows of several tasks together, and with "
+            "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition=true a row is late or not by the rows "
+            "of its own task; set one of them otherwise"
+        )
+    check_settings(df.sparkSession.conf.get)
+    check_encryption(df.sparkSession, conf)
+    _check_early(operators, conf)
+    return operators, bridge
+
+
+def _check_early(operators: list[Aggregation], conf: Conf) -> None:
+    if not conf.early or not any(operator.emission.as_windows_close for operator in operators):
+        return
+    if len(operators) > 1:
+        raise Uncovered(
+            "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
+            "Spark still counts. Set spark.slash.early=false"
+        )
+    if operators[0].watermarks != 1:
+        raise Uncovered(
+            f"spark.slash.early=true needs an input with one watermark, and this one has {operators[0].watermarks}: "
+            "Spark alone tells which of them holds. Set spark.slash.early=false"
+        )
+
+
+def check_encryption(spark: SparkSession, conf: Conf) -> None:
+    """Pass if what pyslash sends and spills is as safe as this application wants Spark's own data to be.
+
+    Agents prove themselves and seal what they send, but do not encrypt it, and they spill in the clear.
+
+    Raises:
+        Uncovered: the application's settings ask for more.
+    """
+    application = spark.sparkContext.getConf()
+
+    def is_on(name: str) -> bool:
+        return (application.get(name, "false") or "").strip().lower() == "true"
+
+    if has_hosts(spark):
+        for name in _ENCRYPTED_NETWORK:
+            if is_on(name):
+                raise Uncovered(
+                    f"{name}=true, and pyslash does not encrypt partial state on its way between hosts: on networks "
+                    "that need it, let the hosts encrypt what they send each other (IPsec, WireGuard) and turn it off"
+                )
+    if is_on("spark.io.encryption.enabled") and conf.spill_bytes > 0:
+        raise Uncovered(
+            "spark.io.encryption.enabled=true, and pyslash does not encrypt partial state that it spills to disk; with "
+            "spark.slash.spill.maxBytes=0 it spills nothing"
+        )
+
+
+def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf, operators: list[Aggregation]) -> None:
+    """Pass if pyslash can keep a query's state where its checkpoint is, or can move it there from plain Spark.
+
+    Raises:
+        Uncovered: plain Spark has its state there, or it is on a file system that pyslash cannot write to.
+    """
+    location = settings.checkpoint(spark)
+    if location is None:
+        return
+    try:
+        checkpoint = Checkpoint(spark, location)
+        if checkpoint.has_begun and not checkpoint.is_ours:
+            if not conf.adopt:
+                raise Uncovered(
+                    f"its checkpoint {location} holds state of plain Spark; spark.slash.adopt=true moves it to pyslash"
+                )
+            if not conf.keeps_files:
+                raise Uncovered(
+                    "spark.slash.adopt=true moves state into the checkpoint, and "
+                    f"spark.slash.durability={conf.durability} keeps none there"
+                )
+            check_adoptable(operators)
+    except (PySparkException, Py4JJavaError) as error:
+        raise Uncovered(f"its checkpoint {location} cannot be reached: {error}") from error
+    if conf.keeps_files and (obstacle := obstacle_of(checkpoint.qualified)) is not None:
+        raise Uncovered(f"its checkpoint cannot hold state of pyslash: {obstacle}")
+
+
+class Checkpoint:
+    """What a checkpoint holds before a query starts on it."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._root = self._path(location)
+        self._files = self._root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+    @property
+    def qualified(self) -> str:
+        """The location with its scheme."""
+        return str(self._files.makeQualified(self._root))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether pyslash has state there."""
+        return bool(self._numbers(MANIFESTS))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
+        return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there is an offset log, if only an empty one."""
+        return bool(self._files.exists(self._path(self._root, "offsets")))
+
+    def _numbers(self, folder: str) -> list[int]:
+        """The files that are named by a micro-batch."""
+        path = self._path(self._root, folder)
+        if not self._files.exists(path):
+            return []
+        names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
+        return numbers(names)

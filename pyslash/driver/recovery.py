@@ -1,0 +1,355 @@
+"""How a run of a query begins: its number, what is known about the state, and where the state comes back from."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.cluster.find_agents import executors, find_agents
+from pyslash.cluster.standbys import Repair
+from pyslash.conf import Conf
+from pyslash.driver.rewinding import check_files, rewound, withdraw, written_of
+from pyslash.epoch_progress import EpochProgress
+from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
+from pyslash.migrate.adoption import adopt
+from pyslash.plan.evolution import Evolution, evolve, unchanged
+from pyslash.plan.identity import key_order
+from pyslash.plan.operators import Aggregation
+from pyslash.plan.reasons import Uncovered
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.execution import SparkBatch
+from pyslash.state.checkpoint_files import checkpoint_files
+from pyslash.state.directory import BlockDirectory
+from pyslash.state.durable import DurableState
+from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
+
+logger = logging.getLogger("pyslash")
+
+
+@dataclass
+class RunState:
+    """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
+
+    operator: Aggregation  # over the columns that the state has
+    coordinator: Coordinator
+    manifests: ManifestLog
+    last: Manifest | None
+    durable: DurableState | None
+    as_of: int  # the epoch whose manifest told what to bring back; -1: there was none
+    swept: bool = False  # what earlier runs have left without a manifest is gone
+
+    @property
+    def version(self) -> str:
+        """A unique name of the state before the epoch that begins."""
+        if self.last is None:
+            return ""
+        if self.last.identity == self.operator.identity:
+            return self.last.state
+        # The same rows in other states: what executors have kept of the old ones is of no use.
+        return hashlib.sha256(f"{self.last.state} {self.operator.text}".encode()).hexdigest()
+
+
+class Recovery:
+    """Begins runs of one query, as often as it takes."""
+
+    def __init__(self, plan: Aggregation, conf: Conf, secret: bytes) -> None:
+        self._plan = plan
+        self._conf = conf
+        self._secret = secret
+        self._driver = uuid4().hex
+        self._run_held = 0
+        self._memory_failed = False  # when the state was last to be put together from it
+        self._known: dict[str, AgentDescriptor] = {}  # agents of the run before, which may keep replicas
+
+    def may_succeed_after(self, error: Exception) -> bool:
+        """Whether to try again after an attempt has failed to bring the state back."""
+        # A job has failed, and Spark knows why, or an agent has to start, or memory has failed, and there are files.
+        # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
+        return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
+
+    def begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
+        """Begin a run with this epoch, and bring back the state as of the one before it.
+
+        Raises:
+            StateLostError, CheckpointError, CorruptBlockError, …: the state cannot be recovered.
+            PlanMismatchError: it is of another query.
+            RewoundCheckpointError: it is of other batches than Spark's.
+            Uncovered: it is Spark's own.
+            FencedError: another driver runs the query.
+        """
+        session: SparkSession = execution.session
+        manifests = ManifestLog(
+            checkpoint_files(session, execution.checkpoint, MANIFESTS),
+            checkpoint_files(session, execution.checkpoint, RUNS),
+            self._driver,
+        )
+        run = self._run_held = manifests.take_over(self._run_held)
+        written, forgotten = written_of(execution, manifests, epoch, self._conf)
+        last = self._last_manifest(execution, manifests, epoch)
+        evolution = self._evolution(last, epoch)
+        operator = self._plan.evolved(evolution)
+        coordinator = Coordinator(
+            execution.query_id.bytes,
+            operator.text,
+            self._secret,
+            self._conf.agent_call_timeout,
+            run,
+            self._conf.checkpoint_timeout,
+            (self._conf.spill_directory, self._conf.spill_bytes),
+            operator.emission.keeps_changes,
+        )
+        current = self._current(execution, manifests, written, last, operator)
+        withdraw(manifests, forgotten)
+        newest = current or last
+        is_rewritten = current is None and not evolution.keeps_blocks
+        if last is not None and is_rewritten:
+            _tell(evolution, last.epoch)
+        durable = self._durable_state(execution, newest, operator if is_rewritten else None)
+        with progress.timed("agents"):
+            agents = self._agents(session, coordinator, newest, durable)
+        if newest is not None:
+            before = manifests.look(newest.epoch - 1)
+            emitted_us = newest.watermark_us if current is None else newest.emitted_us
+            first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
+            with progress.timed("restore"):
+                found = newest, before, manifests.run_before
+                self._bring_back(found, first_pane, durable, coordinator, agents, progress, is_rewritten)
+        coordinator.meet(agents)
+        self.remember(coordinator)
+        if self._conf.replicates and coordinator.exposed():
+            # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
+            with progress.timed("replica"):
+                progress.replica_bytes += coordinator.resync(self._conf.transport)
+        return RunState(operator, coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
+
+    def leave(self, execution: SparkBatch, epoch: int) -> None:
+        """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
+
+        There may be one although the epoch has failed: of an earlier driver, or of a write that reported an error.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+            RewoundCheckpointError: it is of other batches than Spark's, and the sink may have their rows.
+        """
+        try:
+            files = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
+            runs = checkpoint_files(execution.session, execution.checkpoint, RUNS)
+        except OSError:
+            return  # nothing can be written there, and nothing was
+        manifests = ManifestLog(files, runs)
+        with suppress(StateLostError):  # one that cannot be read was torn before the sink had a row of it
+            _, forgotten = written_of(execution, manifests, epoch, self._conf)
+            withdraw(manifests, forgotten)
+        manifests.withdraw(epoch)
+
+    def remember(self, coordinator: Coordinator) -> None:
+        """The agents of this run, for the next one."""
+        self._known = {agent.incarnation: agent for agent in coordinator.agents}
+
+    def find_standby(self, session: SparkSession, coordinator: Coordinator) -> list[AgentDescriptor]:
+        """If one agent alone has the state and another executor is running by now: the agents of both."""
+        if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
+            try:
+                return self._find_agents(session)
+            except SlashError as error:
+                logger.warning("no standby could be started: %s", error)
+        return []
+
+    def _agents(
+        self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
+    ) -> list[AgentDescriptor]:
+        """Agents for the state and for its replicas: those that the query has had, or where too few of them are left,
+        those of the executors that are there now.
+        """
+        wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
+        if not wanted:
+            return []
+        named = {agent.incarnation: agent for agent in newest.agents} if newest is not None else {}
+        known = list({**named, **self._known}.values())
+        answering, silent = coordinator.probe(known)
+        # Of one that is lost, an agent that the manifest does not name may have the replica.
+        whole = not self._conf.replicates or named.keys() <= {agent.incarnation for agent in answering}
+        if len(answering) >= wanted and not silent and whole:
+            return answering
+        found = self._find_agents(session, silent)
+        gone = {agent.incarnation for agent in known} - {agent.incarnation for agent in answering}
+        if gone.isdisjoint(agent.incarnation for agent in found):
+            return found
+        # One that was killed a moment ago has closed its socket, and is yet a process: its JVM has taken it for alive.
+        return self._find_agents(session, by_worker=True)
+
+    def _find_agents(self, session: SparkSession, by_worker: bool = False) -> list[AgentDescriptor]:
+        conf = self._conf
+        by_worker = by_worker or conf.ingest == "arrow"
+        return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
+
+    def _evolution(self, last: Manifest | None, epoch: int) -> Evolution:
+        """What the query continues with on the state as of the last manifest.
+
+        Raises:
+            PlanMismatchError: it cannot, or `spark.slash.plan.change` has to say that it may.
+        """
+        query, change = self._plan.identity, self._conf.plan_change
+        if last is None:
+            return unchanged(query)
+        before = last.identity
+        is_reordered = key_order(before, query) != [*range(len(query.keys))]
+        if change == "names" and before.text == query.text and not is_reordered:
+            return unchanged(query, before)
+        evolution = evolve(before, query, epoch)
+        if evolution.gained and change != "aggregates":
+            listed = [
+                f"{sql} is new: for groups that had rows before batch {since} it would cover only the rows since then"
+                for sql, since in evolution.gained
+            ]
+            listed += [f"{sql} is dropped" for sql in evolution.dropped]
+            raise PlanMismatchError(
+                "the checkpoint has no state for aggregates of this query:\n  " + "\n  ".join(listed) + "\nSet "
+                "spark.slash.plan.change=aggregates to continue like that, or give the query a new checkpointLocation. "
+                "If its columns only have other names, set spark.slash.plan.change=names."
+            )
+        return evolution
+
+    def _durable_state(
+        self, execution: SparkBatch, newest: Manifest | None, operator: Aggregation | None
+    ) -> DurableState | None:
+        """The durable state in the checkpoint, rewritten for this operator if there is one."""
+        if not self._conf.keeps_files:
+            return None
+        directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
+        durable = DurableState(directory, newest.files if newest is not None else [])
+        if newest is not None and operator is not None:
+            durable.replan(newest.identity, operator.identity, newest.epoch, self._run_held)
+        return durable
+
+    def _bring_back(
+        self,
+        found: tuple[Manifest, Manifest | None, int],
+        first_pane: int,
+        durable: DurableState | None,
+        coordinator: Coordinator,
+        agents: list[AgentDescriptor],
+        progress: EpochProgress,
+        is_rewritten: bool,
+    ) -> None:
+        """Bring back the state as of the newest manifest, which was `found` with the one before it and the newest run
+        that the checkpoint knew: in place, from standbys' memory, or from the checkpoint, and only from there if it was
+        rewritten.
+        """
+        newest, before, run_before = found
+        if is_rewritten and durable is None:
+            raise PlanMismatchError(
+                f"the aggregates of the query have changed, and spark.slash.durability={self._conf.durability} keeps "
+                "its state only in memory, as it was. Run the query as it was, or give it a new checkpointLocation. "
+                "With checkpoint or both, a query may change."
+            )
+        if durable is not None and not newest.in_checkpoint:
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability: its state is not in the "
+                "checkpoint. Set the value that it was written with, or give the query a new checkpointLocation."
+            )
+        if not self._conf.recovers and (newest.in_checkpoint or newest.standbys):
+            raise StateLostError(
+                f"epoch {newest.epoch} was written with another spark.slash.durability than off, so agents may have "
+                "dropped its state. Set the value that it was written with, or give the query a new "
+                "checkpointLocation."
+            )
+        obstacle = f"epoch {newest.epoch} has no standbys"
+        # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
+        may_be_whole = newest.standbys or durable is None or self._known
+        in_memory = self._conf.replicates or not self._conf.recovers
+        from_memory = in_memory and may_be_whole and not is_rewritten
+        if from_memory and not (self._memory_failed and durable is not None):
+            # Should an agent refuse what it ought to hold, the next attempt has the files.
+            self._memory_failed = True
+            others = [*self._known.values(), *agents]
+            repair = coordinator.repair(newest, before, first_pane, run_before, others)
+            self._memory_failed = False
+            if isinstance(repair, Repair):
+                if durable is not None:
+                    durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
+                progress.promotions += len(repair.promotions)
+                logger.info("query continues after epoch %d with %s", newest.epoch, repair)
+                return
+            obstacle = repair
+        if durable is None:
+            raise StateLostError(
+                f"the state as of epoch {newest.epoch} cannot be recovered from memory: {obstacle}. If a process that "
+                "does not answer only stands still, start the query again once it goes on. Otherwise the open windows' "
+                "rows in that share are gone: start the query with a new checkpointLocation, which reads its source "
+                "again, and with spark.slash.durability=both, which survives such a loss."
+            )
+        if durable.files and self._conf.replicates and not is_rewritten:
+            logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)
+        coordinator.restore(newest.epoch, durable, agents)
+        self._memory_failed = False
+        progress.restored_files = len(durable.files)
+        logger.info("query continues after epoch %d: %d files restored", newest.epoch, len(durable.files))
+
+    def _current(
+        self,
+        execution: SparkBatch,
+        manifests: ManifestLog,
+        written: Manifest | None,
+        last: Manifest | None,
+        operator: Aggregation,
+    ) -> Manifest | None:
+        """What an earlier attempt has `written` of this very epoch, where its rows are still the same.
+
+        Where they are not, as after a repair of the query, Spark computes the batch again, and so do we.
+        """
+        if written is None:
+            return None
+        epoch = written.epoch
+        timestamp_ms = execution.offsets(epoch).timestamp_ms
+        same = written.input == operator.fingerprint and written.timestamp_ms == timestamp_ms
+        if same and written.identity == operator.identity:
+            return written
+        if not self._conf.keeps_files and epoch > 0:
+            raise StateLostError(
+                f"the query has changed since it wrote the state of the unfinished batch {epoch}, and the state before "
+                f"that batch is gone: spark.slash.durability={self._conf.durability}. Finish the batch with the query "
+                "as it was, or give it a new checkpointLocation."
+            )
+        if last is not None:
+            check_files(execution, last)
+        logger.warning("the query has changed, so the unfinished batch %d is computed again", epoch)
+        manifests.withdraw(epoch)
+        return None
+
+    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
+        """The manifest of the epoch before this one, where the query has run before."""
+        done = [known for known in manifests.epochs() if known < epoch]
+        if not done:
+            if epoch > 0 and self._conf.adopt and self._conf.keeps_files:
+                return adopt(self._plan, execution, manifests, epoch)
+            if epoch > 0:
+                raise Uncovered(
+                    f"its checkpoint {execution.checkpoint} holds state of plain Spark, which continues with it"
+                )
+            return None
+        last = manifests.look(done[-1])
+        if last is None or last.epoch != epoch - 1:
+            raise StateLostError(
+                f"the last manifest is of epoch {done[-1]}, but Spark continues with {epoch}: a query without pyslash "
+                "has used the checkpoint in between. Give the query a new checkpointLocation."
+            )
+        if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
+            raise rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
+        return last
+
+
+def _tell(evolution: Evolution, epoch: int) -> None:
+    told = [f"{sql} is dropped" for sql in evolution.dropped]
+    told += [f"{sql} covers only the rows since batch {since}" for sql, since in evolution.gained]
+    logger.warning(
+        "the aggregates of the query have changed since batch %d, and its checkpoint is rewritten for them: %s",
+        epoch,
+        "; ".join(told) or "none is dropped, and the state has the whole history of each",
+    )

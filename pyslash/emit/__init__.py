@@ -1,0 +1,1 @@
+"""Blocks are merged, and what they give becomes rows."""

@@ -1,0 +1,173 @@
+"""Tasks without Python: the executors' JVMs merge or join natively, and Spark reads the result.
+
+A task maps the arenas of its host. What lies elsewhere, or on a disk, its executor's agent brings (docs/design/030).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pyslash.emit.merge import Kept, MergeRequest
+from pyslash.epoch_progress import MERGED_ROWS
+from pyslash.plan.catalyst import JavaObject
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.row_bridge import RowBridge, python_path
+
+EVERY_PANE = (-(1 << 63), (1 << 63) - 1)
+_TRANSPORTS = ("shm", "tcp", "verbs")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tasks read blocks that are not in their host's memory: by their own agent, which they start if need be.
+
+    `token` is for reading; `transport` a conf's; `timeout_seconds` bounds each read; the rest is the agent's.
+    """
+
+    query_id: bytes
+    token: bytes = field(repr=False)
+    transport: str
+    timeout_seconds: float
+    secret: bytes = field(repr=False)
+    arena_bytes: int
+    python: str
+    start_timeout_seconds: int
+
+    def record(self) -> dict[str, Any]:
+        """As the JVM's `MergeOrder` reads it."""
+        agent = {
+            "secret": _base64(self.secret),
+            "arena_bytes": self.arena_bytes,
+            "python": self.python,
+            "python_path": python_path(),
+            "runtime_dir": None,
+            "start_timeout_seconds": self.start_timeout_seconds,
+        }
+        return {
+            "query": _base64(self.query_id),
+            "token": _base64(self.token),
+            "transport": self.transport,
+            "timeout_seconds": math.ceil(self.timeout_seconds),
+            "agent": agent,
+        }
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What to join: the JVM's operator of the micro-batch, the plan's text, (agent, raw head) of all live blocks."""
+
+    operator: Any
+    plan: str
+    blocks: list[tuple[AgentDescriptor, bytes]]
+
+
+class ColumnMerge:
+    """Makes Datasets that merge when they run."""
+
+    def __init__(self, session: SparkSession, reading: Reading) -> None:
+        """Adds the jar to the session's application, if it is not there yet.
+
+        Raises:
+            RowBridgeUnavailableError: the jar is missing, or cannot be added.
+        """
+        self._bridge = RowBridge(session).java
+        java_session: Any = session._jsparkSession
+        self._reading = reading
+        self._context = java_session.sparkContext()
+        self._counts = self._bridge.mergeCounts(self._context)
+        self._counted = dict.fromkeys((*_TRANSPORTS, MERGED_ROWS), 0)
+
+    def new_counts(self) -> dict[str, int]:
+        """Bytes that tasks have read, by transport, and `MERGED_ROWS` that they have returned, since the last call."""
+        now = dict(zip((*_TRANSPORTS, MERGED_ROWS), map(int, self._counts.soFar().split()), strict=True))
+        new = {name: count - self._counted[name] for name, count in now.items()}
+        self._counted = now
+        return new
+
+    def rows(
+        self,
+        session: SparkSession,
+        request: MergeRequest,
+        schema: StructType,
+        tasks: int,
+        kept: Kept | None = None,
+        keeps: bool = False,
+    ) -> DataFrame:
+        """The merged rows. Nothing is read before a job runs over them.
+
+        Args:
+            session: the micro-batch's.
+            request: what to merge.
+            schema: of the rows.
+            tasks: so many ranges of keys.
+            kept: the states before and after the micro-batch, where groups are folded before they are read.
+            keeps: tasks leave these groups in their executors' memory, and the next micro-batch reads only changes.
+        """
+        order = self._order(request.plan, request.blocks, kept, request.panes, request.windows, request.changed_in)
+        merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, keeps, self._counts)
+        return DataFrame(merged, session)
+
+    def joined(self, join: JoinRequest, kept: Kept, tasks: int, keeps: bool) -> JavaObject:
+        """The micro-batch's plan over the joined rows. Nothing is read before a job runs over them.
+
+        Args:
+            join: what to join.
+            kept: the states before and after the micro-batch.
+            tasks: so many ranges of keys.
+            keeps: tasks leave what they have read in their executors' memory, for the next micro-batch.
+        """
+        order = self._order(join.plan, join.blocks, kept, EVERY_PANE)
+        return self._bridge.joined(join.operator, order, tasks, keeps, self._counts)
+
+    def forget(self) -> None:
+        """Have executors drop what they keep of the query."""
+        self._bridge.closeHomes(self._context, bytearray(self._reading.query_id))
+
+    def _order(
+        self,
+        plan: str,
+        blocks: Sequence[tuple[AgentDescriptor, bytes]],
+        kept: Kept | None,
+        panes: tuple[int, int],
+        windows: Sequence[int] = (),
+        changed_in: int | None = None,
+    ) -> str:
+        """What tasks are told, as the JVM's `MergeOrder` reads it."""
+        agents = list(dict.fromkeys(agent for agent, _ in blocks))
+        place = {agent: index for index, agent in enumerate(agents)}
+        return json.dumps(
+            {
+                "plan": plan,
+                "windows": windows,
+                "changed_in": changed_in,
+                "panes": panes,
+                "agents": [agent.to_json() for agent in agents],
+                "blocks": [[place[agent], _base64(raw)] for agent, raw in blocks],
+                "reading": self._reading.record(),
+                "home": None if kept is None else _home(self._reading.query_id, kept),
+            }
+        )
+
+
+def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:
+    return {
+        "query": _base64(query_id),
+        "before": _base64(kept.before.encode()),
+        "version": _base64(kept.version.encode()),
+        "epoch": kept.epoch,
+        "evicted_us": kept.evicted_us,
+        "pane": kept.pane,
+        "closing_us": kept.closing_us,
+    }
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

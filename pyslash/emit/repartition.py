@@ -1,0 +1,81 @@
+"""The strategy `repartition`: rows go to the owner of their key before they are aggregated (docs/design/015).
+
+    scatter: the update job, under a plan of rows -> blocks of rows, in buckets of hash prefixes
+    own:     a task for each core, with a range of buckets of every such block -> blocks of partial state
+
+Only the receipts of the second job count. The epoch's commit frees the blocks of rows, which its manifest does not
+name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from pyslash.conf import Conf
+from pyslash.emit.aggregate_rows import AggregateRows
+from pyslash.ingest.update_job import Ingest
+from pyslash.plan.operators import Aggregation, StreamJoin
+from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.execution import SparkBatch
+from pyslash.spark.job import run_numbered
+from pyslash.state.receipt import Receipt
+
+# Owners take whole buckets: with this many for each of them, none has a quarter more than another.
+_BUCKETS_AN_OWNER = 4
+
+Meet = Callable[[list[AgentDescriptor]], None]
+
+
+class Repartition(Ingest):
+    """Runs both jobs for one query."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        plan: Aggregation,
+        conf: Conf,
+        query_id: bytes,
+        secret: bytes,
+        run: int,
+        meet: Meet,
+    ) -> None:
+        """`meet` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
+        self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
+        self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
+        super().__init__(session, replace(plan, text=plan_of_rows(plan.text, self._bits)), conf, query_id, secret, run)
+        self._aggregation = plan.text
+        self._meet = meet
+
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
+        """Both jobs; the receipts of owners."""
+        scattered = super().update(execution, epoch, watermark_us)
+        written = [receipt for receipt in scattered if receipt.head.length > 0]
+        self.shuffled = {}
+        if not written:
+            return scattered
+        self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        aggregate = AggregateRows(
+            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + place),
+            blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
+            bits=self._bits,
+            owners=self._owners,
+            transport=self._conf.transport,
+            timeout_seconds=self._conf.agent_call_timeout,
+        )
+        owned = run_numbered(execution.session, self._owners, aggregate)
+        self.shuffled = dict(sum((shuffled for _, shuffled in owned), Counter[str]()))
+        return [Receipt.parse(receipt) for receipt, _ in owned]
+
+
+def ingest_of(
+    session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+) -> Ingest:
+    """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
+    if conf.strategy == "repartition" and not isinstance(plan, StreamJoin):
+        return Repartition(session, plan, conf, query_id, secret, run, meet)
+    return Ingest(session, plan, conf, query_id, secret, run)

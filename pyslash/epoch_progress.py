@@ -1,0 +1,127 @@
+"""What each epoch did: figures for `pyslash.progress(query)` and one structured log line an epoch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+logger = logging.getLogger("pyslash.progress")
+
+MERGED_ROWS = "rows"
+"""Counted by tasks beside the bytes of each transport."""
+
+
+@dataclass
+class EpochProgress:
+    """Figures of one epoch of a stateful operator. Times are milliseconds of wall clock; bytes are counted where they
+    were read.
+
+    `operator` counts from 0, each behind those below it; a query with several has as many of these an epoch.
+    `groups` are distinct groups sealed by this epoch's tasks (a group seen by two tasks counts twice until merged).
+    `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
+    rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
+    owners through it, where rows are repartitioned.
+    `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
+    `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
+    and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
+    `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
+    `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
+    the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
+    `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
+    written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
+    `memory` has, of each agent, `used_bytes` and `arena_bytes` of its arena, and `spilled_bytes`: of all queries of the
+    application, as the agent answers a commit.
+    `agents_ms`: to ask agents whether they live, or to start some, and `restore_ms`: to bring the state back, from
+    memory or from the checkpoint, both at a start and at recoveries.
+    """
+
+    epoch: int
+    operator: int = 0
+    rows: int = 0
+    late_rows: int = 0
+    groups: int = 0
+    groups_per_row: float = 0.0
+    blocks: int = 0
+    windows: int = 0
+    watermark_us: int = 0
+    pinned_bytes: int = 0
+    spilled_bytes: int = 0
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)
+    agents: int = 0
+    merged_rows: int = 0
+    ingest: str = ""
+    records_by_spark: int = 0
+    records_fetched: int = 0
+    merged_by: str = ""
+    emit: str = ""
+    replayed: bool = False
+    recoveries: int = 0
+    promotions: int = 0
+    restored_files: int = 0
+    agents_ms: float = 0.0
+    restore_ms: float = 0.0
+    checkpoint_bytes: int = 0
+    checkpoint_ms: float = 0.0
+    replica_bytes: int = 0
+    replica_ms: float = 0.0
+    update_ms: float = 0.0
+    commit_ms: float = 0.0
+    merge_ms: float = 0.0
+    sink_ms: float = 0.0
+    bytes_read: dict[str, int] = field(default_factory=dict)
+    bytes_shuffled: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the block's wall-clock time to `<name>_ms`."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = (time.perf_counter() - begin) * 1000
+            setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + elapsed, 3))
+
+    def count_rows(self, rows: int, late_rows: int) -> None:
+        """Record what came in; `groups` is known by then."""
+        self.rows, self.late_rows = rows, late_rows
+        self.groups_per_row = round(self.groups / (rows - late_rows), 6) if rows > late_rows else 0.0
+
+    def count(self, transport: str, size: int) -> None:
+        """Record a read."""
+        self.bytes_read[transport] = self.bytes_read.get(transport, 0) + size
+
+    def count_tasks(self, counts: dict[str, int]) -> None:
+        """Record what tasks have read, in bytes by transport, and the `MERGED_ROWS` that they gave."""
+        for name, count in counts.items():
+            if name == MERGED_ROWS:
+                self.merged_rows += count
+            elif count:
+                self.count(name, count)
+
+
+class ProgressLog:
+    """The last epochs of one query."""
+
+    def __init__(self, query_id: str, retained: int) -> None:
+        self._query_id = query_id
+        self._epochs: deque[EpochProgress] = deque(maxlen=retained)
+        self._lock = threading.Lock()
+
+    def add(self, progress: EpochProgress) -> None:
+        """Keep an epoch's figures and log them as one JSON line."""
+        with self._lock:
+            self._epochs.append(progress)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", json.dumps({"query": self._query_id, **vars(progress)}))
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """Copies, oldest first."""
+        with self._lock:
+            return [asdict(progress) for progress in self._epochs]

@@ -1,0 +1,1 @@
+"""A micro-batch's rows become blocks, and tasks tell of them in receipts."""

@@ -1,0 +1,170 @@
+"""The update job of an epoch: it turns the micro-batch's rows into partial state, on one of three paths.
+
+`files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge hands its rows
+over; `arrow`: Spark reads, and rows go through `mapInArrow`. All three end in the same accumulator and receipt.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from pyslash.cluster.find_agents import has_hosts
+from pyslash.conf import Conf
+from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.only_spark import OnlySpark
+from pyslash.ingest.parquet_scan import ParquetScan
+from pyslash.ingest.parquet_update import ParquetUpdate
+from pyslash.ingest.static_join import StaticTables
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import Aggregation
+from pyslash.spark.execution import SparkBatch, count_times
+from pyslash.spark.job import collect, run_numbered
+from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.scan_figures import ScanFigures
+from pyslash.state.receipt import Receipt
+
+logger = logging.getLogger("pyslash")
+
+
+class Ingest:
+    """Runs the update jobs of one query, on the path that its configuration and its input require."""
+
+    def __init__(
+        self, session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+    ) -> None:
+        """`run` numbers the query's recoveries."""
+        self._run = run
+        self._plan = plan
+        self._conf = conf
+        self._query_id = query_id
+        self._secret = secret
+        self._bridge = RowBridge(session)
+        self._reads_files = conf.ingest in ("auto", "files")
+        self._static_tables = StaticTables()
+        self._obstacle = ""
+        self._obstacles_of_records: tuple[str, ...] = ()
+        self.path = ""
+        self.records_by_spark = 0  # records of the last update that native code left to Spark
+        self.records_fetched = 0  # of the last update, from topics, past Spark's reader
+        self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
+
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
+        """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
+
+        Args:
+            execution: the micro-batch's execution.
+            epoch: the batch id.
+            watermark_us: rows whose last window ends at or before this are late.
+            place: a line that the plan has for this epoch alone, or nothing.
+        """
+        self.records_by_spark = self.records_fetched = 0
+        if execution.cut.is_without_rows:
+            self.path = "none"
+            return []
+        execution.cut.reset_counts()
+        if self._conf.ingest == "arrow":
+            return self._from_arrow(execution, epoch, watermark_us, place)
+        rows = execution.cut.input()
+        if self._reads_files:
+            receipts = self._from_files(execution, rows, epoch, watermark_us, place)
+            if receipts is not None:
+                return receipts
+        return self._from_rows(execution, rows, epoch, watermark_us, place)
+
+    def close(self) -> None:
+        """The query has ended or starts over: free what was sent to executors."""
+        self._static_tables.close()
+
+    def _from_files(
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+    ) -> list[Receipt] | None:
+        """None if Spark has to read the files, or if they are too small for a Python job."""
+        files = self._bridge.scan(rows)
+        least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
+        try:
+            scan = ParquetScan.parse(files.describe(least_bytes))
+        except OnlySpark as reason:
+            self._leave_to_spark(execution, reason)  # this time: another micro-batch may be planned otherwise
+            return None
+        try:
+            scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
+            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, place))
+        except OnlySpark as reason:
+            self._leave_to_spark(execution, reason)
+            self._reads_files = False
+            self._static_tables.close()
+            return None
+
+    def _from_scan(
+        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, task: ArrowUpdate
+    ) -> list[Receipt]:
+        self.path = "files"
+        update = ParquetUpdate(task, scan)
+        figures, receipts = ScanFigures(), []
+        for found in run_numbered(execution.session, len(scan.partitions), update):
+            if isinstance(found, str):
+                raise OnlySpark(found)
+            receipts.append(Receipt.parse(found.receipt))
+            figures.merge(found.figures)
+        files.count(figures.rows)
+        count_times(execution.cut, figures)
+        return receipts
+
+    def _leave_to_spark(self, execution: SparkBatch, reason: OnlySpark) -> None:
+        if str(reason) != self._obstacle:
+            self._obstacle = str(reason)
+            logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
+
+    def _from_rows(
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+    ) -> list[Receipt]:
+        self.path = "rows"
+        receipts, figures = self._bridge.update(
+            rows,
+            self._plan.text + place,
+            watermark_us,
+            self._query_id,
+            epoch,
+            self._secret,
+            self._conf.arena_bytes,
+            execution.session.sparkContext.pythonExec,
+            start_timeout_seconds=self._conf.agent_start_timeout,
+            reads_json=self._conf.ingest_json == "auto",
+            reads_csv=self._conf.ingest_csv == "auto",
+            reads_kafka=self._conf.ingest_kafka == "auto",
+        )
+        count_times(execution.cut, figures)
+        self.records_by_spark = self._bridge.input.left_to_spark
+        self.records_fetched = self._bridge.input.fetched
+        if self._bridge.input.obstacles != self._obstacles_of_records:
+            self._obstacles_of_records = self._bridge.input.obstacles
+            for reason in self._obstacles_of_records:
+                logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
+        return receipts
+
+    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:
+        self.path = "arrow"
+        task = self.arrow_update(execution, epoch, watermark_us, place)
+        rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
+        return [Receipt.parse(bytes(row.receipt)) for row in rows]
+
+    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> ArrowUpdate:
+        """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
+        return ArrowUpdate(
+            plan=self._plan.text + place,
+            watermark_us=watermark_us,
+            query=self._query_id,
+            epoch=epoch,
+            secret=self._secret,
+            arena_bytes=self._conf.arena_bytes,
+            driver_host=execution.session.conf.get("spark.driver.host", None),
+            start_timeout_seconds=self._conf.agent_start_timeout,
+            run=self._run,
+            spill_directory=self._conf.spill_directory,
+            spill_bytes=self._conf.spill_bytes,
+            room_timeout_seconds=self._conf.checkpoint_timeout,
+            tcp=has_hosts(execution.session),
+        )

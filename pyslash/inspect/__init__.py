@@ -1,0 +1,1 @@
+"""What a person looks at: the state in a checkpoint, a machine, what is covered."""

@@ -1,0 +1,1 @@
+"""`pyslash state`: what a checkpoint holds."""

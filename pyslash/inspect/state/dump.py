@@ -1,0 +1,150 @@
+"""State as a table: the open windows of an epoch, merged from its block files and finished as a merge task does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyslash._native import Head, Merger, Plan, SessionMerger
+from pyslash.errors import InvalidInputError
+from pyslash.plan.emission import EVERY_END_US
+from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.window import TimeWindow, windows_between
+from pyslash.state.block_file import StoredBlock, segments_of
+from pyslash.state.manifest import Manifest
+from pyslash.state.stored import StoredState
+
+_ALIGNED = 64
+
+
+def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The groups of an epoch's open windows, or of one window, under the names that the query gives its columns.
+
+    Args:
+        state: the checkpoint.
+        epoch: as of the end of which; None: of the newest.
+        window: start of the only window wanted: ISO 8601 (UTC unless it says otherwise), or microseconds.
+        key: the only values wanted of the first keys, as text; `null` for null.
+
+    Raises:
+        InvalidInputError: no such window, or a key that does not fit its type.
+        CheckpointError, CorruptBlockError, StateLostError: as `StoredState.read`.
+        ArithmeticOverflowError: a sum has left its type, and the query's rules make that an error.
+    """
+    manifest = state.manifest(epoch)
+    blocks = [block for _, stored in state.read(manifest) for block in stored]
+    names = columns(manifest.identity)
+    if manifest.identity.session:
+        if window is not None:
+            raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
+        sessions = SessionMerger(Plan(manifest.plan), manifest.pane, manifest.watermark_us, EVERY_END_US)
+        for batch in _merged(sessions, (manifest.pane, manifest.pane + 1), blocks):
+            yield _of_key(batch.rename_columns(names), key, manifest.identity)
+        return
+    grid = manifest.identity.window
+    panes = {segment.pane for block in blocks for segment, _ in block.segments}
+    if window is None:
+        wanted = windows_between(grid, panes, manifest.watermark_us)
+    else:
+        wanted = [_checked(grid, microseconds(window), manifest)]
+    if not wanted:
+        return
+    for batch in _merged(Merger(Plan(manifest.plan), wanted), (wanted[0], wanted[-1] + grid.size_us), blocks):
+        yield _of_key(batch.rename_columns(names), key, manifest.identity)
+
+
+def schema(manifest: Manifest) -> pa.Schema:
+    """Of the batches that `rows` yields."""
+    fields = pa.schema(Plan(manifest.plan).schema)
+    return pa.schema([field.with_name(name) for field, name in zip(fields, columns(manifest.identity), strict=True)])
+
+
+def columns(plan: PlanIdentity) -> list[str]:
+    """Names of a dump's columns.
+
+    Raises:
+        InvalidInputError: the state is rows of a join, which only Spark can read.
+    """
+    if plan.join:
+        raise InvalidInputError("the state of a join is rows as Spark keeps them: `list` counts them, nothing else can")
+    return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
+
+
+def microseconds(text: str) -> int:
+    """A point in time, as `rows` takes it.
+
+    >>> microseconds("1970-01-01T00:00:10"), microseconds("10000000")
+    (10000000, 10000000)
+    """
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInputError(f"{text!r} is no time: write 2026-01-31T12:00:00, or microseconds since 1970") from None
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:
+    if (start - grid.start_offset_us) % grid.slide_us:
+        raise InvalidInputError(
+            f"no window of this query starts at {_time(start)}: they start every {grid.slide_us} us"
+        )
+    if start + grid.size_us <= manifest.emitted_us:
+        raise InvalidInputError(
+            f"the window that starts at {_time(start)} was emitted before epoch {manifest.epoch}: its state is gone. "
+            "An earlier --epoch may still hold it"
+        )
+    return start
+
+
+def _merged(
+    merger: Merger | SessionMerger, panes: tuple[int, int], blocks: list[StoredBlock]
+) -> Iterator[pa.RecordBatch]:
+    first, end = panes
+    for block in blocks:
+        head = Head(block.head)
+        for segment, data in zip(segments_of(block.head), (data for _, data in block.segments), strict=True):
+            if first <= segment.pane < end:
+                merger.add(head, segment.offset, _aligned(data))
+    while (merged := merger.next()) is not None:
+        yield pa.record_batch(merged)
+
+
+def _aligned(data: pa.Buffer) -> pa.Buffer:
+    """Segments of a file lie where Arrow puts them; native code wants them on a cache line."""
+    if data.address % _ALIGNED == 0:
+        return data
+    copy = pa.allocate_buffer(data.size)
+    memoryview(copy).cast("B")[:] = memoryview(data).cast("B")
+    return copy
+
+
+def _of_key(batch: pa.RecordBatch, key: Sequence[str], plan: PlanIdentity) -> pa.RecordBatch:
+    if len(key) > len(plan.keys):
+        raise InvalidInputError(
+            f"{len(key)} values for a key of {len(plan.keys)}: {', '.join(k.sql for k in plan.keys)}"
+        )
+    for index, text in enumerate(key, 2):
+        column = batch.column(index)
+        if text == "null":
+            batch = batch.filter(pc.is_null(column))
+            continue
+        batch = batch.filter(pc.equal(column, _value(text, column.type, plan.keys[index - 2].sql)))
+    return batch
+
+
+def _value(text: str, kind: pa.DataType, name: str) -> Any:
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{text!r} is no value of the key {name} ({kind}): {error}") from None
+
+
+def _time(us: int) -> str:
+    return str(pa.scalar(us, pa.timestamp("us")).as_py())

@@ -1,0 +1,139 @@
+"""The command: `list`, `dump`, `verify`, `export`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyslash._native import Head
+from pyslash.errors import CheckpointError, InvalidInputError, SlashError
+from pyslash.inspect.state import dump
+from pyslash.inspect.state.verify import verify
+from pyslash.state.stored import StoredState
+
+_RIGHT = "{:>{}}"
+_LEFT = "{:<{}}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The four commands and their options."""
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = commands.add_parser("list", help="epochs, and the files and blocks of one")
+    dumping = commands.add_parser("dump", help="the open windows of an epoch as a table")
+    verifying = commands.add_parser("verify", help="check every checksum; exit status 1 if something is damaged")
+    exporting = commands.add_parser("export", help="move a stopped query to plain Spark, with its state")
+    for command in (listing, dumping, verifying, exporting):
+        command.add_argument("checkpoint", metavar="CHECKPOINT", help="a query's checkpointLocation: path or URI")
+    for command in (listing, dumping):
+        command.add_argument("--epoch", type=int, metavar="N", help="as of this epoch (default: the newest)")
+    dumping.add_argument("--window", metavar="START", help="only the window that starts then: 2026-01-31T12:00:00")
+    dumping.add_argument("--key", action="append", default=[], metavar="VALUE", help="only this key; repeat by column")
+    dumping.add_argument("--format", choices=("table", "parquet"), default="table")
+    dumping.add_argument("--out", metavar="FILE", help="write there (default: print; parquet needs it)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the chosen command; an error is one line on standard error."""
+    try:
+        return {"list": _list, "dump": _dump, "verify": _verify, "export": _export}[args.action](args)
+    except SlashError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CheckpointError | InvalidInputError) else 1
+
+
+def _list(args: argparse.Namespace) -> int:
+    state = StoredState.at(args.checkpoint)
+    epochs: list[Sequence[object]] = [("epoch", "run", "rows", "late", "watermark", "files", "bytes")]
+    for epoch in state.epochs():
+        one = state.manifest(epoch)
+        size = sum(file.bytes for file in one.files)
+        epochs.append((epoch, one.run, one.rows, one.late_rows, _time(one.watermark_us), len(one.files), size))
+    manifest = state.manifest(args.epoch)
+    blocks: list[Sequence[object]] = [("file", "kind", "block", "epoch", "groups", "bytes", "first pane", "last pane")]
+    for file, stored in state.read(manifest):
+        for index, block in enumerate(stored):
+            head = Head(block.head)
+            written = "-" if head.epoch > 1 << 62 else head.epoch  # a compaction's result is of many epochs
+            kind = "snapshot" if file.snapshot else "epoch"
+            panes = [pane for pane, _, _ in head.panes]
+            times = [_time(pane) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
+            blocks.append((file.name, kind, index, written, head.groups, head.length, *times))
+    _print(epochs)
+    print(f"\nstate as of epoch {manifest.epoch}")
+    _print(blocks)
+    return 0
+
+
+def _dump(args: argparse.Namespace) -> int:
+    if args.format == "parquet" and args.out is None:
+        raise InvalidInputError("--format parquet needs --out FILE")
+    state = StoredState.at(args.checkpoint)
+    manifest = state.manifest(args.epoch)
+    found = dump.rows(state, manifest.epoch, args.window, args.key)
+    if args.format == "parquet":
+        with pq.ParquetWriter(args.out, dump.schema(manifest)) as writer:
+            for batch in found:
+                writer.write_batch(batch)
+        return 0
+    lines = chain([dump.columns(manifest.identity)], (row for batch in found for row in _rows(batch)))
+    if args.out is None:
+        _print(lines)
+    else:
+        with open(args.out, "w", encoding="utf-8") as file:
+            _print(lines, file)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    verdict = verify(StoredState.at(args.checkpoint))
+    for problem in verdict.problems:
+        print(f"DAMAGED  {problem}")
+    for name in verdict.unnamed:
+        print(f"unnamed  {name}: of a batch that failed or is under way")
+    print(
+        f"{verdict.manifests} manifests, {verdict.files} files, {verdict.blocks} blocks, {verdict.segments} segments, "
+        f"{verdict.bytes} bytes: " + (f"{len(verdict.problems)} damaged" if verdict.problems else "all sound")
+    )
+    return 1 if verdict.problems else 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pyspark.sql import SparkSession
+
+    from pyslash.migrate.export import export
+
+    builder = SparkSession.builder.appName("pyslash state export").config("spark.ui.showConsoleProgress", "false")
+    made = export(builder.getOrCreate(), args.checkpoint)
+    print(
+        f"as of batch {made.epoch}, {made.groups} groups are in Spark's state store: plain Spark continues the query. "
+        f"pyslash's files are kept in {made.kept}"
+    )
+    return 0
+
+
+def _rows(batch: pa.RecordBatch) -> Iterable[Sequence[object]]:
+    return zip(*(["null" if value is None else value for value in column.to_pylist()] for column in batch), strict=True)
+
+
+def _print(lines: Iterable[Sequence[object]], file: TextIO | None = None) -> None:
+    """Columns as wide as their widest value, numbers to the right."""
+    table = [list(line) for line in lines]
+    columns = list(zip(*table, strict=True))
+    widths = [max(len(str(value)) for value in column) for column in columns]
+    numeric = [all(isinstance(value, int | float) for value in column[1:]) for column in columns]
+    for line in table:
+        cells = [
+            (_RIGHT if right else _LEFT).format(str(value), width)
+            for value, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        print("  ".join(cells).rstrip(), file=file)
+
+
+def _time(us: int) -> str:
+    return str(pa.scalar(us, pa.timestamp("us")).as_py())

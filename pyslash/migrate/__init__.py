@@ -1,0 +1,1 @@
+"""State moves between plain Spark and pyslash."""

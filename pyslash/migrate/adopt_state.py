@@ -1,0 +1,126 @@
+"""A task that makes blocks of pyslash of groups in Spark's state store, and writes them to the query's checkpoint.
+
+rows of the store ──> an accumulator of the same keys, whose one aggregate is the row's number
+                  ──> a block: keys in their segments; for each group the row that it was
+                  ──> the same block with the states that Spark's buffers make, in a file
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pyslash import _native
+from pyslash.errors import ArenaFullError
+from pyslash.migrate.spark_buffers import SparkBuffers
+from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.state.block_file import StoredBlock, segments_of, write
+from pyslash.state.directory import BlockDirectory
+from pyslash.state.replan import buffers_of, joined, layout, rewritten
+
+FILE = "name string, bytes long, crc long, last_pane long"
+_IDENTITY = b"\0" * 16
+_LEAST_BYTES = 64 << 20
+_MOST_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class AdoptState:
+    """A function for `df.mapInArrow(task, FILE)`: a row for each file that it has written.
+
+    The columns of `df` are the event time, the keys, and Spark's buffers in the order of `SparkBuffers`.
+    """
+
+    plan: PlanIdentity
+    location: str
+    epoch: int
+    run: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs in the executor.
+
+        Raises:
+            CheckpointError: a file cannot be written.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context is not None else 0
+        for number, rows in enumerate(_chunks(batches)):
+            name = f"{self.epoch}-{self.run}-adopted-{attempt}-{number}.arrow"
+            yield self._written(rows, name)
+
+    def _written(self, rows: pa.Table, name: str) -> pa.RecordBatch:
+        block = self._block(rows)
+        size, crc = BlockDirectory(self.location).write(name, partial(write, self.plan.text, [block]))
+        last = max(pane for pane, _, _ in _native.Head(block).panes)
+        columns = [pa.array([name]), *(pa.array([value], pa.int64()) for value in (size, crc, last))]
+        return pa.record_batch(columns, ["name", "bytes", "crc", "last_pane"])
+
+    def _block(self, rows: pa.Table) -> bytes:
+        keys = len(self.plan.keys)
+        numbered = _numbered(self.plan)
+        columns = [column.combine_chunks() for column in rows.columns]
+        accumulator = _native.Accumulator(_native.Plan(numbered.text), NO_WATERMARK_US)
+        numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
+        taken = [*columns[: keys + 1], numbers]
+        accumulator.add(pa.record_batch(taken, [f"c{index}" for index in range(len(taken))]))
+        stored = _sealed(accumulator, rows.nbytes)
+        states = SparkBuffers(self.plan, columns[keys + 1 :], rows.num_rows).states()
+        segments = []
+        for _, data in stored.segments:
+            found = list(buffers_of(memoryview(data), layout(numbered)).items())
+            at = np.frombuffer(found[-1][1][0], np.int64)
+            held = [buffer for (kind, _), buffers in found if kind.startswith("key ") for buffer in buffers]
+            segments.append(joined([*held, *(buffer for state in states for buffer in state(at))]))
+        return rewritten(stored, self.plan.text, segments)
+
+
+def _numbered(plan: PlanIdentity) -> PlanIdentity:
+    """The same groups, of each of which only the number of its row is known."""
+    lines = plan.text.splitlines()
+    head = lines[: next((i for i, line in enumerate(lines) if line.startswith(("column", "key", "agg"))), None)]
+    head = [line for line in head if line != "deduplicate"]
+    columns = [f"column {key.type} {int(key.nullable)}" for key in plan.keys] + ["column int64 0"]
+    keys = [f"key {index}" for index in range(1, len(plan.keys) + 1)]
+    text = "\n".join([*head, *columns, *keys, f"aggregate max {len(columns)} 0"]) + "\n"
+    return PlanIdentity(text, (*(f"{index}" for index in range(len(keys))), "number"), plan.time)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """As many rows as make one block."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= _MOST_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if any(one.num_rows for one in held):
+        yield pa.Table.from_batches(held)
+
+
+def _sealed(accumulator: _native.Accumulator, size: int) -> StoredBlock:
+    """The block of what was accumulated, copied out of an arena of its own."""
+    room = max(_LEAST_BYTES, 4 * size)
+    while True:
+        handle = os.memfd_create("pyslash-adopted", os.MFD_CLOEXEC)
+        try:
+            arena = _native.Arena.create(handle, room, _IDENTITY)
+        finally:
+            os.close(handle)
+        try:
+            head = accumulator.seal(arena, _IDENTITY, 0, 0)
+        except ArenaFullError:
+            room *= 2
+            continue
+        offset, length = _native.Head(head).arena_offset, _native.Head(head).length
+        block = bytes(arena.view(offset, length))
+        arena.close()
+        listed = segments_of(head)
+        return StoredBlock(head, [(one, pa.py_buffer(block[one.offset : one.offset + one.length])) for one in listed])

@@ -1,0 +1,102 @@
+"""Takes over a query from plain Spark with its state (`spark.slash.adopt`).
+
+    Spark's state store as of the last committed batch (format `statestore`)
+      ──> block files, written by tasks       no manifest names them yet
+      ──> the manifest of that batch          created exclusively: from here on the state is pyslash's
+
+Until the manifest is there, nothing of the checkpoint has changed for plain Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from pyslash.migrate.adopt_state import FILE, AdoptState
+from pyslash.migrate.spark_layout import SparkLayout, check_movable
+from pyslash.plan.operators import Aggregation
+from pyslash.plan.reasons import Uncovered
+from pyslash.spark.execution import SparkBatch
+from pyslash.spark.job import collect
+from pyslash.state.directory import BlockFile
+from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
+
+logger = logging.getLogger("pyslash")
+_MOST_FILES = 8  # of a checkpoint that is as large as most are; each is of one task
+
+
+def check_adoptable(operators: list[Aggregation]) -> None:
+    """Pass if the state of these operators is one that Spark's state stores tell.
+
+    Raises:
+        Uncovered: the message names what it is that cannot be moved, and why.
+    """
+    if len(operators) > 1:
+        raise Uncovered(
+            "spark.slash.adopt=true moves the state of one operator, in one step, and this query has several with state"
+        )
+    check_movable(operators[0].identity)
+
+
+def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest:
+    """The manifest of the batch before `epoch`, with the state that plain Spark has as of then.
+
+    Raises:
+        Uncovered: the state cannot be moved; the checkpoint is as it was.
+        CheckpointError: a file cannot be written; the checkpoint is as it was for plain Spark.
+        FencedError: another driver was first.
+    """
+    last = epoch - 1
+    logged = execution.offsets(last)
+    # What evicted groups in the last batch is what makes rows late in this one.
+    evicted_us = execution.cut.late_us
+    task = AdoptState(operator.identity, f"{execution.checkpoint}/{BLOCKS}", last, manifests.run)
+    rows = _rows(operator, execution, last)
+    found = collect(rows.coalesce(_MOST_FILES).mapInArrow(task, FILE))
+    files = [BlockFile(one.name, one.bytes, one.crc, one.last_pane, "", True) for one in found]
+    manifest = Manifest(
+        epoch=last,
+        run=manifests.run,
+        plan=operator.text,
+        columns=list(operator.identity.columns),
+        time=operator.identity.time,
+        offsets=logged.sources,
+        timestamp_ms=logged.timestamp_ms,
+        input=operator.fingerprint,
+        emitted_us=evicted_us,
+        watermark_us=evicted_us,
+        rows=0,
+        late_rows=0,
+        times=[],
+        blocks=[],
+        agents=[],
+        files=files,
+        before=f"adopted by run {manifests.run}",
+        is_adopted=True,
+    )
+    manifests.create(manifest)
+    logger.warning(
+        "query %s: the state of plain Spark as of batch %d is pyslash's from here on: %d files, %d bytes",
+        execution.query_id,
+        last,
+        len(files),
+        sum(file.bytes for file in files),
+    )
+    return manifest
+
+
+def _rows(operator: Aggregation, execution: SparkBatch, batch: int) -> DataFrame:
+    """The columns of `SparkLayout`, as of the end of a batch."""
+    source = execution.session.read.format("statestore").option("batchId", batch)
+    try:
+        state = source.load(execution.checkpoint)
+    except (PySparkException, Py4JJavaError) as error:
+        raise Uncovered(f"Spark does not read its own state in {execution.checkpoint}: {error}") from error
+    key, value = state.schema["key"].dataType, state.schema["value"].dataType
+    assert isinstance(key, StructType)
+    assert isinstance(value, StructType)
+    return state.select(*SparkLayout(operator.identity, key, value).columns())

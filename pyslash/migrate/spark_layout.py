@@ -1,0 +1,144 @@
+"""What Spark's state store has of an operator: which fields of its keys and values are what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from pyslash.migrate.spark_buffers import Field, fields_of
+from pyslash.plan.identity import Output, PlanIdentity
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.types import native_type
+
+
+def check_movable(plan: PlanIdentity) -> None:
+    """Pass if the state of this operator is one that Spark's state store can tell, and be told.
+
+    Raises:
+        Uncovered: the message names what it is that cannot be moved, and why.
+    """
+    if plan.join:
+        raise Uncovered(
+            "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which "
+            "micro-batch a row came, which Spark does not"
+        )
+    if plan.session:
+        raise Uncovered(
+            "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "
+            "a session, of which Spark keeps one sum"
+        )
+    if plan.operator == "deduplication within the watermark":
+        raise Uncovered(
+            "the state of a deduplication within the watermark cannot be moved between plain Spark and pyslash: "
+            "pyslash keeps rows in panes of the time that they expire at, of which Spark keeps the times"
+        )
+    if plan.window.overlap > 1:
+        raise Uncovered(
+            "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "
+            "that windows are made of, and Spark's buffers are of whole windows"
+        )
+    if plan.operator != "deduplication":
+        for aggregate in plan.aggregates:
+            if fields_of(aggregate) is None:
+                raise Uncovered(
+                    f"the state of {aggregate.sql} cannot be moved between plain Spark and pyslash: {_why(aggregate)}"
+                )
+
+
+def _why(aggregate: Output) -> str:
+    if aggregate.function in ("first", "last", "max_by", "min_by"):
+        return "pyslash also keeps in which micro-batch a row came, which Spark does not"
+    if aggregate.function == "collect":
+        return "Spark keeps one buffer of its own code a group, and pyslash one for each task"
+    return "Spark keeps other sums for this function than pyslash does"
+
+
+@dataclass(frozen=True)
+class SparkLayout:
+    """The state of an operator in Spark's store, whose keys and values are these."""
+
+    plan: PlanIdentity
+    key: StructType
+    value: StructType
+
+    def __post_init__(self) -> None:
+        """Hold it against the plan.
+
+        Raises:
+            Uncovered: the state is of another query, or cannot be moved.
+        """
+        check_movable(self.plan)
+        expected = [one.type for one in self.plan.keys]
+        if [_native(self.key.fields[place].dataType) for place in self.places] != expected:
+            raise _other(f"keys {self.key.simpleString()}", ", ".join(expected) or "none")
+        buffers = self.buffers
+        found = [(field.name, _native(field.dataType)) for field in self.value.fields]
+        if self.has_values and found != [(one.name, one.type) for one in buffers]:
+            raise _other(f"values {self.value.simpleString()}", ", ".join(f"{one.name} {one.type}" for one in buffers))
+
+    @property
+    def has_values(self) -> bool:
+        """Whether groups have buffers: not keys that are unique, nor groups without aggregates."""
+        if self.plan.operator == "deduplication":
+            return False
+        return bool(self.value.fields) or [one.sql for one in self.plan.aggregates] != ["count(*)"]
+
+    @property
+    def buffers(self) -> list[Field]:
+        """Spark's buffers, aggregate by aggregate."""
+        if self.plan.operator == "deduplication":
+            return []
+        return [field for aggregate in self.plan.aggregates for field in fields_of(aggregate) or []]
+
+    @property
+    def window_at(self) -> int:
+        """Which field of the key is the window; -1: none."""
+        if self.plan.window.is_all_time or self.plan.operator == "deduplication":
+            return -1
+        structs = [place for place, field in enumerate(self.key.fields) if isinstance(field.dataType, StructType)]
+        if len(structs) != 1:
+            raise _other(f"keys {self.key.simpleString()}", "one window, and keys that native code reads")
+        return structs[0]
+
+    @property
+    def places(self) -> list[int]:
+        """Of the plan's keys, which field of the key each is."""
+        at = self.window_at
+        return [place for place in range(len(self.key.fields)) if place != at]
+
+    def columns(self) -> list[Column]:
+        """A time of the group's pane, the keys and the buffers, of rows with the columns `key` and `value`."""
+        columns = [self._time(), *(_field(self.key, "key", place) for place in self.places)]
+        if self.has_values:
+            columns += [_field(self.value, "value", place) for place in range(len(self.value.fields))]
+        elif self.plan.operator != "deduplication":
+            columns.append(F.lit(1).cast("bigint"))  # a group without aggregates has seen a row
+        return [column.alias(f"c{index}") for index, column in enumerate(columns)]
+
+    def _time(self) -> Column:
+        if self.plan.window.is_all_time:
+            return F.lit(0).cast("timestamp")
+        if self.window_at >= 0:
+            return _field(self.key, "key", self.window_at).getField("start")
+        timed = [place for place, one in zip(self.places, self.plan.keys, strict=True) if one.sql == self.plan.time]
+        return _field(self.key, "key", timed[0])
+
+
+def _field(kind: StructType, struct: str, place: int) -> Column:
+    """A field by its place: several have the same name."""
+    names = ",".join(f"f{index}:{field.dataType.simpleString()}" for index, field in enumerate(kind.fields))
+    return F.col(struct).cast(f"struct<{names}>").getField(f"f{place}")
+
+
+def _native(kind: DataType) -> str:
+    try:
+        return native_type(kind.simpleString(), "")
+    except Uncovered:
+        return str(kind.simpleString())
+
+
+def _other(found: str, expected: str) -> Uncovered:
+    return Uncovered(f"the state that plain Spark has is of another query, or in another form: {found}, not {expected}")

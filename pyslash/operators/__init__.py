@@ -1,0 +1,1 @@
+"""What an epoch does for one stateful operator beside update and merge."""

@@ -1,0 +1,1 @@
+"""Spark, and the JVM it runs in."""

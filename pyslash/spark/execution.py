@@ -1,0 +1,325 @@
+"""What Spark knows about the running micro-batch: its plan, its watermarks, its offsets, its checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+from uuid import UUID, uuid5
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash.errors import CheckpointError, WatermarkError
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
+from pyslash.spark.failure import thrown_by_jvm
+from pyslash.spark.scan_figures import ScanFigures
+from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
+
+# Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
+OPERATOR = "slash/operator-{}"
+
+
+@dataclass(frozen=True)
+class LoggedOffsets:
+    """An entry of Spark's offset log: `sources` digests the sources' offsets, `timestamp_ms` is the batch's time."""
+
+    sources: str
+    timestamp_ms: int
+
+    @classmethod
+    def parse(cls, entry: bytes) -> LoggedOffsets:
+        """The entry as it is in its file: a version, metadata, then the sources' offsets, a line each."""
+        _, metadata, *sources = entry.decode().splitlines()
+        digest = hashlib.sha256("\n".join(sources).encode()).hexdigest()
+        return cls(digest, int(json.loads(metadata)["batchTimestampMs"]))
+
+
+class SparkBatch(Protocol):
+    """A micro-batch and its query, as an epoch of one stateful operator needs them: `BatchExecution`, or the Spark of
+    `tests/model`.
+    """
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that the micro-batch runs in."""
+
+    @property
+    def query_id(self) -> UUID:
+        """The operator's: the same over restarts; of the first one the query's own."""
+
+    @property
+    def run_id(self) -> str:
+        """The query's: another one after each restart."""
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query has not been stopped."""
+
+    def is_stopped_by(self, error: BaseException) -> bool:
+        """Whether this error of the micro-batch is how the stop of its query shows."""
+
+    @property
+    def cut(self) -> OperatorCut:
+        """The operator in this micro-batch's plan.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+
+    def forget_counts(self) -> None:
+        """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
+
+    def expect_no_state_store(self) -> None:
+        """Spark is not to look for state stores that this micro-batch has committed."""
+
+    def input_rows(self) -> DataFrame:
+        """The rows that the operator takes: the event time and the columns."""
+
+    def over(self, merged: DataFrame) -> JavaObject:
+        """The micro-batch's plan with the operator's rows in its place."""
+
+    def result(self, plan: JavaObject) -> DataFrame:
+        """The rows of the query, by the plan in which all operators have been replaced by their rows."""
+
+    def of(self, place: int) -> SparkBatch:
+        """The same, for another operator: its id and its checkpoint alone."""
+
+    def above(self, plan: JavaObject) -> SparkBatch:
+        """The same as the next operator sees it: by the plan with this one's rows in its place."""
+
+    def offsets(self, epoch: int) -> LoggedOffsets:
+        """What Spark has logged of a micro-batch before it ran.
+
+        Raises:
+            CheckpointError: the entry is not there, or cannot be read.
+        """
+
+    def has_offsets(self, epoch: int) -> bool:
+        """Whether Spark's offset log still has this micro-batch.
+
+        Raises:
+            CheckpointError: the log cannot be read.
+        """
+
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+
+
+class BatchExecution:
+    """The `IncrementalExecution` of a micro-batch, reached from inside `foreachBatch`.
+
+    The streaming thread's local property names the query; its last execution is the batch that called us. Spark has
+    planned it, and nothing of the plan has been executed.
+    """
+
+    def __init__(
+        self,
+        batch: DataFrame,
+        stream: Any,
+        plan: JavaObject,
+        operators: Sequence[Aggregation],
+        bridge: JavaObject,
+        place: int,
+    ) -> None:
+        """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `place` have
+        been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`.
+        """
+        self.session: SparkSession = batch.sparkSession
+        self._batch = batch
+        self.stream = stream
+        self._plan = plan
+        self._operators = operators
+        self._bridge = bridge
+        self._place = place
+
+    @classmethod
+    def called_with(
+        cls, batch: DataFrame, owner: SparkSession, operators: Sequence[Aggregation], bridge: JavaObject
+    ) -> BatchExecution:
+        """The batch of a query that `owner` started. The batch itself belongs to a clone of that session."""
+        stream: Any = bridge.runningQuery(owner._jsparkSession)
+        return cls(batch, stream, bridge.runningPlan(stream), operators, bridge, 0)
+
+    @cached_property
+    def query_id(self) -> UUID:
+        """The operator's: the same over restarts; of the first one the query's own."""
+        query_id = UUID(str(self.stream.id()))
+        return uuid5(query_id, str(self._place)) if self._place else query_id
+
+    @property
+    def run_id(self) -> str:
+        """The query's: another one after each restart."""
+        return str(self.stream.runId())
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
+        return f"{self._root}/{OPERATOR.format(self._place)}" if self._place else self._root
+
+    @property
+    def _root(self) -> str:
+        return str(self.stream.resolvedCheckpointRoot())
+
+    def of(self, place: int) -> BatchExecution:
+        """The same, for another operator: its id and its checkpoint alone."""
+        return BatchExecution(self._batch, self.stream, self._plan, self._operators, self._bridge, place)
+
+    def above(self, plan: JavaObject) -> BatchExecution:
+        """The same as the next operator sees it: by the plan with this one's rows in its place."""
+        return BatchExecution(self._batch, self.stream, plan, self._operators, self._bridge, self._place + 1)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query has not been stopped."""
+        return bool(self.stream.isActive())
+
+    def is_stopped_by(self, error: BaseException) -> bool:
+        """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""
+        if self.is_active:
+            return False
+        thrown = thrown_by_jvm(error)
+        return thrown is not None and bool(self.stream.isInterruptionException(thrown, self.session._jsc.sc()))
+
+    @cached_property
+    def cut(self) -> OperatorCut:
+        """The operator in this micro-batch's plan.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+        return cut_of(self._bridge, self._operators[self._place :], self._plan)
+
+    def forget_counts(self) -> None:
+        """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
+        if "cut" in self.__dict__:  # else nothing has been read
+            self.cut.reset_counts()
+
+    def expect_no_state_store(self) -> None:
+        """Spark is not to look for state stores that this micro-batch has committed."""
+        self._bridge.expectNoStateStore(self.stream)
+
+    def input_rows(self) -> DataFrame:
+        """The rows that the operator takes: the event time and the columns."""
+        return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
+
+    def over(self, merged: DataFrame) -> JavaObject:
+        """The micro-batch's plan with the operator's rows in its place."""
+        return self.cut.over(merged._jdf)
+
+    def result(self, plan: JavaObject) -> DataFrame:
+        """The rows of the query, by the plan in which all operators have been replaced by their rows."""
+        return DataFrame(self._bridge.rows(self.session._jsparkSession, plan, self._batch._jdf), self.session)
+
+    def offsets(self, epoch: int) -> LoggedOffsets:
+        """What Spark has logged of a micro-batch before it ran.
+
+        Raises:
+            CheckpointError: the entry is not there, or cannot be read.
+        """
+        return logged_offsets(self._offset_log, epoch)
+
+    def has_offsets(self, epoch: int) -> bool:
+        """Whether Spark's offset log still has this micro-batch.
+
+        Raises:
+            CheckpointError: the log cannot be read.
+        """
+        return entry_of(self._offset_log, epoch) is not None
+
+    def has_gone_on(self, epoch: int) -> bool:
+        """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
+
+        Raises:
+            CheckpointError: a log cannot be read.
+        """
+        commits = files_of_spark(self.session, self._root, "commits")
+        return self.has_offsets(epoch + 1) or entry_of(commits, epoch) is not None
+
+    @cached_property
+    def _offset_log(self) -> CheckpointFiles:
+        return files_of_spark(self.session, self._root, "offsets")
+
+
+def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
+    """The entry of a micro-batch in Spark's offset log.
+
+    Raises:
+        CheckpointError: it is not there, or cannot be read.
+    """
+    entry = entry_of(log, epoch)
+    if entry is None:
+        raise CheckpointError(f"{log.path(str(epoch))}, Spark's own offset log, is not there")
+    return LoggedOffsets.parse(entry)
+
+
+def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
+    """The entry of a micro-batch in a log of Spark's, as it is in its file; None if it is not there.
+
+    Raises:
+        CheckpointError: the log cannot be read.
+    """
+    try:
+        return log.read(str(epoch))
+    except OSError as error:
+        raise CheckpointError(
+            f"{log.path(str(epoch))}, Spark's own log, cannot be read: {error}. Once the cause is gone the "
+            "query can be started again"
+        ) from error
+
+
+def tell_times(cut: OperatorCut, times: list[EventTimes]) -> None:
+    """Give Spark's watermark operators the statistics of an earlier attempt, if they have collected nothing."""
+    for place, (told, collected) in enumerate(zip(times, cut.event_times(), strict=True)):
+        if told[0] and not collected[0]:
+            cut.add_event_times(place, told)
+
+
+def check_times(cut: OperatorCut, rows: int) -> None:
+    """The watermark follows the event times that Spark has collected: of rows there are some.
+
+    Args:
+        cut: the operator, after its update.
+        rows: that the operator took from the micro-batch, late ones among them.
+
+    Raises:
+        WatermarkError: there were rows, and no times.
+    """
+    if rows and cut.collects_times and not any(count for count, *_ in cut.event_times()):
+        raise WatermarkError(
+            f"{rows} rows have been read under withWatermark(), and Spark has collected no event time of them, so its "
+            "watermark would never move. This is a fault of pyslash; set spark.slash.ingest.json, ingest.csv and "
+            "ingest.kafka to spark, or spark.slash.mode=off, and report the query"
+        )
+
+
+def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
+    """The watermark as of the end of this batch, from the event times that Spark itself has collected.
+
+    Call it after the update, for an input with one watermark; a micro-batch without rows may be planned without the
+    watermark's operator.
+    """
+    for delay_ms, (count, _, greatest, _) in zip(cut.delays_ms, cut.event_times(), strict=True):
+        if count:
+            current_us = max(current_us, (greatest - delay_ms) * 1000)
+    return current_us
+
+
+def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
+    """Tell Spark the event times that it has not seen itself, so that its watermark follows them."""
+    if figures.time_min is None or figures.time_max is None:
+        return
+    mean_ms = figures.time_sum / figures.times / 1000
+    # The upper watermark: rows of a union are not counted by us.
+    cut.add_event_times(0, (figures.times, figures.time_min // 1000, figures.time_max // 1000, mean_ms))

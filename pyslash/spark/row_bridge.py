@@ -1,0 +1,226 @@
+"""The Python face of the row bridge: adds the jar to a session, runs update jobs, and maps what the JVM reports."""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash import errors
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.py4j_log import leave_out_secrets
+from pyslash.spark.scan_figures import ScanFigures
+from pyslash.state.receipt import Receipt
+
+_BRIDGE = "io.pyslash.Bridge"
+# By the status that starts a SlashException's message: the names of the core's `Status`, and the bridge's own.
+_ERRORS: dict[str, type[errors.SlashError]] = {
+    "invalid_plan": errors.InvalidPlanError,
+    "invalid_input": errors.InvalidInputError,
+    "corrupt_block": errors.CorruptBlockError,
+    "stale_incarnation": errors.StaleIncarnationError,
+    "arena_full": errors.ArenaFullError,
+    "arena_busy": errors.ArenaBusyError,
+    "arithmetic_overflow": errors.ArithmeticOverflowError,
+    "internal": errors.NativeError,
+    "agent_start": errors.AgentStartError,
+}
+# The head of what `io.pyslash.UpdateResult` describes: statistics of event times, counts, length of the reasons.
+_RESULT = struct.Struct("<qqqdqqqi")
+_COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
+_MESSAGE = re.compile(r"io\.pyslash\.SlashException: (\w+): ([^\n]*)")
+
+
+def jar_path() -> Path:
+    """The jar of this installation.
+
+    Raises:
+        RowBridgeUnavailableError: it was built without the JVM face.
+    """
+    # Joined before it becomes a path: an editable installation has files of the package in two folders.
+    path = Path(str(resources.files("pyslash").joinpath("jars", "pyslash.spark.jar")))
+    if not path.is_file():
+        raise errors.RowBridgeUnavailableError(
+            f"{path} is missing: this installation was built without the JVM face. Build it with a JDK of version 17 "
+            "or later"
+        )
+    return path
+
+
+@dataclass(frozen=True)
+class InputFigures:
+    """Records of an update that native code left to Spark, and why Spark read all of a `from_json` or of files.
+
+    `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
+    topics that have come past Spark's reader.
+    """
+
+    left_to_spark: int = 0
+    obstacles: tuple[str, ...] = ()
+    in_pages: int = 0
+    fetched: int = 0
+
+
+class RowBridge:
+    """The update jobs of one session. `input` belongs to the last one."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Adds the jar to the session's application, if it is not there yet.
+
+        Raises:
+            RowBridgeUnavailableError: the jar is missing, or cannot be added.
+        """
+        leave_out_secrets()
+        self._session = session
+        self._bridge = self._find()
+        self.input = InputFigures()
+
+    def update(
+        self,
+        rows: DataFrame | Any,
+        plan_text: str,
+        watermark_us: int,
+        query: bytes,
+        epoch: int,
+        secret: bytes,
+        arena_bytes: int,
+        python: str | None = None,
+        *,
+        runtime_dir: str | None = None,
+        start_timeout_seconds: int = 30,
+        reads_json: bool = True,
+        reads_csv: bool = True,
+        reads_kafka: bool = True,
+    ) -> tuple[list[Receipt], ScanFigures]:
+        """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
+
+        The figures are empty where the job has left Spark's watermark operator in its plan. They never hold rows: the
+        scan is Spark's.
+
+        Args:
+            rows: a DataFrame or a JVM `SparkPlan`; its columns are the event time and the plan's columns in order.
+            plan_text: the aggregation, as text.
+            watermark_us: rows whose last window ended at or before this are late.
+            query: 16-byte id.
+            epoch: the batch id.
+            secret: the application's, 32 bytes.
+            arena_bytes: of each executor that has no agent yet.
+            python: runs the agents; default: the executor's PYSPARK_PYTHON.
+            runtime_dir: where agents meet their executors; default: below the temporary directory.
+            start_timeout_seconds: for each agent that has to start.
+            reads_json: whether native code reads the JSON that it is certain to read as Spark does.
+            reads_csv: the same of CSV files.
+            reads_kafka: whether executors fetch records of topics past Spark's reader.
+
+        Raises:
+            ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
+            PySparkException, Py4JJavaError: Spark's own failures, as PySpark raises them: a bad row, a cancelled job.
+        """
+        plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
+        try:
+            encoded: str = self._bridge.update(
+                plan,
+                plan_text,
+                watermark_us,
+                query,
+                epoch,
+                secret,
+                arena_bytes,
+                python,
+                python_path(),
+                runtime_dir,
+                start_timeout_seconds,
+                reads_json,
+                reads_csv,
+                reads_kafka,
+            )
+        except Py4JJavaError as failure:
+            if (ours := slash_error(failure)) is not None:
+                raise ours from failure
+            raise
+        result = base64.b64decode(encoded)
+        count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
+        receipts = _RESULT.size + length
+        obstacles = tuple(result[_RESULT.size : receipts].decode().splitlines())
+        self.input = InputFigures(left_to_spark, obstacles, in_pages, fetched)
+        figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
+        return Receipt.parse_all(result[receipts:]), figures
+
+    @property
+    def java(self) -> Any:
+        """The JVM's `Bridge` itself."""
+        return self._bridge
+
+    def agents(
+        self, tasks: int, secret: bytes, arena_bytes: int, python: str | None = None, start_timeout_seconds: int = 30
+    ) -> list[AgentDescriptor]:
+        """The agents of the executors that run these tasks. Starts missing agents, but no Python worker.
+
+        Raises:
+            AgentStartError: an executor's agent could not be started.
+        """
+        # An update of no rows: its tasks need an agent as any do, publish nothing, and their receipts say whose it is.
+        nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
+        receipts, _ = self.update(
+            nothing,
+            _COUNT_ALL,
+            0,
+            bytes(16),
+            0,
+            secret,
+            arena_bytes,
+            python,
+            start_timeout_seconds=start_timeout_seconds,
+        )
+        return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
+
+    def scan(self, plan: Any) -> Any:
+        """The JVM's `FileScan` of a physical plan: its `describe(least_bytes)` is text for `ParquetScan.parse`."""
+        return self._bridge.scan(plan)
+
+    def _find(self) -> Any:
+        """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""
+        jvm: Any = self._session._jvm
+        loader = self._session._jsparkSession.sharedState().jarClassLoader()
+        path = jar_path()
+        try:
+            if path.name not in {str(url).rpartition("/")[2] for url in loader.getURLs()}:
+                # The path is quoted: it may hold blanks.
+                self._session.sql(f"ADD JAR '{path}'")
+            return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
+        except Py4JJavaError as failure:
+            raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
+    """The error of ours that made a job fail; None if it was something else.
+
+    A task's failure comes as text, in the message of Spark's own exception: `SlashException.forDriver`.
+    """
+    cause = failure.java_exception
+    while cause is not None:
+        if found := _MESSAGE.search(str(cause.toString())):
+            status, message = found.groups()
+            return _error_type(status)(message)
+        cause = cause.getCause()
+    return None
+
+
+def _error_type(status: str) -> type[errors.SlashError]:
+    """Agents name their errors by class."""
+    named = _ERRORS.get(status) or getattr(errors, status, None)
+    ours = isinstance(named, type) and issubclass(named, errors.SlashError)
+    return named if named is not None and ours else errors.NativeError
+
+
+def python_path() -> str | None:
+    """Where this process imports pyslash from, if that is a source tree; an installation is on every Python's path."""
+    tree = Path(errors.__file__).resolve().parents[1]
+    return None if tree.name in ("site-packages", "dist-packages") else str(tree)

@@ -1,0 +1,147 @@
+"""A block file: an Arrow IPC file, with one row for each segment.
+
+    block      int32                  which block of the file
+    pane       timestamp[us, UTC]     start of the slice of event time
+    prefix_lo  uint32                 first hash prefix of the segment's keys
+    groups     uint32                 keys in it
+    segment    large_binary           keys and partial states, as in memory
+
+The schema's metadata holds the format's version, the plan and each block's head (base64). The segments are the bytes
+of the arena, unchanged: they carry CRCs of their own, and writing them costs no copy but the file system's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyslash._native import Head, crc32c
+from pyslash.errors import CorruptBlockError
+from pyslash.state.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
+
+FORMAT = "1"
+_COLUMNS = [
+    pa.field("block", pa.int32(), nullable=False),
+    pa.field("pane", pa.timestamp("us", "UTC"), nullable=False),
+    pa.field("prefix_lo", pa.uint32(), nullable=False),
+    pa.field("groups", pa.uint32(), nullable=False),
+    pa.field("segment", pa.large_binary(), nullable=False),
+]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Where a segment lies in its block, and what its bytes must add up to."""
+
+    pane: int
+    prefix_lo: int
+    groups: int
+    crc: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class StoredBlock:
+    """A block that was read: its head, and its segments in order, all checked."""
+
+    head: bytes
+    segments: list[tuple[Segment, Any]]
+
+
+def segments_of(raw: bytes) -> list[Segment]:
+    """The segments that a checked head lists."""
+    at, form = SEGMENT_COUNT
+    (count,) = form.unpack_from(raw, at)
+    found = []
+    for index in range(count):
+        pane, lo, _, rows, crc, offset, length, _ = ENTRY.unpack_from(raw, HEADER_BYTES + index * ENTRY.size)
+        found.append(Segment(pane, lo, rows, crc, offset, length))
+    return found
+
+
+def write(plan: str, blocks: Sequence[Any], sink: Any) -> None:
+    """Write the file of these whole blocks (buffers) of one plan to `sink`, a file or a stream of pyarrow.
+
+    The segments go as they lie in memory: `sink.write` gets each block's in one piece.
+
+    Raises:
+        CorruptBlockError: the head of a block fails its checks.
+    """
+    heads = [bytes(memoryview(block)[: Head(block).head_length]) for block in blocks]
+    text = json.dumps([base64.b64encode(head).decode() for head in heads])
+    schema = pa.schema(_COLUMNS, {"pyslash.format": FORMAT, "pyslash.plan": plan, "pyslash.heads": text})
+    with pa.ipc.new_file(sink, schema) as writer:
+        for index, (block, head) in enumerate(zip(blocks, heads, strict=True)):
+            listed = segments_of(head)
+            columns = [
+                pa.array([index] * len(listed), pa.int32()),
+                pa.array([one.pane for one in listed], pa.int64()).cast(pa.timestamp("us", "UTC")),
+                pa.array([one.prefix_lo for one in listed], pa.uint32()),
+                pa.array([one.groups for one in listed], pa.uint32()),
+                _segments(pa.py_buffer(block), listed),
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def encode(plan: str, blocks: Sequence[Any]) -> pa.Buffer:
+    """The file of these whole blocks (buffers) of one plan, in memory.
+
+    Raises:
+        CorruptBlockError: the head of a block fails its checks.
+    """
+    sink = pa.BufferOutputStream()
+    write(plan, blocks, sink)
+    return sink.getvalue()
+
+
+def decode(data: pa.Buffer, name: str) -> list[StoredBlock]:
+    """The blocks of a file; every head and segment has passed its CRC.
+
+    Raises:
+        CorruptBlockError: torn, truncated, changed, or of another format.
+    """
+    try:
+        reader = pa.ipc.open_file(data)
+        metadata = reader.schema.metadata or {}
+        if metadata.get(b"pyslash.format") != FORMAT.encode():
+            raise CorruptBlockError(f"{name} is not a block file of format {FORMAT}")
+        heads = [base64.b64decode(head, validate=True) for head in json.loads(metadata[b"pyslash.heads"])]
+        columns = [reader.get_batch(index).column("segment") for index in range(reader.num_record_batches)]
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise CorruptBlockError(f"{name} is no block file: {error}") from None
+    if len(heads) != len(columns):
+        raise CorruptBlockError(f"{name} has {len(columns)} blocks, but {len(heads)} heads")
+    return [_checked(head, column, name) for head, column in zip(heads, columns, strict=True)]
+
+
+def _segments(block: pa.Buffer, listed: list[Segment]) -> pa.Array:
+    """The segments as one column over the block's own memory: they lie back to back."""
+    if not listed:
+        return pa.array([], pa.large_binary())
+    ends = [one.offset + one.length for one in listed]
+    if [one.offset for one in listed[1:]] != ends[:-1]:
+        raise CorruptBlockError("the segments of a block do not lie back to back")
+    first = listed[0].offset
+    bounds = pa.array([0, *(end - first for end in ends)], pa.int64()).buffers()[1]
+    body = block.slice(first, ends[-1] - first)
+    return pa.Array.from_buffers(pa.large_binary(), len(listed), [None, bounds, body])
+
+
+def _checked(head: bytes, column: pa.Array, name: str) -> StoredBlock:
+    Head(head)
+    listed = segments_of(head)
+    if len(listed) != len(column):
+        raise CorruptBlockError(f"{name}: a block of {len(listed)} segments has {len(column)}")
+    found = []
+    for segment, value in zip(listed, column, strict=True):
+        data = value.as_buffer()
+        if data.size != segment.length or crc32c(data) != segment.crc:
+            raise CorruptBlockError(f"{name}: the CRC32C of the segment at {segment.offset} does not match")
+        found.append((segment, data))
+    return StoredBlock(head, found)

@@ -1,0 +1,325 @@
+"""Manifests: a small file for each epoch, under the query's checkpoint, that names the blocks of the epoch.
+
+A manifest is created exclusively and atomically. Once it exists the epoch's rows are fixed: a replay reads it instead
+of updating again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from pyslash.errors import (
+    CheckpointError,
+    FencedError,
+    LateManifestError,
+    PlanMismatchError,
+    RewoundCheckpointError,
+    StateLostError,
+)
+from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.checkpoint_files import CheckpointFiles
+from pyslash.state.directory import BlockFile, numbers
+from pyslash.state.manifest_form import what_is_wrong
+from pyslash.state.run_number import next_run
+
+FORMAT = 6
+# Where the checksum of each format that can be read begins: a damaged number must not make one format another.
+# In format 4 there are no `since` and no `is_adopted`, in format 5 there is no `held`.
+_SEEDS = {b"4": 0, b"5": 5, b"6": 6}
+_OPTIONAL = {b"4": {"since", "is_adopted", "held"}, b"5": {"held"}, b"6": set[str]()}
+MANIFESTS = "slash/manifests"  # the folder in the checkpoint
+RUNS = "slash/runs"
+BLOCKS = "slash/blocks"
+# As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).
+RETAINED = 100
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An epoch: its blocks and the watermarks between which its windows close.
+
+    `plan`, `columns`, `time`, `since` and `is_adopted` are those of the query's `PlanIdentity`. `offsets` and
+    `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the operator: together
+    they tell which rows it had.
+    Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
+    operators, count, least, greatest and mean of its event times in milliseconds.
+    `run` is the run of the query that wrote it (`run_number`). `blocks` are (agent incarnation, offset in that agent's
+    arena, CRC of its head); `agents` are the descriptors of every agent that holds state of the query as of this epoch,
+    so that a restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
+    `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
+    `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
+    that is not in it holds nothing. `before` is the `state` before this epoch. `pane` is, of sessions, the one that
+    holds all that are open.
+    """
+
+    epoch: int
+    run: int
+    plan: str
+    columns: list[str]
+    time: str
+    offsets: str
+    timestamp_ms: int
+    input: str
+    emitted_us: int
+    watermark_us: int
+    rows: int
+    late_rows: int
+    times: list[tuple[int, int, int, float]]
+    blocks: list[tuple[str, int, int]]
+    agents: list[AgentDescriptor]
+    files: list[BlockFile]
+    in_checkpoint: bool = True
+    standbys: dict[str, str] = field(default_factory=dict)
+    before: str = ""
+    pane: int = 0
+    since: list[int] = field(default_factory=list)
+    is_adopted: bool = False
+    held: dict[str, tuple[int, int]] | None = None
+
+    @property
+    def state(self) -> str:
+        """A unique name of the state as of this epoch. Without new blocks it is the name of the state before."""
+        if not self.blocks:
+            return self.before
+        return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """Names of the states before and after this epoch, where each makes another one, if only because it evicts.
+
+        Without new blocks, and by the same watermark, nothing may be emitted again.
+        """
+        before = f"{self.before} {self.epoch - 1} {self.emitted_us}"
+        return before, f"{self.state} {self.epoch} {self.watermark_us}"
+
+    @property
+    def identity(self) -> PlanIdentity:
+        """Of the query that wrote it."""
+        return PlanIdentity(self.plan, tuple(self.columns), self.time, tuple(self.since), self.is_adopted)
+
+    def encode(self) -> bytes:
+        """JSON on one line, behind a line with the format and a checksum."""
+        # Not by `asdict`, which copies every list and dict of them first.
+        body = json.dumps(vars(self), default=vars, sort_keys=True).encode()
+        seed = _SEEDS[str(FORMAT).encode()]
+        return f"pyslash-manifest {FORMAT} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
+
+    @classmethod
+    def decode(cls, data: bytes, name: str) -> Manifest:
+        """Inverse of `encode`.
+
+        Raises:
+            StateLostError: torn, truncated, of another format, its checksum does not match, or its fields are not
+                those of a manifest.
+        """
+        head, _, body = data.partition(b"\n")
+        words = head.split()
+        body = body.rstrip(b"\n")
+        if len(words) != 3 or words[0] != b"pyslash-manifest" or words[1] not in _SEEDS:
+            raise StateLostError(
+                f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash continues "
+                "with that version; give the query a new checkpointLocation to use this one"
+            )
+        if words[2] != f"{zlib.crc32(body, _SEEDS[words[1]]):08x}".encode():
+            raise StateLostError(f"the checksum of {name} does not match its content")
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
+        if wrong := what_is_wrong(fields, _OPTIONAL[words[1]]):
+            raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
+        fields["times"] = [tuple(times) for times in fields["times"]]
+        fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
+        fields["agents"] = [AgentDescriptor.from_record(agent) for agent in fields["agents"]]
+        if fields.get("held") is not None:
+            fields["held"] = {holder: (last, size) for holder, (last, size) in fields["held"].items()}
+        fields["files"] = [BlockFile(**file) for file in fields["files"]]
+        return cls(**fields)
+
+
+class ManifestLog:
+    """The manifests of one checkpoint, as one driver writes them."""
+
+    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "") -> None:
+        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name."""
+        self._files = files
+        self._runs = runs
+        self._driver = (driver or uuid4().hex).encode()
+        self.run = 0
+        self.run_before = 0
+
+    def epochs(self) -> list[int]:
+        """Epochs that have a manifest, ascending.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be reached.
+        """
+        return _numbers(self._files)
+
+    def take_over(self, held: int = 0) -> int:
+        """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
+
+        `held` is the run that this driver has had so far, where it begins again. `run_before` is from then on the
+        newest one that the checkpoint knew, 0 if none.
+
+        Raises:
+            FencedError: another driver has taken the query over since, or begins at this very moment.
+            CheckpointError: the number cannot be written.
+        """
+        earlier = _numbers(self._runs)
+        before = max(earlier, default=0)
+        if held and before > held and not self._is_own(before):
+            raise _replaced(held, before)
+        run = next_run(max(held, before))
+        try:
+            self._create(self._runs, str(run), self._driver)
+        except FileExistsError as error:
+            raise FencedError(f"another driver has begun run {run} of this query; stop one of them") from error
+        except CheckpointError:
+            self._check_newest(run)  # a later one has deleted ours
+            raise
+        self._check_newest(run)
+        with _reaching(self._runs.path("")):
+            for number in earlier:
+                self._runs.delete(str(number))
+        self.run, self.run_before = run, before
+        return run
+
+    def look(self, epoch: int) -> Manifest | None:
+        """The manifest of an epoch, of whatever query, or None.
+
+        Raises:
+            StateLostError: it cannot be read.
+        """
+        path = self._files.path(str(epoch))
+        with _reaching(path):
+            data = self._files.read(str(epoch))
+        if data is None:
+            return None
+        found = Manifest.decode(data, path)
+        if found.epoch != epoch:
+            raise StateLostError(f"{path} is the manifest of epoch {found.epoch}, under the name of another")
+        return found
+
+    def withdraw(self, epoch: int) -> None:
+        """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.
+
+        Raises:
+            CheckpointError: it cannot be deleted.
+        """
+        with _reaching(self._files.path(str(epoch))):
+            self._files.delete(str(epoch))
+
+    def read(self, epoch: int, plan: PlanIdentity) -> Manifest | None:
+        """The manifest of an epoch, or None.
+
+        Raises:
+            PlanMismatchError: it was written for another plan.
+            StateLostError: it cannot be read.
+        """
+        manifest = self.look(epoch)
+        if manifest is None:
+            return None
+        changed = differences(manifest.identity, plan)
+        if changed:
+            listed = "\n  ".join(changed)
+            raise PlanMismatchError(
+                f"the query is not the one that {self._files.path(str(epoch))} was written for:\n  {listed}\nIts state "
+                "would not be that of this query. Run the query as it was, or give it a new checkpointLocation."
+            )
+        return manifest
+
+    def create(self, manifest: Manifest) -> None:
+        """Write an epoch's manifest.
+
+        Raises:
+            FencedError: another driver has taken the query over.
+            RewoundCheckpointError: the checkpoint no longer knows this run.
+            LateManifestError: one that this run has replaced has written the epoch.
+            CheckpointError: it cannot be written.
+        """
+        newest = self._check_newest(self.run)
+        if newest < self.run:
+            raise RewoundCheckpointError(
+                f"{self._runs.path(str(self.run))}, the file of this run of the query, is gone: the checkpoint was put "
+                "back, or deleted, while the query was running. Start the query again; it continues from what is there "
+                "now. Stop a query before you put its checkpoint back"
+            )
+        try:
+            self._create(self._files, str(manifest.epoch), manifest.encode())
+        except FileExistsError as error:
+            path = self._files.path(str(manifest.epoch))
+            if self.run and max(_numbers(self._runs), default=0) == self.run:
+                raise LateManifestError(f"{path} was written by a driver that run {self.run} has replaced") from error
+            raise FencedError(
+                f"{path} has been written since this query began the epoch: another driver runs on the same "
+                "checkpoint. Stop one of them, or give each its own checkpointLocation."
+            ) from error
+
+    def _check_newest(self, run: int) -> int:
+        """The newest run that the checkpoint knows.
+
+        Raises:
+            FencedError: it is later than this one.
+        """
+        newest = max(_numbers(self._runs), default=0)
+        if newest > run:
+            raise _replaced(run, newest)
+        return newest
+
+    def _is_own(self, run: int) -> bool:
+        """Whether this driver has begun the run, even if the write of its number seemed to fail."""
+        with _reaching(self._runs.path(str(run))):
+            return self._runs.read(str(run)) == self._driver
+
+    @staticmethod
+    def _create(files: CheckpointFiles, name: str, content: bytes) -> None:
+        """Create a file and read it back: a store may tear or lose it, and still report success."""
+        path = files.path(name)
+        with _reaching(path):
+            files.create(name, content)
+            found = files.read(name)
+            if found == content:
+                return
+            if found is not None and not content.startswith(found):
+                raise FileExistsError(path)  # ours was never there, and another driver's is by now
+            files.delete(name)
+        held = "nothing is there" if found is None else f"only {len(found)} bytes are there"
+        raise CheckpointError(
+            f"{path}, {len(content)} bytes, was written without an error, but {held}. The batch fails before its "
+            "commit; check the store that the checkpoint is on"
+        )
+
+    def purge(self, epoch: int) -> None:
+        """Delete the manifest that falls out of retention when `epoch` begins."""
+        if epoch >= RETAINED:
+            with _reaching(self._files.path(str(epoch - RETAINED))):
+                self._files.delete(str(epoch - RETAINED))
+
+
+def _numbers(files: CheckpointFiles) -> list[int]:
+    with _reaching(files.path("")):
+        return numbers(files.names())
+
+
+def _replaced(run: int, newest: int) -> FencedError:
+    return FencedError(f"run {run} of the query was replaced by run {newest}, in another driver; stop this one")
+
+
+@contextmanager
+def _reaching(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} cannot be reached: {error}. Once the cause is gone the query can be started again"
+        ) from error

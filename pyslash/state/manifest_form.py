@@ -1,0 +1,105 @@
+"""What a manifest may hold, field by field. Whoever can write a checkpoint can write one whose checksum is right."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from pyslash import _native
+from pyslash.errors import SlashError
+from pyslash.plan.identity import PlanIdentity
+from pyslash.protocol.bounds import MAX_PLAN_BYTES, Check, integer, is_incarnation, list_of, text, tuple_of
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.directory import BlockFile, is_block_file
+
+_INT64 = 1 << 63
+_MOST = 1 << 20  # entries of a list, and characters of a text
+_signed, _unsigned, _crc = integer(-_INT64, _INT64), integer(0, _INT64), integer(0, 1 << 32)
+
+
+def _words(value: Any) -> bool:
+    """Text of any language, which can be written to a file."""
+    if type(value) is not str or len(value) > _MOST:
+        return False
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _map_of(key: Check, item: Check) -> Check:
+    return lambda value: (
+        type(value) is dict and len(value) <= _MOST and all(key(name) and item(one) for name, one in value.items())
+    )
+
+
+def _is_holder(value: Any) -> bool:
+    return value == "" or is_incarnation(value)  # nobody's, where plain Spark's state was taken over
+
+
+def _is_file(value: Any) -> bool:
+    checks = {"name": is_block_file, "bytes": _unsigned, "crc": _crc, "last_pane": _signed, "holder": _is_holder}
+    if type(value) is not dict or {*value} != {field.name for field in fields(BlockFile)}:
+        return False
+    return _flag(value["snapshot"]) and all(check(value[name]) for name, check in checks.items())
+
+
+def _is_agent(value: Any) -> bool:
+    try:
+        AgentDescriptor.from_record(value)
+    except ValueError:
+        return False
+    return True
+
+
+_CHECKS: dict[str, Check] = {
+    "epoch": integer(0, _INT64 - 1),
+    "run": _unsigned,
+    "plan": text(MAX_PLAN_BYTES),
+    "columns": list_of(_words, _MOST),
+    "time": _words,
+    "offsets": _words,
+    "timestamp_ms": _signed,
+    "input": _words,
+    "emitted_us": _signed,
+    "watermark_us": _signed,
+    "rows": _unsigned,
+    "late_rows": _unsigned,
+    "times": list_of(tuple_of(_unsigned, _signed, _signed, lambda value: type(value) in (int, float)), _MOST),
+    "blocks": list_of(tuple_of(is_incarnation, _unsigned, _crc), _MOST),
+    "agents": list_of(_is_agent, _MOST),
+    "files": list_of(_is_file, _MOST),
+    "in_checkpoint": _flag,
+    "standbys": _map_of(is_incarnation, is_incarnation),
+    "before": _words,
+    "pane": _signed,
+    "since": list_of(_unsigned, _MOST),
+    "is_adopted": _flag,
+    "held": lambda value: value is None or _map_of(is_incarnation, tuple_of(_signed, _unsigned))(value),
+}
+
+
+def what_is_wrong(record: Any, optional: set[str]) -> str:
+    """In words; empty if the record has the form of a manifest. `optional` fields may be missing."""
+    if type(record) is not dict:
+        return f"it holds {type(record).__name__}, not fields"
+    missing, unknown = {*_CHECKS} - optional - {*record}, {*record} - {*_CHECKS}
+    if missing or unknown:
+        return f"its fields lack {sorted(missing)} and have {sorted(unknown)[:9]} besides"
+    for name, value in record.items():
+        if not _CHECKS[name](value):
+            return f"its field {name} has the wrong type or is out of range"
+    since = tuple(record.get("since", []))
+    return _plan_fault(PlanIdentity(record["plan"], tuple(record["columns"]), record["time"], since))
+
+
+def _plan_fault(plan: PlanIdentity) -> str:
+    """What its columns are is looked up by place whenever two queries are compared."""
+    try:
+        _native.Plan(plan.text)
+        for part in ("window",) if plan.join else ("window", "keys", "aggregates", "session_end"):
+            getattr(plan, part)
+    except (SlashError, ValueError, IndexError) as error:
+        return f"its plan and columns do not fit together: {error}"
+    return ""

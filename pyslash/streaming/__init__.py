@@ -1,1 +1,0 @@
-"""The driver's side: the hook into `DataStreamWriter`, and the life of an epoch."""
