@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines
 
-.PHONY: help setup demo test test-native test-python nightly chaos soak screenshots lint format lab lab-spark bench
+.PHONY: help setup demo test test-native test-python nightly tenth chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka
 .PHONY: bench-latency bench-overload eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
@@ -50,6 +50,12 @@ nightly: setup ## tests that are too long for `make test`: more of them, chaos, 
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark
 	@$(MAKE) docs
+
+tenth: setup ## a tenth of what `make nightly` has beyond `make test`, drawn by SEED (a number)
+	@seed=$$(($(or $(SEED),0) % 10)); \
+	pytest -m nightly --tenth $$seed --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile; \
+	PYSLASH_STREAMS=$$((seed * 201)):$$((seed * 201 + 201)) pytest tests/streaming/streams; \
+	PYSLASH_STREAMS_OF_OTHERS=$$((seed * 134)):$$((seed * 134 + 134)) scripts/test_pipelines.sh -k test_streams
 
 chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults -n $$(($$(nproc) + 1)) $(ARGS) # half of what a struck application does is to wait

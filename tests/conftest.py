@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from pyspark.sql import SparkSession
@@ -32,6 +33,11 @@ _LONG = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of a tenth, for what is too long to run whole."""
+    parser.addoption("--tenth", metavar="SEED", help="of the tests chosen by -m, run a tenth that this seed draws")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give Hypothesis all the time it takes: that tells of the machine's load, and nothing of the code."""
     if config.pluginmanager.hasplugin("hypothesispytest"):  # the emulated hosts of the lab do without it
@@ -54,6 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in items:
                 if item.get_closest_marker(marker):
                     item.add_marker(pytest.mark.skip(reason=reason))
+    if (seed := config.option.tenth) is not None:
+        drawn = [item for item in items if crc32(f"{seed} {item.nodeid}".encode()) % 10 == 0]
+        config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
+        items[:] = drawn
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -73,3 +73,18 @@ def test_the_map_is_the_tree() -> None:
     missing = [path for path in sorted(folders | modules | others) if not any(each.startswith(path) for each in named)]
     assert missing == [], "CONTRIBUTING.md's map lacks them"
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == [], "they do not exist"
+
+
+def test_the_index_of_decisions_has_each_page_once_with_its_state() -> None:
+    folder = ROOT / "docs" / "design"
+    lines = re.findall(
+        r"^\| \[(\d{3})\]\((\S+)\) \| (.+) \| (.+) \|$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    titles = {}
+    for page in folder.glob("[0-9]*.md"):
+        number, _, title = page.read_text().splitlines()[0].removeprefix("# ").partition(": ")
+        titles[number, page.name] = title[0].upper() + title[1:]
+    assert len(lines) == len(titles)
+    assert {(number, name): title for number, name, title, _ in lines} == titles
+    for _, name, _, state in lines:
+        assert re.fullmatch(r"in force|replaced by \[\d{3}\]\(\S+\)", state), name

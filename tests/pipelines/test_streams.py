@@ -1,26 +1,23 @@
 """Random streams (`tests/streaming/streams`) from topics and from Delta tables: they give what plain Spark gives.
 
-`PYSLASH_STREAMS_OF_OTHERS` is their number, or `all`: as many as the matrix has cells of these sources.
+`PYSLASH_STREAMS_OF_OTHERS` is their number, or a part of all (`100:200`), or `all`: as many as the matrix has cells of
+these sources.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.streaming.streams.cells import OTHERS, cells
-from tests.streaming.streams.proven import keep
+from tests.streaming.streams.cells import OTHERS, chosen
 from tests.streaming.streams.run import SLASH, SPARK
 from tests.streaming.streams.session import Streams, streams
 from tests.streaming.streams.test_sources import check, of_every_value
 
-ALL = len(cells(OTHERS))
-ASKED = os.environ.get("PYSLASH_STREAMS_OF_OTHERS", "10")
-STREAMS = ALL if ASKED == "all" else int(ASKED)
+SEEDS = chosen("PYSLASH_STREAMS_OF_OTHERS", "12", OTHERS)
 RESULTS = Path(__file__).parents[2] / "build" / "streams" / "others.jsonl"
 AT_ONCE = 12
 SHRINKING = 40
@@ -40,13 +37,6 @@ def test_a_source_gives_the_rows_of_the_case(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", range(0, STREAMS, AT_ONCE))
+@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
 def test_streams_are_sparks_batch_by_batch(engines: Streams, first: int) -> None:
-    differing = []
-    for comparison in engines.seeds(range(first, min(first + AT_ONCE, STREAMS))):
-        keep(RESULTS, comparison.case, equal=not comparison.lines)
-        if comparison.lines:
-            differing.append(comparison)
-    if differing:
-        seeds = ", ".join(str(comparison.case.seed) for comparison in differing)
-        pytest.fail(f"streams differ from Spark's: {seeds}\n{engines.smallest(differing[0], SHRINKING)}", pytrace=False)
+    engines.check(range(first, min(first + AT_ONCE, SEEDS.stop)), RESULTS, SHRINKING)

@@ -5,6 +5,7 @@ Seeds go through all cells in turn, so that as many streams as there are cells h
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import dataclass
 from functools import cache
@@ -91,3 +92,12 @@ def _shuffled(sources: tuple[str, ...]) -> list[Cell]:
     every = cells(sources)
     random.Random("cells of the matrix").shuffle(every)
     return every
+
+
+def chosen(variable: str, default: str, sources: tuple[str, ...]) -> range:
+    """The seeds that an environment variable asks for: so many, from one to before another (`200:400`), or `all`."""
+    asked = os.environ.get(variable, default)
+    if asked == "all":
+        return range(len(cells(sources)))
+    first, _, end = asked.rpartition(":")
+    return range(int(first or 0), int(end))

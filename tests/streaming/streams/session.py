@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import pyslash
@@ -19,6 +20,7 @@ from tests.streaming.streams.case import Case
 from tests.streaming.streams.cells import FILES
 from tests.streaming.streams.compare import differences
 from tests.streaming.streams.draw import draw
+from tests.streaming.streams.proven import keep
 from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run
 from tests.streaming.streams.shrink import shrink
 from tests.streaming.streams.sources import write
@@ -97,6 +99,19 @@ class Streams:
         """Run the cases of some seeds, several at once."""
         with ThreadPoolExecutor(THREADS) as pool:
             yield from pool.map(lambda seed: self.compare(draw(seed, self._sources)), seeds)
+
+    def check(self, seeds: Iterable[int], results: Path, tries: int) -> Tally:
+        """Run the cases of some seeds, keep in `results` what they show, and fail if one differs, with a small one."""
+        tally, differing = Tally(), []
+        for comparison in self.seeds(seeds):
+            tally += comparison.tally
+            keep(results, comparison.case, equal=not comparison.lines)
+            if comparison.lines:
+                differing.append(comparison)
+        if differing:
+            found = ", ".join(str(comparison.case.seed) for comparison in differing)
+            pytest.fail(f"streams differ from Spark's: {found}\n{self.smallest(differing[0], tries)}", pytrace=False)
+        return tally
 
     def smallest(self, comparison: Comparison, tries: int) -> Comparison:
         """The same difference in a smaller case."""

@@ -1,24 +1,21 @@
 """Every random stream gives what plain Spark gives, batch by batch: rows, late rows, restarts, failing sinks, figures.
 
-`PYSLASH_STREAMS` is their number, or `all`: as many as the matrix has cells (`cells`). The results are kept in
-`build/streams`. `python -m tests.streaming.streams SEED` runs one of them and shrinks it.
+`PYSLASH_STREAMS` is their number, or a part of all (`400:600`), or `all`: as many as the matrix has cells (`cells`).
+The results are kept in `build/streams`. `python -m tests.streaming.streams SEED` runs one of them and shrinks it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.streaming.streams.cells import BETWEEN, FILES, OPERATORS, OTHERS, cell, cells
-from tests.streaming.streams.proven import keep
+from tests.streaming.streams.cells import BETWEEN, FILES, OPERATORS, OTHERS, cell, cells, chosen
 from tests.streaming.streams.session import Streams, Tally, streams
 
-ALL = len(cells(FILES))
-STREAMS = ALL if os.environ.get("PYSLASH_STREAMS") == "all" else int(os.environ.get("PYSLASH_STREAMS", "23"))
+SEEDS = chosen("PYSLASH_STREAMS", "23", FILES)
 RESULTS = Path(__file__).parents[3] / "build" / "streams" / "files.jsonl"
 AT_ONCE = 25
 SHRINKING = 60
@@ -36,26 +33,17 @@ def tally() -> Tally:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", range(0, STREAMS, AT_ONCE))
+@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
 def test_streams_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first: int) -> None:
-    differing = []
-    for comparison in engines.seeds(range(first, min(first + AT_ONCE, STREAMS))):
-        tally += comparison.tally
-        keep(RESULTS, comparison.case, equal=not comparison.lines)
-        if comparison.lines:
-            differing.append(comparison)
-    if differing:
-        seeds = ", ".join(str(comparison.case.seed) for comparison in differing)
-        pytest.fail(f"streams differ from Spark's: {seeds}\n{engines.smallest(differing[0], SHRINKING)}", pytrace=False)
+    tally += engines.check(range(first, min(first + AT_ONCE, SEEDS.stop)), RESULTS, SHRINKING)
 
 
-@pytest.mark.skipif(STREAMS < 50, reason=f"{STREAMS} streams (PYSLASH_STREAMS) need not have all that is drawn")
 def test_the_streams_have_what_they_are_to_prove(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\nrandom streams: {tally}", end=": ")
-    assert tally.streams == STREAMS
+    assert tally.streams == len(SEEDS)
     assert min(tally.rows_out, tally.late, tally.no_data_batches, tally.restarts) > 0
-    assert tally.errors > 0 or STREAMS < 100
+    assert tally.errors > 0 or len(SEEDS) < 100
 
 
 @pytest.mark.parametrize("sources", [FILES, OTHERS])
