@@ -75,7 +75,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 	@scripts/lint.sh --fix
 
 lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." runs something else there
-	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma tests/doctor))'
+	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma tests/inspect/doctor))'
 
 lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream merged by verbs (10 to 20 minutes)
 	@python -m tests.cluster.over_rdma prepare build/lab-spark

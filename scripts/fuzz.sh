@@ -14,5 +14,5 @@ while [ $SECONDS -lt $end ]; do
   export PYSLASH_FUZZ_SEED=$((RANDOM * 32768 + RANDOM)) PYSLASH_FUZZ=20
   printf '\n== fuzzing, PYSLASH_FUZZ_SEED=%s\n' "$PYSLASH_FUZZ_SEED"
   "${fixed_addresses[@]}" build/native-asan/tests/pyslash_tests --gtest_filter='*Fuzz.*' --gtest_brief=1
-  pytest -q tests/agent/test_codec.py tests/tasks/test_row_shape.py
+  pytest -q tests/agent/test_codec.py tests/ingest/test_row_shape.py
 done

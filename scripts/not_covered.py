@@ -36,7 +36,7 @@ def rdma(report: Path) -> str | None:
     cases = [
         case
         for case in tree.iter("testcase")
-        if (case.get("classname") or "").startswith(("tests.rdma.", "tests.doctor."))
+        if (case.get("classname") or "").startswith(("tests.rdma.", "tests.inspect.doctor."))
     ]
     passed = sum(1 for case in cases if not any(case.findall(bad) for bad in ("skipped", "failure", "error")))
     return (

@@ -7,7 +7,7 @@ started=$SECONDS
 trap 'trap - INT TERM; kill 0' INT TERM # what runs in the background would not hear of an interrupt
 
 class_archive() {
-  [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
+  [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.support.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
 }
 class_archive &
 scripts/test_native.sh

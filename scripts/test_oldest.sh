@@ -34,7 +34,7 @@ status=0
 printf '\n== pytest on PySpark %s\n' "$oldest"
 PYSLASH_STREAMS=12 pytest -n "$(nproc)" --dist loadfile -p no:cacheprovider tests/streaming/streams/test_random_streams.py \
   tests/streaming/test_deduplication.py::test_zeros_and_nans_are_one_key_and_rows_keep_their_own \
-  tests/plan tests/streaming/test_hook.py tests/streaming/test_sinks.py tests/tasks/test_json.py tests/streaming/test_json.py ||
+  tests/plan tests/driver/test_hook.py tests/driver/test_sinks.py tests/ingest/test_json.py tests/streaming/test_json.py ||
   status=1
 wait $beside || status=1
 printf '\n== pytest with Iceberg\n'

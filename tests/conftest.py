@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults.tally import Tally, table
-from tests.jvm import JAVA_OPTIONS, LONG_LIVED, SMALL_PAGES
-from tests.quiet_files import SETTINGS, quiet_files
+from tests.support.jvm import JAVA_OPTIONS, LONG_LIVED, SMALL_PAGES
+from tests.support.quiet_files import SETTINGS, quiet_files
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
 

@@ -16,7 +16,7 @@ from pyslash import file_systems
 from pyslash.file_systems import obstacle_of, open_location
 from pyslash.state.checkpoint_files import checkpoint_files
 from pyslash.state.directory import BlockDirectory
-from tests.s3_server import BUCKET, s3_server
+from tests.support.s3_server import BUCKET, s3_server
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.messages import Checkpoint, Restore
 from pyslash.protocol.token import query_token
 from tests.agent.blocks import PLAN, QUERY, merged, write
-from tests.s3_server import s3_server
+from tests.support.s3_server import s3_server
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tests.jvm import SMALL_PAGES
-from tests.streaming.stream import Stream, differences, run, seconds
+from tests.support.jvm import SMALL_PAGES
+from tests.support.stream import Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 ROWS = 4000

@@ -33,8 +33,8 @@ from pyspark.sql import functions as F
 from eval.cluster.standalone import wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
-from tests.jvm import JAVA_OPTIONS, end
-from tests.streaming.stream import differences, run
+from tests.support.jvm import JAVA_OPTIONS, end
+from tests.support.stream import differences, run
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = ROOT / "scripts" / "rxe_lab" / "on"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 
 from eval.cluster.standalone import free_port, wait_for_workers
-from tests.jvm import JAVA_OPTIONS
+from tests.support.jvm import JAVA_OPTIONS
 
 DEADLINE_SECONDS = 60
 

@@ -17,8 +17,8 @@ import pytest
 
 from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
-from tests.nightly import some_at_night
-from tests.streaming.stream import seconds
+from tests.support.nightly import some_at_night
+from tests.support.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 

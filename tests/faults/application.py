@@ -31,8 +31,8 @@ from tests.faults.operators import OPERATORS
 from tests.faults.points import Arm, update_and_strike
 from tests.faults.strike import SINK_POINT, Strike
 from tests.faults.tally import Row, plain
-from tests.jvm import JAVA_OPTIONS, SMALL_PAGES
-from tests.streaming.stream import Stream, seconds
+from tests.support.jvm import JAVA_OPTIONS, SMALL_PAGES
+from tests.support.stream import Stream, seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])

@@ -22,8 +22,8 @@ from tests.faults import application, inside
 from tests.faults.local import SCHEMA
 from tests.faults.operators import OPERATORS
 from tests.faults.tally import Row, Tally, tally
-from tests.jvm import JAVA_OPTIONS
-from tests.streaming.stream import Stream, seconds
+from tests.support.jvm import JAVA_OPTIONS
+from tests.support.stream import Stream, seconds
 
 Record = Callable[[Tally], Tally]
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver import hook
-from tests.streaming.stream import Stream
+from tests.support.stream import Stream
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 Rows = dict[int, list[tuple[object, ...]]]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.streaming.stream import in_order
+from tests.support.stream import in_order
 
 
 def keep_offsets(checkpoint: Path, folder: Path, epoch: int) -> None:

@@ -33,7 +33,7 @@ from tests.faults.live import WORKLOAD
 from tests.faults.replay import replay
 from tests.faults.strike import agent_of, all_children, command_of, kill, stop, workers_of
 from tests.faults.tally import Tally, plain, table, tally
-from tests.streaming.stream import in_order
+from tests.support.stream import in_order
 
 # How often each fault, against the others. A driver costs ten seconds to start.
 WEIGHTS = {"kill agent": 4, "kill executor": 3, "kill worker": 3, "stop agent": 2, "kill driver": 1}

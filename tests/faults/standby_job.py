@@ -30,7 +30,7 @@ from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.manifest import ManifestLog
 from tests.faults.application import session
-from tests.streaming.stream import Stream, differences, seconds
+from tests.support.stream import Stream, differences, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 ROWS, BATCHES = 3000, 6

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from tests.faults.conftest import Record
 from tests.faults.local import Rows, emitted, expected, failed_at, start
 from tests.faults.tally import tally
-from tests.streaming.stream import Stream
+from tests.support.stream import Stream
 
 ENOUGH = 64 << 20
 TOO_LITTLE = 4096

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.agent.process.runtime import default_roots
 from tests.agent.conftest import wait_until_gone
-from tests.streaming.stream import Stream, differences, seconds
+from tests.support.stream import Stream, differences, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 KEYS, BATCHES = 20_000, 10

@@ -17,8 +17,8 @@ from pyslash.protocol.client import AgentClient
 from pyslash.state.checkpoint_files import LocalFiles
 from pyslash.state.manifest import ManifestLog
 from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
-from tests.nightly import some_at_night
-from tests.streaming.stream import Stream
+from tests.support.nightly import some_at_night
+from tests.support.stream import Stream
 
 POINTS = {
     "after update": (Coordinator, "store", False),

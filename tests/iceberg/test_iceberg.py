@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from tests.streaming.attempt import settings
-from tests.streaming.stream import Stream, seconds
+from tests.support.attempt import settings
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 

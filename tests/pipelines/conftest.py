@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from eval.broker import BrokerError, broker, connector, delta
 from eval.pipelines.job import DELTA_SETTINGS, KEEP_LOGS
-from tests.jvm import SMALL_PAGES
+from tests.support.jvm import SMALL_PAGES
 
 
 @pytest.fixture(scope="session")

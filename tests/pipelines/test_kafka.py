@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pyslash
-from tests.streaming.record_stream import START, Run, by_a_time_of_its_own, by_fields, events
+from tests.support.record_stream import START, Run, by_a_time_of_its_own, by_fields, events
 
 
 def produce(spark: SparkSession, kafka: str, topic: str, records: Sequence[bytes]) -> None:

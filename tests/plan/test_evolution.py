@@ -1,6 +1,6 @@
 """pyslash/plan/evolution.py: what continues, what begins, and what is refused.
 
-`tests/checkpoint/test_replan.py` carries state over; `tests/streaming/test_plan_change.py` has Spark for an oracle.
+`tests/state/test_replan.py` carries state over; `tests/streaming/test_plan_change.py` has Spark for an oracle.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from pyslash.driver.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
 from pyslash.ingest import update_job as ingest
 from pyslash.state.manifest import Manifest, ManifestLog
-from tests.nightly import some_at_night
-from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
-from tests.streaming.stream import Stream
+from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
+from tests.support.nightly import some_at_night
+from tests.support.stream import Stream
 
 LAST = [(1300, "a", 1)]
 

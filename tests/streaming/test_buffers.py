@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.driver import hook
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, in_order, seconds
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, in_order, seconds
 
 SCHEMA = pa.schema(
     [

@@ -19,10 +19,10 @@ from pyslash.driver import hook
 from pyslash.driver.operator_runner import OperatorRunner
 from pyslash.epoch_progress import EpochProgress
 from tests.faults.local import kill_agents
-from tests.nightly import some_at_night
-from tests.streaming.attempt import settings
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, seconds
+from tests.support.attempt import settings
+from tests.support.nightly import some_at_night
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 

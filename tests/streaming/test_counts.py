@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.errors import WatermarkError
 from pyslash.spark.execution import check_times
-from tests.streaming.stream import in_order
+from tests.support.stream import in_order
 
 SCHEMA = "ts timestamp, k int, v int"
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.record_stream import compare, in_time, pages_of, write
-from tests.streaming.stream import in_order
-from tests.tasks.csv_records import Records
+from tests.support.csv_records import Records
+from tests.support.record_stream import compare, in_time, pages_of, write
+from tests.support.stream import in_order
 
 HEADER = b"at,key,kind,value,text\r\n"
 SCHEMA = "at timestamp, key string, kind string, value int, text string"

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.driver import hook
-from tests.streaming.example import run_example
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, in_order, seconds
+from tests.support.example import run_example
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, in_order, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.string()), ("x", pa.float64())])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.streaming.attempt import attempt
 from tests.streaming.test_within_watermark import add, made
+from tests.support.attempt import attempt
 
 FUNCTIONS = pytest.mark.parametrize("unique", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
 Written = tuple[Sequence[str], Sequence[str]]  # the columns of the rows, and those that they are unique by

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.errors import UnsupportedQueryError
-from tests.streaming.attempt import BATCHES, Attempt, attempt, make_stream, settings
+from tests.support.attempt import BATCHES, Attempt, attempt, make_stream, settings
 
 MOVED = 1  # the batch that moves the watermark past the first window
 

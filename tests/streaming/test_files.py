@@ -15,9 +15,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.spark_conf import changed
-from tests.streaming.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
-from tests.streaming.stream import in_order
+from tests.support.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
+from tests.support.spark_conf import changed
+from tests.support.stream import in_order
 
 QUERIES: dict[str, tuple[Query, str]] = {
     "as it is": (lambda rows: counts(watermarked(rows)), "files"),

@@ -22,8 +22,8 @@ from pyslash.state.block_file import StoredBlock
 from pyslash.state.block_head import ENTRY, HEADER_BYTES, rechecked
 from pyslash.state.manifest import Manifest
 from tests.faults.local import kill_agents
-from tests.streaming.ran import Ran
 from tests.streaming.test_joins import add, made, run, within
+from tests.support.ran import Ran
 
 # A field of 18 bytes, as the longest name has, and where it is in its row, struct or array.
 FIELD = re.compile(rb"\x12\0\0\0([\x08-\xff]\0)\0\0")

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.nightly import some_at_night
-from tests.streaming.stream import Stream, differences, run, seconds
+from tests.support.nightly import some_at_night
+from tests.support.stream import Stream, differences, run, seconds
 
 POOLS: dict[str, tuple[pa.DataType, list[object]]] = {
     "flag": (pa.bool_(), [True, False]),

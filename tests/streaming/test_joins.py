@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.driver import hook
-from tests.nightly import some_at_night
-from tests.streaming.attempt import settings
-from tests.streaming.example import run_example
-from tests.streaming.ran import Ran, ran
-from tests.streaming.stream import Stream, in_order, seconds
+from tests.support.attempt import settings
+from tests.support.example import run_example
+from tests.support.nightly import some_at_night
+from tests.support.ran import Ran, ran
+from tests.support.stream import Stream, in_order, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("name", pa.string())])
 Join = Callable[[DataFrame, DataFrame], DataFrame]

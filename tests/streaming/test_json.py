@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.record_stream import SCHEMA, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
+from tests.support.record_stream import SCHEMA, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
 
 
 @pytest.mark.parametrize("query", [by_fields, by_a_time_of_its_own])

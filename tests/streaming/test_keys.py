@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, seconds
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("i", pa.int32()), ("d", pa.float64()), ("s", pa.string())])
 KEYS = {

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.attempt import attempt, make_stream
+from tests.support.attempt import attempt, make_stream
 
 # In the last batch nine rows of two groups are late, in one task.
 BATCHES = [

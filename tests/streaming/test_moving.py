@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from pyslash.cli import main
 from pyslash.errors import UnsupportedQueryError
-from tests.streaming.attempt import BATCHES, Attempt, add, attempt, make_stream
-from tests.streaming.stream import Stream
+from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream
+from tests.support.stream import Stream
 
 
 def tumbling(rows: DataFrame) -> DataFrame:

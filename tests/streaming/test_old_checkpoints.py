@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.streaming.attempt import attempt
-from tests.streaming.old_checkpoint import BATCHES, BEFORE, SCHEMA, add, query, unpacked
-from tests.streaming.stream import Stream
+from tests.support.attempt import attempt
+from tests.support.old_checkpoint import BATCHES, BEFORE, SCHEMA, add, query, unpacked
+from tests.support.stream import Stream
 
 
 @pytest.mark.parametrize("now", [BEFORE, ("avg(v)", "first(d)", "count(v)")], ids=["the same query", "a changed one"])

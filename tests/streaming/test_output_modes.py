@@ -16,9 +16,9 @@ import pyslash
 from pyslash.driver import hook
 from pyslash.emit.column_merge import ColumnMerge
 from pyslash.plan.output_mode import OutputMode
-from tests.streaming.attempt import settings
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, seconds
+from tests.support.attempt import settings
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 GROUPS = 1_000

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from tests.streaming.attempt import Attempt, attempt
-from tests.streaming.stream import Stream, seconds
+from tests.support.attempt import Attempt, attempt
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema(
     [

@@ -18,7 +18,7 @@ from pyslash.emit import repartition
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.state.manifest import Manifest
 from tests.agent.blocks import attach
-from tests.streaming.stream import Outcome, Stream, differences, run, seconds
+from tests.support.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 WINDOW = ("ts", "10 seconds", "5 seconds")

@@ -26,10 +26,10 @@ from pyslash.ingest.static_join import StaticJoin, StaticTables
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
 from pyslash.spark.row_bridge import RowBridge
-from tests.nightly import some_at_night
-from tests.streaming.attempt import BATCHES, attempt, make_stream, settings
-from tests.streaming.files import WINDOW, same_as_spark, watermarked
-from tests.streaming.stream import Stream, differences, run, seconds
+from tests.support.attempt import BATCHES, attempt, make_stream, settings
+from tests.support.files import WINDOW, same_as_spark, watermarked
+from tests.support.nightly import some_at_night
+from tests.support.stream import Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 

@@ -21,9 +21,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.nightly import some_at_night
-from tests.spark_conf import changed
-from tests.streaming.stream import Stream, run, seconds
+from tests.support.nightly import some_at_night
+from tests.support.spark_conf import changed
+from tests.support.stream import Stream, run, seconds
 
 NAN, INF = math.nan, math.inf
 TINY, SMALLEST, GREATEST = 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308

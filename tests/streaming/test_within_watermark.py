@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.driver import hook
-from tests.streaming.attempt import attempt, settings
-from tests.streaming.ran import Query, ran
-from tests.streaming.stream import Stream, seconds
+from tests.support.attempt import attempt, settings
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 DELAY = 15

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError
 from pyslash.state.manifest import ManifestLog
-from tests.spark_conf import changed
-from tests.streaming.attempt import BATCHES, add, attempt, make_stream, settings
-from tests.streaming.stream import EPOCH, Make
+from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
+from tests.support.spark_conf import changed
+from tests.support.stream import EPOCH, Make
 
 MODES = ["off", "require"]
 LAST = [(1300, "a", 1)]

@@ -23,9 +23,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 import pyslash
 from eval.watch import everything_shown
-from tests.jvm import end
-from tests.quiet_files import SETTINGS, quiet_files
-from tests.streaming.stream import Stream, seconds
+from tests.support.jvm import end
+from tests.support.quiet_files import SETTINGS, quiet_files
+from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 BATCHES, ROWS, KEYS, RETAINED = 12, 20_000, 500, 10

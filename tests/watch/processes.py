@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 
 from pyslash.spark.row_bridge import jar_path
-from tests.jvm import JAVA_OPTIONS
+from tests.support.jvm import JAVA_OPTIONS
 
 _END_SECONDS = 60
 

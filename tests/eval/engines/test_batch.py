@@ -13,7 +13,7 @@ from eval import oracle
 from eval.engines import BATCH, ENGINES, Runner
 from eval.workloads import Workload
 from tests.eval import tiny
-from tests.nightly import some_at_night
+from tests.support.nightly import some_at_night
 
 Measured = tuple[Workload, Path]
 

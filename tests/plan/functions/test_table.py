@@ -13,7 +13,7 @@ from pyslash.driver.cover import operators_of
 from pyslash.plan.operators import Aggregation
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from tests.spark_conf import changed
+from tests.support.spark_conf import changed
 
 SCHEMA = (
     "ts timestamp, b boolean, i int, l bigint, f float, d double, m decimal(20,3), s string, x binary, a array<int>"

@@ -23,13 +23,13 @@ from pyspark.sql import SparkSession
 
 from eval.broker import broker, connector, delta
 from eval.pipelines.job import DELTA_SETTINGS
-from tests.jvm import JAVA_OPTIONS, SMALL_PAGES
-from tests.quiet_files import SETTINGS, quiet_files
 from tests.streaming.streams.cells import FILES, OTHERS, cells
 from tests.streaming.streams.draw import draw
 from tests.streaming.streams.proven import keep, page, read
 from tests.streaming.streams.run import SLASH, SPARK
 from tests.streaming.streams.session import Comparison, Streams, Tally, streams
+from tests.support.jvm import JAVA_OPTIONS, SMALL_PAGES
+from tests.support.quiet_files import SETTINGS, quiet_files
 
 
 def main(arguments: list[str]) -> int:

@@ -11,8 +11,8 @@ import pyslash
 from eval.workloads import Nexmark
 from eval.workloads.nexmark import LEFT_OUT, QUERIES
 from eval.workloads.nexmark.queries import Events
-from tests.nightly import some_at_night
-from tests.streaming.ran import ran
+from tests.support.nightly import some_at_night
+from tests.support.ran import ran
 
 STATEFUL = [q for q, described in QUERIES.items() if described.has_state]
 PLAIN = [q for q in QUERIES if q not in STATEFUL]

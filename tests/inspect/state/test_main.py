@@ -1,0 +1,148 @@
+"""`pyslash state` over a checkpoint that is whole, and over one that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyslash.cli import main
+from pyslash.state import directory
+from tests.inspect.state.conftest import Group, Written
+
+Said = pytest.CaptureFixture[str]
+SECOND = 1_000_000
+
+
+def dumped(path: Path) -> list[Group]:
+    table = pq.read_table(path)
+    assert table.column_names == ["window_start", "window_end", "k", "sum(v)", "count(*)"]
+    starts = [start // SECOND for start in table.column(0).cast(pa.int64()).to_pylist()]
+    return sorted(zip(starts, *(table.column(i).to_pylist() for i in (2, 3, 4)), strict=True))
+
+
+def test_list_names_epochs_files_and_blocks(written: Written, capsys: Said) -> None:
+    assert main(["state", "list", str(written.location)]) == 0
+    epochs, blocks = capsys.readouterr().out.split("\n\n")
+    run = written.files[0].name.split("-")[1]
+    assert [line.split()[:4] for line in epochs.splitlines()[1:]] == [[epoch, run, "100", "0"] for epoch in "01"]
+    assert "1970-01-01 00:00:15" in epochs.splitlines()[2]
+    named = [line.split()[:4] for line in blocks.splitlines()[2:]]
+    first, second = (path.name for path in written.files)
+    assert named == [[first, "epoch", "0", "0"], [first, "epoch", "1", "0"], [second, "epoch", "0", "1"]]
+    assert main(["state", "list", str(written.location), "--epoch", "0"]) == 0
+    assert second not in capsys.readouterr().out
+
+
+def test_dump_is_what_the_open_windows_hold(written: Written, tmp_path: Path) -> None:
+    out = tmp_path / "state.parquet"
+    for epoch, arguments in ((2, []), (2, ["--epoch", "1"]), (1, ["--epoch", "0"])):
+        command = ["state", "dump", str(written.location), "--format", "parquet", "--out", str(out), *arguments]
+        assert main(command) == 0
+        assert dumped(out) == written.groups(epoch)
+        assert len(written.groups(epoch)) > 10
+
+
+def test_dump_of_one_window_and_one_key(written: Written, capsys: Said) -> None:
+    chosen = ["--window", "1970-01-01T00:00:15", "--key", "3"]
+    assert main(["state", "dump", str(written.location), *chosen]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["window_start", "window_end", "k", "sum(v)", "count(*)"]
+    (expected,) = [group for group in written.groups() if group[:2] == (15, 3)]
+    assert [int(word) for word in line.split()[-3:]] == list(expected[1:])
+    assert main(["state", "dump", str(written.location), "--window", "15000000", "--key", "null"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_dump_as_text_into_a_file(written: Written, tmp_path: Path) -> None:
+    assert main(["state", "dump", str(written.location), "--out", str(tmp_path / "out")]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 1 + len(written.groups())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--window", "1970-01-01T00:00:03"], "start every"),
+        (["--window", "1970-01-01T00:00:00"], "was emitted before epoch 1"),
+        (["--window", "soon"], "is no time"),
+        (["--key", "x"], "no value of the key k"),
+        (["--key", "1", "--key", "2"], "2 values for a key of 1"),
+        (["--epoch", "7"], "no manifest of epoch 7, only from 0 to 1"),
+        (["--format", "parquet"], "needs --out"),
+    ],
+)
+def test_what_cannot_be_dumped_is_said(written: Written, capsys: Said, arguments: list[str], told: str) -> None:
+    assert main(["state", "dump", str(written.location), *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_sound_checkpoint_is_verified(written: Written, capsys: Said) -> None:
+    assert main(["state", "verify", str(written.location)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 manifests, 2 files, 3 blocks, ")
+    assert said.endswith(": all sound\n")
+
+
+@pytest.mark.parametrize("file", [0, 1])
+@pytest.mark.parametrize("fault", ["bit", "torn", "empty", "missing"])
+def test_a_damaged_block_file_is_found(written: Written, capsys: Said, file: int, fault: str) -> None:
+    path = written.files[file]
+    good = bytearray(path.read_bytes())
+    good[len(good) // 2] ^= 4
+    if fault == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"bit": good, "torn": good[:-1], "empty": b""}[fault])
+    assert main(["state", "verify", str(written.location)]) == 1
+    assert f"DAMAGED  {'CheckpointError' if fault == 'missing' else 'CorruptBlockError'}: epoch 1: " in (
+        capsys.readouterr().out
+    )
+    assert main(["state", "dump", str(written.location)]) == (2 if fault == "missing" else 1)
+    assert path.name in capsys.readouterr().err
+
+
+def test_a_damaged_manifest_is_found(written: Written, capsys: Said) -> None:
+    path = written.location / "slash" / "manifests" / "0"
+    path.write_bytes(path.read_bytes()[:-3])
+    assert main(["state", "verify", str(written.location)]) == 1
+    assert "DAMAGED  StateLostError: the checksum of " in capsys.readouterr().out
+
+
+def test_files_that_no_manifest_names_are_no_damage(written: Written, capsys: Said) -> None:
+    first, _ = written.files
+    lost = f"9-1-{'b' * 32}.arrow"
+    first.with_name(lost).write_bytes(b"half a fi")
+    for folder in (first.parent, written.location / "slash" / "manifests"):
+        for foreign in ("README", ".nfs0001", "²", "x-y-z.arrow"):
+            (folder / foreign).write_bytes(b"nothing of ours")
+    (written.location / "slash" / "manifests" / "0").unlink()
+    assert main(["state", "verify", str(written.location)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("unnamed  ")] == [
+        f"unnamed  {lost}: of a batch that failed or is under way"
+    ]
+
+
+@pytest.mark.parametrize("action", ["list", "dump", "verify"])
+def test_a_folder_without_state_is_no_checkpoint(tmp_path: Path, capsys: Said, action: str) -> None:
+    assert main(["state", action, str(tmp_path)]) == 2
+    assert "holds no state of pyslash" in capsys.readouterr().err
+    assert main(["state", action, "nosuch://host/checkpoint"]) == 2
+    assert "cannot be reached by pyarrow" in capsys.readouterr().err
+
+
+def test_any_file_system_that_a_checkpoint_may_be_on(
+    written: Written, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, _ = directory.open_location(str(written.location))
+    opened = []
+
+    def remote(location: str) -> tuple[object, str]:
+        opened.append(location)
+        return local, location.replace("s3a://bucket", str(written.location))
+
+    monkeypatch.setattr(directory, "open_location", remote)
+    assert main(["state", "verify", "s3a://bucket/"]) == 0
+    assert opened == ["s3a://bucket/slash/manifests", "s3a://bucket/slash/blocks"]
+    assert "all sound" in capsys.readouterr().out

@@ -1,0 +1,1 @@
+"""What tests share: streams and their sources, checkpoints, servers, settings of their JVMs."""
