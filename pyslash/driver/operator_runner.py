@@ -394,11 +394,13 @@ class OperatorRunner:
         dead_from, dead_before = (
             emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
         )
-        held, dead = 0, 0
+        held, dead, late = 0, 0, manifest.late_rows
         for block in self._state.coordinator.live_blocks():
             for pane, groups, _ in block.head.panes:
                 held += groups if pane >= dead_before else 0
                 dead += groups if dead_from <= pane < dead_before else 0
+                if block.head.epoch == manifest.epoch:
+                    late += groups * emission.late_windows(pane, manifest.emitted_us)
         updated = {"numUpdatedStateRows": max(progress.groups, int(emission.is_global))}
         if emission.new_only:
             taken = manifest.rows - manifest.late_rows
@@ -408,7 +410,7 @@ class OperatorRunner:
             numTotalStateRows=held,
             **updated,
             numRemovedStateRows=dead,
-            numRowsDroppedByWatermark=manifest.late_rows,
+            numRowsDroppedByWatermark=late,
             stateMemory=progress.pinned_bytes,
             allUpdatesTimeMs=round(progress.update_ms),
             allRemovalsTimeMs=round(progress.merge_ms),

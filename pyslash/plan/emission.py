@@ -69,6 +69,14 @@ class Emission:
         """
         return first_live_pane(self.window, evicted_us)
 
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """Windows that groups of this pane are too late for: Spark drops them of each."""
+        return (
+            0
+            if self.new_only
+            else sum(start + self.window.size_us <= emitted_us for start in self.window.starts_covering(pane))
+        )
+
 
 @dataclass(frozen=True)
 class JoinEmission(Emission):
@@ -87,6 +95,10 @@ class JoinEmission(Emission):
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """None."""
         return []
+
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """None."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,10 @@ class SessionEmission(Emission):
     def first_live_pane(self, evicted_us: int, pane: int) -> int:
         """The pane that holds the sessions."""
         return pane
+
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """None."""
+        return 0
 
     def closing_us(self, watermark_us: int) -> int:
         """Sessions that end by this time are emitted."""

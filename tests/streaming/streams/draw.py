@@ -253,6 +253,8 @@ class _Draw(Expressions):
         `delays`: of each source, whether it has a watermark. Without `files`, their number is drawn.
         """
         rng = self.rng
+        if self.cell.source == "orc" and grain % MICROS:
+            grain = MICROS  # of a fraction before 1970, pyarrow writes nanoseconds that Spark's reader refuses
         texts = [*parts.keys, *parts.aggregates, parts.gap, *parts.join]
         columns = tuple(sorted({*columns_in([*between.before, *parts.after, *parts.above], texts), *parts.columns}))
         count, files = rng.randint(2, 5), files or rng.choice((1, 1, 2, 3))

@@ -131,6 +131,6 @@ CONDITIONS_OF_JOINS = (
     "v_string <> 'a'",
     "r_v_int IS NOT NULL",
     "v_int >= r_v_int",
-    "v_short + r_v_short <> 7",
+    "CAST(v_short AS INT) + r_v_short <> 7",
     "coalesce(v_string < r_v_string, k_boolean)",
 )

@@ -123,7 +123,7 @@ public abstract class PlannedOperator {
   static void describe(SparkPlan node, StringBuilder text) {
     text.append(node.nodeName()).append('\n');
     for (Expression expression : CollectionConverters.asJava(node.expressions())) {
-      text.append("  ").append(expression.sql()).append('\n');
+      text.append("  ").append(StableSql.of(expression)).append('\n');
       expression.foreach(
           one -> {
             if (one instanceof PythonUDF function) {

@@ -36,7 +36,7 @@ public abstract class StreamingOperator extends PlannedOperator {
 
   /** The SQL of a key, of an input or of the event time, over the columns that the query's input has. */
   public String describe(Expression expression) {
-    return input().inlined(expression).sql();
+    return StableSql.of(input().inlined(expression));
   }
 
   @Override
@@ -75,12 +75,12 @@ public abstract class StreamingOperator extends PlannedOperator {
   public String fingerprint() {
     StringBuilder text = new StringBuilder();
     describe(input().plan(List.of()), text);
-    keys().forEach(key -> text.append(key.sql()).append('\n'));
+    keys().forEach(key -> text.append(StableSql.of(key)).append('\n'));
     for (List<Expression> values : inputs()) {
       if (values.isEmpty()) {
         text.append("*\n");
       }
-      values.forEach(value -> text.append(value.sql()).append('\n'));
+      values.forEach(value -> text.append(StableSql.of(value)).append('\n'));
     }
     return text.toString();
   }
