@@ -15,9 +15,9 @@ from eval import machine
 from eval.bars import verdicts
 from eval.conf import add_conf
 from eval.engines import CORES, ENGINES
-from eval.report import BASELINE, table
+from eval.records import BASELINE, Results, note
+from eval.report import table
 from eval.report.page import page
-from eval.report.records import Results, note
 from eval.session import Comparison, Session, say
 from eval.suites import SUITES, in_order
 from eval.workloads import WORKLOADS, Workload

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from eval import suites
-from eval.report import batch_ms
+from eval.records import batch_ms
+from eval.session import read
 from eval.workloads.nexmark import QUERIES, SELECTS
 
 Record = dict[str, Any]
@@ -262,8 +263,6 @@ def _at_most(what: str, ours: float | None, most: float | None, unit: str) -> Ba
 
 def main() -> int:
     """Judge a results file; 1 if a bar is not reached."""
-    from eval.session import read
-
     found = verdicts(read(Path(sys.argv[1])), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     print(*found, sep="\n")
     return int(any(bar.met is False for bar in found))

@@ -6,23 +6,38 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eval.emitted import Emitted, EmittedRows, sink
-from eval.engines.base import CannotRunError
-from eval.engines.spark import SparkEngine
+from eval.refusal import CannotRunError
 from eval.workloads.base import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 START_TO_END_SECONDS = 3600
 MOST_DIFFERENCES = 10
 
 
+class Streamed(Protocol):
+    """What a stream asks of its engine; `eval.engines.spark.SparkEngine` says what each is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def slash(self) -> bool: ...
+    @property
+    def real_time(self) -> bool: ...
+    @property
+    def aggregates(self) -> bool: ...
+    @property
+    def keeps(self) -> bool: ...
+    def result(self, workload: Workload, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame: ...
+
+
 def run(
-    spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path
+    spark: SparkSession, engine: Streamed, workload: Workload, folder: Path
 ) -> tuple[dict[str, Any], Emitted | None]:
     """Stream all rows. Returns seconds, rows/s and the milliseconds of each micro-batch; and what was emitted.
 
@@ -61,7 +76,7 @@ def run(
     return figures | (slash_figures(query, moved, workload) if engine.slash else {}), emitted
 
 
-def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, folder: Path) -> list[str]:
+def differences(spark: SparkSession, engine: Streamed, workload: Workload, folder: Path) -> list[str]:
     """Run the stream once more with its rows written as they are: the first that are not the oracle's, in words."""
     emitted = EmittedRows(folder.parent)
     try:
@@ -74,7 +89,7 @@ def differences(spark: SparkSession, engine: SparkEngine, workload: Workload, fo
         emitted.close()
 
 
-def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:
+def _start(spark: SparkSession, engine: Streamed, writer: DataStreamWriter, workload: Workload) -> StreamingQuery:
     if engine.slash:
         # A query without state is nobody's but Spark's, which `require` would refuse.
         spark.conf.set("spark.slash.mode", "require" if workload.has_state else "auto")
@@ -88,7 +103,7 @@ def _start(spark: SparkSession, engine: SparkEngine, writer: DataStreamWriter, w
         raise CannotRunError(str(error).splitlines()[0]) from None
 
 
-def _await(query: StreamingQuery, engine: SparkEngine, rows: int) -> None:
+def _await(query: StreamingQuery, engine: Streamed, rows: int) -> None:
     """Until the stream has ended, or, of a stream that has no end, until it has read every row."""
     deadline = time.monotonic() + START_TO_END_SECONDS
     try:

@@ -29,7 +29,7 @@ from eval import machine
 from eval.bars import Bar
 from eval.cluster.standalone import free_port
 from eval.meter import MARK, Meter
-from eval.report.records import note
+from eval.records import note
 from eval.workloads import Aggregate, Workload
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from eval.cluster.scaling import KINDS, Measurement, node_counts, steps
 from eval.cluster.standalone import Cluster
 from eval.conf import add_conf
 from eval.engines import ENGINES, SparkEngine
+from eval.records import Results, note
 from eval.report import table
 from eval.report.page import page
-from eval.report.records import Results, note
 from eval.session import Session, say
 from eval.workloads import WORKLOADS, Workload
 

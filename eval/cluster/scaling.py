@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.cluster.hosts import Host
-from eval.report.records import note
+from eval.records import note
 from eval.session import Comparison, Outcome, Session
 from eval.workloads import Workload
 

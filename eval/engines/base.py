@@ -15,10 +15,6 @@ STREAMING = "streaming"
 BATCH = "batch bound"  # the same query over all files at once: a bound, no competitor
 
 
-class CannotRunError(Exception):
-    """An engine refuses a workload by design; the message is its reason, in its own words where it gave any."""
-
-
 class Runner(Protocol):
     """An engine that is up, in its own process."""
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from eval.engines.base import BATCH, CannotRunError, Engine, Runner
+from eval.engines.base import BATCH, Engine, Runner
 from eval.engines.batch import BatchRunner
 from eval.machine import version
+from eval.refusal import CannotRunError
 from eval.workloads import Workload
 from eval.workloads.query import Query
 

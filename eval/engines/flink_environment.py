@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from eval.engines.base import CannotRunError
+from eval.refusal import CannotRunError
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build" / "eval" / "flink-venv"

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from eval.engines.base import CORES, CannotRunError, Engine, Runner
+from eval import oracle, stream
+from eval.engines.base import CORES, Engine, Runner
+from eval.refusal import CannotRunError
 from eval.workloads import Workload
 
 if TYPE_CHECKING:
@@ -112,8 +114,6 @@ class SparkRunner:
 
     def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
         """See `eval.stream.run`; what was emitted is kept until the next run."""
-        from eval import stream
-
         self._forget()
         figures, self._emitted = stream.run(self.spark, self._engine, workload, folder)
         return figures
@@ -126,14 +126,10 @@ class SparkRunner:
 
     def differences(self, workload: Workload, folder: Path) -> list[str]:
         """See `eval.stream.differences`."""
-        from eval import stream
-
         return stream.differences(self.spark, self._engine, workload, folder)
 
     def oracle(self, workload: Workload, folder: Path) -> None:
         """See `eval.oracle.write`."""
-        from eval import oracle
-
         oracle.write(self.spark, workload, folder)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from eval import machine
 from eval.model import compare, curves, inputs, probe
 from eval.model.inputs import InputError, Link, Load, Rates
-from eval.report.records import Results
+from eval.records import Results
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

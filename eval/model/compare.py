@@ -9,7 +9,7 @@ from typing import Any
 
 from eval.model.costs import folded, groups_read, late_merge, occupied, repartition, tree
 from eval.model.inputs import BENCHMARK_ROWS, SHARED_MEMORY, Link, Load, Nodes, Rates, medians, of_kernels
-from eval.report.records import Comparison, Results, Runs
+from eval.records import Comparison, Results, Runs
 
 # Slash over RDMA repartitioning on YSB, the least and the most of its authors' runs on 2 to 16 nodes; its cycles a
 # record (SIGMOD 2022).

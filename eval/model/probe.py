@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from eval.model.inputs import Rates
-from pyslash import _native
+from pyslash._native import Accumulator, Arena, Head, Merger, Plan
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.shm import ShmTransport
@@ -35,21 +35,21 @@ def blocks(rates: Rates) -> Rates:
     incarnation = secrets.token_bytes(16)
     handle = os.memfd_create("probe", os.MFD_CLOEXEC)
     try:
-        arena = _native.Arena.create(handle, _ARENA, incarnation)
+        arena = Arena.create(handle, _ARENA, incarnation)
         agent = _described(handle, incarnation)
         raw, segment = _sealed(arena, _KEYS), _sealed(arena, _SEGMENT_KEYS)
-        head, one = _native.Head(raw), _native.Head(segment)
+        head, one = Head(raw), Head(segment)
         ranges = head.ranges(0, 1, *_PART)
         transport = ShmTransport(_QUERY, b"")  # reads memory of its own: nobody is asked
         whole = arena.view(one.arena_offset, one.length)
 
         def skip() -> None:
-            merger = _native.Merger(_native.Plan(_PLAN), [0], *_NOTHING)
+            merger = Merger(Plan(_PLAN), [0], *_NOTHING)
             merger.add(segment, 0, whole)
             while merger.next() is not None:
                 pass
 
-        parse_s = _seconds(lambda: _native.Head(raw).ranges(0, 1, *_PART), 2_000)
+        parse_s = _seconds(lambda: Head(raw).ranges(0, 1, *_PART), 2_000)
         read_s = _seconds(lambda: transport.read(agent, head.arena_offset, ranges), 2_000)
         skip_s = _seconds(skip, 200) / _SEGMENT_KEYS
         transport.close()
@@ -89,8 +89,8 @@ def _cpu_seconds(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _sealed(arena: _native.Arena, keys: int) -> bytes:
-    accumulator = _native.Accumulator(_native.Plan(_PLAN), -(1 << 62))
+def _sealed(arena: Arena, keys: int) -> bytes:
+    accumulator = Accumulator(Plan(_PLAN), -(1 << 62))
     times = pa.array(np.zeros(keys, np.int64)).cast(pa.timestamp("us", "UTC"))
     accumulator.add(pa.record_batch([times, pa.array(np.arange(keys))], names=["t", "k"]))
     return accumulator.seal(arena, _QUERY, 0, 0)

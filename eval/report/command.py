@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from eval.records import BASELINE, Results
 from eval.report.docs_page import rewritten
 from eval.report.figures import save_headline
 from eval.report.page import page
-from eval.report.records import BASELINE, Results
 from eval.report.table import table
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from eval.report.records import BASELINE, Comparison, Results, Runs, batch_ms
+from eval.records import BASELINE, Comparison, Results, Runs, batch_ms
 
 _PART = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 

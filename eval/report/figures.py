@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eval.records import Comparison, Results, Runs
 from eval.report import sweeps
 from eval.report.drawing import colour, draw, draw_all, number, plain_ticks, save_all
-from eval.report.records import Comparison, Results, Runs
 from eval.report.sweeps import Parameter, Sweep
 from eval.suites import LARGE, SLIDING, TUMBLING
 

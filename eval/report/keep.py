@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from eval.report.records import Record, Results
+from eval.records import Record, Results
 
 KEPT = Path(__file__).resolve().parents[1] / "results" / "README.jsonl"
 # What has to be known of a session, so that somebody else can have it again.

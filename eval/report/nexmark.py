@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from eval.bars import verdicts
-from eval.report.records import BASELINE, Comparison, Record, Results, Runs
+from eval.records import BASELINE, Comparison, Record, Results, Runs
 from eval.suites import nexmark_title
 from eval.workloads.nexmark import LEFT_OUT, QUERIES, SELECTS
 

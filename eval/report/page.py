@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 
+from eval.records import BASELINE, Results
 from eval.report import figures, sections, sweeps
-from eval.report.records import BASELINE, Results
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eval.report.records import Comparison, Record, Results, Runs, batch_ms
+from eval.records import Comparison, Record, Results, Runs, batch_ms
 from eval.report.table import VERDICTS
 
 _MET = {True: ("met", "reached"), False: ("missed", "not reached"), None: ("open", "not measured")}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from eval.report.records import Comparison, Runs
+from eval.records import Comparison, Runs
 
 Point = tuple[float, Runs]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from eval.report.records import BASELINE, Comparison, Runs, batch_ms, compare
+from eval.records import BASELINE, Comparison, Runs, batch_ms, compare
 
 VERDICTS = {True: "agree", False: "DIFFER", None: "-"}
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyslash import _native
-from pyslash.agent.replication.standby import BEYOND_EPOCHS
+from pyslash._native import Head
 from pyslash.agent.store.adopt import adopt
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES, LiveBlock
+from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import FencedError, InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Restore
@@ -17,6 +16,7 @@ from pyslash.state.directory import BlockDirectory, BlockFile
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
+from pyslash.units import BEFORE_ALL_PANES, BEYOND_EPOCHS
 
 
 class Checkpointer:
@@ -85,6 +85,6 @@ class Checkpointer:
             self._state.holding.commit(query, [block.offset for block in taken])
         except BaseException:
             for head in heads:
-                self._state.arena.free(_native.Head(head).arena_offset)
+                self._state.arena.free(Head(head).arena_offset)
             raise
         state.own.add(taken)

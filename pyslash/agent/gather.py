@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Arena
 from pyslash.errors import AgentError, InvalidRequestError, UnauthenticatedError
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Gather, Land
@@ -78,7 +78,7 @@ def landing(request: Gather, incarnation: bytes, query: bytes, token: bytes) -> 
     """An empty landing in an arena of this incarnation; its memory goes with the last process that maps it."""
     fd = os.memfd_create("pyslash-landing", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        arena = _native.Arena.create(fd, request.bytes + _TABLES_BYTES, incarnation)
+        arena = Arena.create(fd, request.bytes + _TABLES_BYTES, incarnation)
         start = arena.allocate(request.bytes, query, 0)
         arena.close()
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)

@@ -26,7 +26,7 @@ from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.gather import landing
 from pyslash.agent.listener import FRAME_SECONDS, Listener, connection_limit
-from pyslash.agent.replication.replicate import Replicator
+from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.spiller import Spiller
 from pyslash.agent.store.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint

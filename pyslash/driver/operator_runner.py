@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES, EVERY_PANE
 from pyslash.cluster.coordinator import LiveBlock
 from pyslash.conf import Conf
 from pyslash.driver.keeper import Keeper
@@ -42,6 +41,7 @@ from pyslash.state.block_head import head_crc
 from pyslash.state.directory import BlockFile
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 
 logger = logging.getLogger("pyslash")
 _OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
@@ -190,7 +190,7 @@ class OperatorRunner:
             if not resumable:
                 self._state.coordinator.drop()
             elif self._state.durable is not None:
-                self._state.coordinator.release(EVERY_PANE)
+                self._state.coordinator.release(AFTER_ALL_PANES)
         except SlashError as error:
             logger.warning("an agent still holds state of a query that has ended: %s", error)
         if self._merging is not None:

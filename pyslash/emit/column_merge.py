@@ -20,8 +20,8 @@ from pyslash.epoch_progress import MERGED_ROWS
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.row_bridge import RowBridge, python_path
+from pyslash.units import ALL_PANES
 
-EVERY_PANE = (-(1 << 63), (1 << 63) - 1)
 _TRANSPORTS = ("shm", "tcp", "verbs")
 
 
@@ -124,7 +124,7 @@ class ColumnMerge:
             tasks: so many ranges of keys.
             keeps: tasks leave what they have read in their executors' memory, for the next micro-batch.
         """
-        order = self._order(join.plan, join.blocks, kept, EVERY_PANE)
+        order = self._order(join.plan, join.blocks, kept, ALL_PANES)
         return self._bridge.joined(join.operator, order, tasks, keeps, self._counts)
 
     def forget(self) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from pyslash import memory
 from pyslash.cluster.coordinator import Coordinator, LiveBlock
 from pyslash.conf import Conf
-from pyslash.emit.column_merge import EVERY_PANE, ColumnMerge, Reading
+from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.homes import Homes
 from pyslash.emit.merge import PREFIXES, Kept, MergeRequest, merge
 from pyslash.epoch_progress import EpochProgress
@@ -21,6 +21,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operators import Aggregation, SessionAggregation
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.row_bridge import RowBridge
+from pyslash.units import AFTER_ALL_PANES
 
 _MOST_TASKS_A_CORE = 32
 
@@ -117,7 +118,7 @@ class Merging:
         """What may be read of blocks to keep their groups: first and end, microseconds."""
         if isinstance(self._plan, SessionAggregation):
             return kept.pane, kept.pane + 1
-        return self._plan.emission.first_live_pane(kept.evicted_us, kept.pane), EVERY_PANE[1]
+        return self._plan.emission.first_live_pane(kept.evicted_us, kept.pane), AFTER_ALL_PANES
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
         """Bytes that executors need to keep all groups of these blocks."""

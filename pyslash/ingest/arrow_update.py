@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyslash import _native, errors
+from pyslash import errors
+from pyslash._native import Accumulator, Arena, Plan, SessionMerger
 from pyslash.cluster.find_agents import executor_host
 from pyslash.ingest.worker import keep_freed_memory, spare_collections
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -54,23 +55,23 @@ class ArrowUpdate:
     def receipt(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         """Aggregate all rows into one published block of the executor's arena. Returns its receipt."""
 
-        def add(accumulator: _native.Accumulator) -> None:
+        def add(accumulator: Accumulator) -> None:
             for batch in batches:
                 accumulator.add(batch)
 
         return self.sealed(add)
 
-    def sealed(self, fill: Callable[[_native.Accumulator], None]) -> bytes:
+    def sealed(self, fill: Callable[[Accumulator], None]) -> bytes:
         """Aggregate what `fill` adds into one published block of the executor's arena. Returns its receipt."""
 
-        def filled(partition: int) -> _native.Accumulator:
-            accumulator = _native.Accumulator(_native.Plan(self.plan), self.watermark_us, self.epoch, partition)
+        def filled(partition: int) -> Accumulator:
+            accumulator = Accumulator(Plan(self.plan), self.watermark_us, self.epoch, partition)
             fill(accumulator)
             return accumulator
 
         return self.published(filled)
 
-    def published(self, make: Callable[[int], _native.Accumulator | _native.SessionMerger]) -> bytes:
+    def published(self, make: Callable[[int], Accumulator | SessionMerger]) -> bytes:
         """Publish the block that `make` makes, given the number of the partition, in the executor's arena."""
         from pyspark import TaskContext
 
@@ -90,7 +91,7 @@ class ArrowUpdate:
         made = make(partition)
         handle = os.open(agent.arena_path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            arena = _native.Arena.attach(handle, agent.incarnation_bytes)
+            arena = Arena.attach(handle, agent.incarnation_bytes)
         finally:
             os.close(handle)
         try:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import Broadcast, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash import _native
+from pyslash._native import KeyIndex, Plan
 from pyslash.errors import InvalidInputError
 from pyslash.ingest.only_spark import OnlySpark, arrow_type_of
 from pyslash.plan.types import native_type
@@ -55,11 +55,11 @@ class StaticTable:
         return found
 
     @cached_property
-    def _index(self) -> _native.KeyIndex:
+    def _index(self) -> KeyIndex:
         text = ["pyslash-plan 1", "window 1 1 0"]
         text += [f"column {native} 1" for native in self._key_types]
         text += [f"key {number}" for number in range(1, len(self._key_types) + 1)]
-        index = _native.KeyIndex(_native.Plan("\n".join([*text, "aggregate count - 0", ""])))
+        index = KeyIndex(Plan("\n".join([*text, "aggregate count - 0", ""])))
         try:
             index.add(_keyed([self.rows.column(key) for key in self._keys]))
         except InvalidInputError as error:

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pyslash import _native
+from pyslash._native import Accumulator, Arena, Head, Plan
 from pyslash.errors import ArenaFullError
 from pyslash.migrate.spark_buffers import SparkBuffers
 from pyslash.plan.identity import PlanIdentity
@@ -59,7 +59,7 @@ class AdoptState:
     def _written(self, rows: pa.Table, name: str) -> pa.RecordBatch:
         block = self._block(rows)
         size, crc = BlockDirectory(self.location).write(name, partial(write, self.plan.text, [block]))
-        last = max(pane for pane, _, _ in _native.Head(block).panes)
+        last = max(pane for pane, _, _ in Head(block).panes)
         columns = [pa.array([name]), *(pa.array([value], pa.int64()) for value in (size, crc, last))]
         return pa.record_batch(columns, ["name", "bytes", "crc", "last_pane"])
 
@@ -67,7 +67,7 @@ class AdoptState:
         keys = len(self.plan.keys)
         numbered = _numbered(self.plan)
         columns = [column.combine_chunks() for column in rows.columns]
-        accumulator = _native.Accumulator(_native.Plan(numbered.text), NO_WATERMARK_US)
+        accumulator = Accumulator(Plan(numbered.text), NO_WATERMARK_US)
         numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
         taken = [*columns[: keys + 1], numbers]
         accumulator.add(pa.record_batch(taken, [f"c{index}" for index in range(len(taken))]))
@@ -105,13 +105,13 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _sealed(accumulator: _native.Accumulator, size: int) -> StoredBlock:
+def _sealed(accumulator: Accumulator, size: int) -> StoredBlock:
     """The block of what was accumulated, copied out of an arena of its own."""
     room = max(_LEAST_BYTES, 4 * size)
     while True:
         handle = os.memfd_create("pyslash-adopted", os.MFD_CLOEXEC)
         try:
-            arena = _native.Arena.create(handle, room, _IDENTITY)
+            arena = Arena.create(handle, room, _IDENTITY)
         finally:
             os.close(handle)
         try:
@@ -119,7 +119,7 @@ def _sealed(accumulator: _native.Accumulator, size: int) -> StoredBlock:
         except ArenaFullError:
             room *= 2
             continue
-        offset, length = _native.Head(head).arena_offset, _native.Head(head).length
+        offset, length = Head(head).arena_offset, Head(head).length
         block = bytes(arena.view(offset, length))
         arena.close()
         listed = segments_of(head)

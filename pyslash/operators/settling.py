@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.conf import Conf
-from pyslash.emit.column_merge import EVERY_PANE
 from pyslash.emit.merge import MergeRequest
 from pyslash.emit.merging import arrow_schema
 from pyslash.ingest.update_job import Ingest
@@ -23,6 +22,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt
+from pyslash.units import ALL_PANES
 
 
 class Settling:
@@ -93,7 +93,7 @@ class Settling:
         windows: list[int],
         blocks: list[tuple[AgentDescriptor, bytes]],
     ) -> MergeRequest:
-        panes = EVERY_PANE if plan.window.is_all_time else (windows[0], windows[-1] + plan.window.size_us)
+        panes = ALL_PANES if plan.window.is_all_time else (windows[0], windows[-1] + plan.window.size_us)
         return MergeRequest(
             plan=plan.text,
             windows=windows,

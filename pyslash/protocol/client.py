@@ -39,6 +39,7 @@ from pyslash.protocol.messages import (
 )
 from pyslash.protocol.token import directory_grant, request_grant
 from pyslash.protocol.wire import CHUNK_BYTES, Channel, Kind
+from pyslash.units import BEFORE_ALL_PANES
 
 Via = Literal["unix", "tcp"]
 # The agent ends a connection that is idle for five minutes; long before that it is not used again.
@@ -77,7 +78,7 @@ class Described:
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
-    first_live_pane: int = -(1 << 63)
+    first_live_pane: int = BEFORE_ALL_PANES
     settled: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Plan
 from pyslash.errors import SlashError
 from pyslash.plan.identity import PlanIdentity
 from pyslash.protocol.bounds import MAX_PLAN_BYTES, Check, integer, is_incarnation, list_of, text, tuple_of
@@ -97,7 +97,7 @@ def what_is_wrong(record: Any, optional: set[str]) -> str:
 def _plan_fault(plan: PlanIdentity) -> str:
     """What its columns are is looked up by place whenever two queries are compared."""
     try:
-        _native.Plan(plan.text)
+        Plan(plan.text)
         for part in ("window",) if plan.join else ("window", "keys", "aggregates", "session_end"):
             getattr(plan, part)
     except (SlashError, ValueError, IndexError) as error:

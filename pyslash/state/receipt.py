@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from pyslash import _native
+from pyslash._native import Head
 from pyslash.errors import InvalidInputError
 from pyslash.protocol.descriptor import AgentDescriptor
 
@@ -20,7 +20,7 @@ class Receipt:
     """The agent that holds a block, and the block's head, parsed and as bytes."""
 
     agent: AgentDescriptor
-    head: _native.Head
+    head: Head
     raw_head: bytes
 
     @classmethod
@@ -42,7 +42,7 @@ class Receipt:
         except ValueError as error:
             raise InvalidInputError(f"a receipt names no agent: {error}") from None
         raw_head = receipt[end:]
-        return cls(agent, _native.Head(raw_head), raw_head)
+        return cls(agent, Head(raw_head), raw_head)
 
     @classmethod
     def parse_all(cls, receipts: bytes) -> list[Receipt]:

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Arena
 from pyslash.errors import StaleIncarnationError
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -86,6 +86,6 @@ def _open(peer: AgentDescriptor) -> int:
 def _attach(peer: AgentDescriptor) -> Any:
     handle = _open(peer)
     try:
-        return _native.Arena.attach(handle, peer.incarnation_bytes)
+        return Arena.attach(handle, peer.incarnation_bytes)
     finally:
         os.close(handle)

@@ -12,12 +12,12 @@ from pathlib import Path
 from pyslash import _native
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS, Compactor
 from pyslash.agent.compaction.folding import MAX_BLOCKS, choose_inputs
-from pyslash.agent.replication.standby import BEYOND_EPOCHS
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.spiller import free_bytes
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Commit
+from pyslash.units import BEYOND_EPOCHS
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.transport.in_process import serving
 

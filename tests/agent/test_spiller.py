@@ -12,7 +12,6 @@ import pytest
 
 from pyslash import _native
 from pyslash.agent.compaction.folding import MAX_BLOCKS
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES
 from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_arena
 from pyslash.agent.store.spill import write as write_to_disk
 from pyslash.agent.store.spiller import free_bytes
@@ -22,6 +21,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, MakeRoom, Promote, Replicate, Restore, Resume
 from pyslash.state.receipt import Receipt
+from pyslash.units import BEFORE_ALL_PANES
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, SECOND, attach, rows, write
 from tests.agent.conftest import MIB, Pair
 from tests.agent.test_compaction import compactions, eventually

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from pyslash.agent.compaction.folding import MAX_BLOCKS
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES, EVERY_PANE
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
 from pyslash.state.block_head import head_crc
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone
 from tests.agent.test_compaction import compactions, eventually
@@ -48,7 +48,7 @@ def epoch_of(agent: AgentDescriptor, client: AgentClient, standby: Pair, epoch: 
 
 def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, blocks: list[list[int]] | None = None) -> list[bytes]:
     """What the standby holds once it has taken the agent's place; `blocks` are the agent's of the epoch."""
-    standby[1].resume(Resume(epoch, PLAN, 2, EVERY_PANE))
+    standby[1].resume(Resume(epoch, PLAN, 2, AFTER_ALL_PANES))
     return standby[1].promote(Promote(epoch, agent.incarnation, blocks or [], PLAN, 2)).blocks
 
 
@@ -257,8 +257,8 @@ def test_calls_that_come_late_or_twice_change_nothing(
 
 def test_an_agent_does_not_go_on_without_panes_that_are_needed(agent: AgentDescriptor, client: AgentClient) -> None:
     client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN)
-    client.release(EVERY_PANE)
-    assert client.describe().first_live_pane == EVERY_PANE
+    client.release(AFTER_ALL_PANES)
+    assert client.describe().first_live_pane == AFTER_ALL_PANES
     with pytest.raises(InvalidRequestError, match="released"):
         client.resume(Resume(0, PLAN, 1, 0))
 

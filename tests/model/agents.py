@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyslash import _native
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.folding import Fold, Folded, Folding
-from pyslash.agent.replication.replicate import Replicator
+from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
+from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
-from pyslash.agent.replication import replicate
 from pyslash.cluster import coordinator
 from pyslash.conf import Conf
 from pyslash.driver import epoch, operator_runner, recovery

@@ -14,7 +14,6 @@ import pytest
 from pyslash import _native
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.agent.store.adopt import relocated
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES
 from pyslash.errors import InvalidRequestError, SlashError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -23,6 +22,7 @@ from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
 from pyslash.state.block_head import head_crc
 from pyslash.transport.verbs import VerbsTransport
+from pyslash.units import BEFORE_ALL_PANES
 from tests.agent.blocks import PLAN, QUERY, attach, merged, merged_from, write
 from tests.agent.conftest import jvm, request_agent, runtime_root, wait_until_gone
 from tests.rdma.conftest import MIB

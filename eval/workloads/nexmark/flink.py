@@ -5,6 +5,7 @@ Views and text follow the published SQL; `row_time` is the events' time in Flink
 
 from __future__ import annotations
 
+from eval.refusal import CannotRunError
 from eval.workloads.nexmark.events import AUCTION, BID, PERSON
 from eval.workloads.nexmark.queries import AUCTION_COLUMNS, BID_COLUMNS, PERSON_COLUMNS
 
@@ -98,7 +99,5 @@ def select(q: int) -> str:
         CannotRunError: it has no form here.
     """
     if q not in SELECTS:
-        from eval.engines.base import CannotRunError
-
         raise CannotRunError(f"NEXMark's q{q} is not written in Flink SQL")
     return SELECTS[q]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eval.refusal import CannotRunError
 from eval.workloads.base import EPOCH_US, Workload
 from eval.workloads.nexmark import events
 from eval.workloads.nexmark.catalogue import QUERIES, Described
@@ -48,8 +49,6 @@ class Nexmark(Workload):
     @property
     def statement(self) -> Query:
         """None: only Spark and Flink have these queries, each as its user would write it."""
-        from eval.engines.base import CannotRunError
-
         raise CannotRunError(f"NEXMark's q{self.q} is written for Spark and Flink alone")
 
     @property

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyslash import _native
-from pyslash.agent.replication.standby import BEYOND_EPOCHS
+from pyslash._native import compact
 from pyslash.agent.store import spill
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock, Outcome
@@ -18,6 +17,7 @@ from pyslash.transport.reserved import write_all
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
+from pyslash.units import BEYOND_EPOCHS
 
 MAX_BLOCKS = 8
 # A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.
@@ -169,7 +169,7 @@ def _newest_epoch(block_set: BlockSet) -> int:
 
 def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:
     """The new published block; None if no pane was left."""
-    head = _native.compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
+    head = compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
     return LiveBlock.of(head) if head else None
 
 

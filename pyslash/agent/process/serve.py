@@ -98,7 +98,7 @@ class _Watch:
 
 def _open(order: _Order, presence: Presence) -> None:
     # Late imports: they cost a quarter of a second, and the checks above come first.
-    from pyslash import _native
+    from pyslash._native import Arena
     from pyslash.agent.compaction.compactor import Compactor
     from pyslash.agent.listener import raise_descriptor_limit
     from pyslash.agent.server import AgentServer
@@ -112,7 +112,7 @@ def _open(order: _Order, presence: Presence) -> None:
     runtime.remove_agent_files()
     incarnation = secrets.token_bytes(16)
     fd = os.memfd_create("pyslash-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    arena = _native.Arena.create(fd, order.arena_bytes, incarnation)
+    arena = Arena.create(fd, order.arena_bytes, incarnation)
     # Whatever is written beyond its end must not make it grow, and nobody may take mapped pages away.
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
     port, reason = _find_port(order.host)

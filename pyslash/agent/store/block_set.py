@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Head
 from pyslash.agent.store.spill import Disk
-
-BEFORE_ALL_PANES = -(1 << 63)
-EVERY_PANE = (1 << 63) - 1  # panes before this are all that there can be: the query has ended
+from pyslash.units import BEFORE_ALL_EPOCHS
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class LiveBlock:
     def of(cls, head: Any) -> LiveBlock:
         """The block that a head (buffer protocol) describes."""
         raw = bytes(head)
-        parsed = _native.Head(raw)
+        parsed = Head(raw)
         return cls(parsed.arena_offset, parsed.length, parsed.epoch, raw, tuple(parsed.panes))
 
     def dead_bytes(self, first_live_pane: int) -> int:
@@ -64,7 +62,7 @@ class Holding:
 
     def commit(self, query: bytes, offsets: list[int]) -> None:
         """Published blocks that belong to no epoch are the query's for good; those on disk are already."""
-        self._arena.commit(query, BEFORE_ALL_PANES, [offset for offset in offsets if offset not in self.disk])
+        self._arena.commit(query, BEFORE_ALL_EPOCHS, [offset for offset in offsets if offset not in self.disk])
 
     def view(self, block: LiveBlock, offset: int, length: int) -> Any:
         """Bytes of a block, wherever it lies."""

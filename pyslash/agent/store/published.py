@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Head
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import InvalidRequestError
@@ -37,7 +37,7 @@ def _published(
         raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")
     # One copy, which alone is looked at: the arena is shared with tasks.
     raw = copied_head(arena.view(offset, lengths[offset]))
-    head = _native.Head(raw)
+    head = Head(raw)
     if (head.arena_offset, head.length) != (offset, lengths[offset]):
         raise InvalidRequestError(
             f"commit of epoch {epoch}: the block at {offset} of {lengths[offset]} bytes says that it has {head.length} "

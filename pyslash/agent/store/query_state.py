@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES, BlockSet, LiveBlock
+from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.errors import FencedError
+from pyslash.units import BEFORE_ALL_PANES
 
 
 @dataclass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Head
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.published import PUBLISHED
 from pyslash.state.block_head import copied_head
@@ -20,7 +20,7 @@ def rows_on_their_way(arena: Any, query: bytes, wanted: int) -> LiveBlock | None
     for offset, length, state, _, owner, _ in arena.blocks():
         if offset == wanted and owner == query and state == PUBLISHED:
             raw = copied_head(arena.view(offset, length))
-            head = _native.Head(raw)
+            head = Head(raw)
             is_read = any(line in head.plan_text for line in _READ)
             if is_read and (head.arena_offset, head.length) == (offset, length):
                 return LiveBlock.of(raw)

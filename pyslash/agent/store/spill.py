@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash import _native
+from pyslash._native import Arena
 from pyslash.errors import SpillError
 
 FIRST_PLACE = 1 << 62
@@ -96,7 +96,7 @@ def scratch_arena(directory: str, size: int) -> Iterator[tuple[Any, int]]:
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
             raise SpillError(f"{size} bytes are not free in {folder}: {error}; see spark.slash.spill.dir") from None
-        arena = _native.Arena.create(file.fileno(), size, os.urandom(16))
+        arena = Arena.create(file.fileno(), size, os.urandom(16))
         stack.callback(arena.close)
         yield arena, file.fileno()
 

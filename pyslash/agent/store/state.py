@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyslash import _native
-from pyslash.agent.replication.standby import BEYOND_EPOCHS, Conceal, Standby, check_written
-from pyslash.agent.store.block_set import BEFORE_ALL_PANES, Holding, LiveBlock
+from pyslash._native import Plan
+from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.published import reported
 from pyslash.agent.store.query_state import QueryState
 from pyslash.agent.store.row_blocks import rows_on_their_way
+from pyslash.agent.store.standby import Conceal, Standby, check_written
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 from pyslash.protocol.messages import (
     Checkpoint,
@@ -34,8 +34,7 @@ from pyslash.protocol.messages import (
     Write,
 )
 from pyslash.transport.reserved import reserved_block, write_all
-
-_LAST_EPOCH = BEYOND_EPOCHS - 1
+from pyslash.units import BEFORE_ALL_PANES, LAST_EPOCH
 
 
 class AgentState:
@@ -235,7 +234,7 @@ class AgentState:
         with self.lock:
             state = self.queries.pop(query, None)
             self._dropped[query] = 0 if state is None else state.run
-            freed = self.arena.commit(query, _LAST_EPOCH, [])
+            freed = self.arena.commit(query, LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.own.live)
                 self._forget(query, state)
@@ -349,7 +348,7 @@ class AgentState:
         with self.lock:
             freed = self.arena.reclaim_dead()
             freed += sum(self.arena.commit(query, state.epoch, []) for query, state in self.queries.items())
-            freed += sum(self.arena.commit(query, _LAST_EPOCH, []) for query in self._dropped)
+            freed += sum(self.arena.commit(query, LAST_EPOCH, []) for query in self._dropped)
             self.counters["swept"] += freed
             return int(freed)
 
@@ -370,7 +369,7 @@ class AgentState:
             del self.queries[query]
             state = None
         if state is None:
-            return QueryState(_native.Plan(plan_text), plan_text, run)
+            return QueryState(Plan(plan_text), plan_text, run)
         state.check_run(run)
         if state.plan_text != plan_text:
             raise InvalidRequestError("the plan differs from the one that this query was committed with before")

@@ -27,9 +27,9 @@ def facts() -> "dict[str, object]":
         import pyslash
 
         found["pyslash"] = pyslash.__version__
-        from pyslash import _native
+        from pyslash._native import crc32c
 
-        found["crc"] = _native.crc32c(b"123456789")
+        found["crc"] = crc32c(b"123456789")
     except Exception as error:
         found["error"] = type(error).__name__ + ": " + str(error)
     return found

@@ -17,7 +17,7 @@ from pyslash.inspect.doctor.finding import Finding, Status
 CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
 _SECONDS = 60
 _EXECUTOR_IMPORTS = (
-    "import sys, pyslash, pyslash.agent.server; from pyslash import _native; "
+    "import sys, pyslash, pyslash.agent.server; import pyslash._native; "
     "print(*sys.version_info[:2], pyslash.__version__)"
 )
 _REINSTALL = "install the wheel of pyslash again: pip install --force-reinstall --no-deps FILE"
@@ -109,13 +109,14 @@ def java() -> Finding:
 def native_module() -> Finding:
     """Loads, and computes."""
     try:
-        from pyslash import _native
+        from pyslash._native import __file__ as file
+        from pyslash._native import crc32c
 
-        if _native.crc32c(b"123456789") != CRC_CHECK:
+        if crc32c(b"123456789") != CRC_CHECK:
             return Finding("native module", Status.FAILURE, "its CRC32C is wrong", _REINSTALL)
     except ImportError as error:
         return Finding("native module", Status.FAILURE, str(error), _REINSTALL)
-    return Finding("native module", Status.OK, str(_native.__file__))
+    return Finding("native module", Status.OK, str(file))
 
 
 def row_bridge() -> Finding:

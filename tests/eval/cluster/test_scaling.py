@@ -12,7 +12,7 @@ import pytest
 
 from eval.cluster.hosts import Host
 from eval.cluster.scaling import collect, node_counts, steps
-from eval.report.records import Results
+from eval.records import Results
 from eval.report.sweeps import scaling
 from eval.workloads import Ysb
 

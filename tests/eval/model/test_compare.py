@@ -11,7 +11,7 @@ import pytest
 from eval.model import command, compare, inputs
 from eval.model.costs import late_merge
 from eval.model.inputs import SHARED_MEMORY, Link, Load, Nodes
-from eval.report.records import Results
+from eval.records import Results
 from tests.eval.model.rates import RATES
 from tests.eval.model.test_inputs import BENCHMARKS
 from tests.eval.report.lines import run

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from eval.records import Results
 from eval.report.docs_page import rewritten
 from eval.report.keep import KEPT
-from eval.report.records import Results
 from tests.eval.report.lines import MACHINE, run
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from eval.records import Results, compare
 from eval.report.keep import KEPT
 from eval.report.nexmark import figures, left_out, missed, page, profile, queries
-from eval.report.records import Results, compare
 from eval.suites import nexmark_title
 from eval.workloads.nexmark import LEFT_OUT, QUERIES
 

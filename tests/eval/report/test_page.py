@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from eval.records import Results
 from eval.report import command, figures
 from eval.report.page import page
-from eval.report.records import Results
 from tests.eval.report.lines import run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eval.report.records import compare
+from eval.records import compare
 from eval.report.sweeps import BATCH_ROWS, CARDINALITY, SKEW, scaling, sweeps, swept
 from tests.eval.report.lines import run
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyslash import _native
+from pyslash._native import Head, crc32c
 from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.query_state import Incoming, QueryState, Replica
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.messages import Promote, Reserve
 from pyslash.state.block_file import segments_of
 from pyslash.state.block_head import copied_head
+from pyslash.units import BEYOND_EPOCHS
 
-# No epoch of a stream: Spark counts from zero by ones. What carries it in the arena's table is dropped by no commit:
-# the result of a compaction that waits to be swapped in, a replica, a restored block.
-BEYOND_EPOCHS = (1 << 63) - 1
 Conceal = Callable[[bytes, int], object]
 
 
@@ -184,12 +182,12 @@ def check_written(query: bytes, incarnation: bytes, plan: Any, offset: int, view
         CorruptBlockError: it is not whole, or not what was to be written there.
     """
     raw = copied_head(view)
-    head = _native.Head(raw)
+    head = Head(raw)
     found = (head.query, head.incarnation, head.arena_offset, head.length, head.fingerprint)
     if found != (query, incarnation, offset, memoryview(view).nbytes, plan.fingerprint):
         raise CorruptBlockError(f"what a peer has written at {offset} is no block of this query at that place")
     for segment in segments_of(raw):
         data = memoryview(view)[segment.offset : segment.offset + segment.length]
-        if _native.crc32c(data) != segment.crc:
+        if crc32c(data) != segment.crc:
             raise CorruptBlockError(f"a segment that a peer has written at {offset + segment.offset} is not whole")
     return LiveBlock.of(raw)

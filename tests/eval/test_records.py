@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.report.records import Results, batch_ms, clock_hz, compare, cycles_a_row, note
+from eval.records import Results, batch_ms, clock_hz, compare, cycles_a_row, note
 from tests.eval.report.lines import MACHINE, run
 
 

@@ -1,1 +1,0 @@
-"""Copies of an agent's share of the state in the memory of another agent, the standby."""
