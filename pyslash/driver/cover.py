@@ -13,7 +13,8 @@ from pyslash.conf import Conf
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
 from pyslash.migrate.adoption import check_adoptable
-from pyslash.plan.operators import Aggregation, match
+from pyslash.operators.match import match
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.row_bridge import RowBridge
@@ -29,7 +30,7 @@ _ENCRYPTED_NETWORK = (
 )
 
 
-def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggregation], RowBridge]:
+def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[OperatorPlan], RowBridge]:
     """The stateful operators of a query, each behind those below it, and what finds them in each micro-batch's plan.
 
     Raises:
@@ -55,7 +56,7 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Aggr
     return operators, bridge
 
 
-def _check_early(operators: list[Aggregation], conf: Conf) -> None:
+def _check_early(operators: list[OperatorPlan], conf: Conf) -> None:
     if not conf.early or not any(operator.emission.as_windows_close for operator in operators):
         return
     if len(operators) > 1:
@@ -97,7 +98,7 @@ def check_encryption(spark: SparkSession, conf: Conf) -> None:
         )
 
 
-def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf, operators: list[Aggregation]) -> None:
+def check_checkpoint(spark: SparkSession, settings: WriterSettings, conf: Conf, operators: list[OperatorPlan]) -> None:
     """Pass if pyslash can keep a query's state where its checkpoint is, or can move it there from plain Spark.
 
     Raises:

@@ -25,7 +25,7 @@ from pyslash.driver.sinks import Sink
 from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import EpochProgress, ProgressLog
 from pyslash.errors import FencedError, PlanMismatchError, RewoundCheckpointError, UnsupportedQueryError
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.failure import JobFunctionError, StoppedError, is_of_python
@@ -40,7 +40,7 @@ class EpochRunner:
 
     def __init__(
         self,
-        operators: Sequence[Aggregation],
+        operators: Sequence[OperatorPlan],
         sink: Sink,
         conf: Conf,
         secret: bytes,
@@ -113,7 +113,7 @@ class EpochRunner:
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
-        if is_left and any(operator.operator.thinned for operator in self.operators):
+        if is_left and any(operator.plan.thinned for operator in self.operators):
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"

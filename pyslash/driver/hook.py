@@ -28,8 +28,9 @@ from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import ProgressLog
 from pyslash.errors import UnsupportedQueryError
 from pyslash.memory import Container
+from pyslash.operators.match import started
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, started
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
 from pyslash.spark.execution import BatchExecution
@@ -216,7 +217,7 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
 
 def _take_over(
     writer: DataStreamWriter,
-    operators: list[Aggregation],
+    operators: list[OperatorPlan],
     bridge: RowBridge,
     settings: WriterSettings,
     sink: ForeachBatchSink | SparkSink,
@@ -242,10 +243,7 @@ def _take_over(
         _runners[str(query.runId)] = (query, runner, temporary)
     if watch is not None:
         watch.started(query, _frame(writer), operators)
-    told = "; ".join(
-        f"{operator.grouping}; keys: {len(operator.keys)}, aggregates: {len(operator.aggregates)}"
-        for operator in operators
-    )
+    told = "; ".join(operator.summary for operator in operators)
     notice("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
     return query
 

@@ -17,8 +17,6 @@ from pyslash.driver.keeper import Keeper
 from pyslash.driver.phase import Event, Phase, advance
 from pyslash.driver.recovery import Recovery, RunState
 from pyslash.emit.column_merge import Reading
-from pyslash.emit.merge import Kept
-from pyslash.emit.merging import Merging
 from pyslash.emit.repartition import ingest_of
 from pyslash.epoch_progress import EpochProgress
 from pyslash.errors import (
@@ -29,14 +27,13 @@ from pyslash.errors import (
     StaleIncarnationError,
 )
 from pyslash.ingest.update_job import Ingest
-from pyslash.operators.joining import Joining
-from pyslash.operators.sessions import SessionPanes
-from pyslash.operators.settling import Settling
+from pyslash.operators.base import EpochInputs, MergeInputs, OperatorRun, StatefulOperator, Update
+from pyslash.operators.table import operator_of
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, DeduplicationWithinWatermark, SessionAggregation, StreamJoin
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US
-from pyslash.spark.execution import SparkBatch, check_times, next_watermark_us, tell_times
+from pyslash.spark.execution import SparkBatch, next_watermark_us, tell_times
 from pyslash.state.block_head import head_crc
 from pyslash.state.directory import BlockFile
 from pyslash.state.manifest import Manifest
@@ -52,15 +49,13 @@ _BEFORE_LOG = frozenset({Phase.BEGUN, Phase.UPDATED, Phase.STORED})
 class OperatorRunner:
     """Runs the epochs of one stateful operator of a started query."""
 
-    def __init__(self, operator: Aggregation, conf: Conf, secret: bytes) -> None:
-        self.operator = operator
+    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes) -> None:
+        self.plan = plan
         self._conf = conf
         self._secret = secret
         self._ingest: Ingest | None = None
-        self._merging: Merging | Joining | None = None
-        self._recovery = Recovery(operator, conf, secret)
-        self._sessions: SessionPanes | None = None
-        self._settling: Settling | None = None
+        self._operator: StatefulOperator | None = None  # in the run that is under way
+        self._recovery = Recovery(plan, conf, secret)
         self._state: RunState | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -122,7 +117,7 @@ class OperatorRunner:
             state = self._state or self._begin(execution, epoch, progress)
             self._let_go(execution, epoch, state)
         self._watch_replicas(execution)
-        manifest = state.manifests.read(epoch, self.operator.identity)
+        manifest = state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and state.as_of < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
@@ -172,7 +167,7 @@ class OperatorRunner:
     def _let_go(self, execution: SparkBatch, epoch: int, state: RunState) -> None:
         """Of what only the epoch before needed, once Spark has logged it as done."""
         if state.last is not None and state.last.epoch < epoch:
-            state.coordinator.release(self.operator.emission.first_live_pane(state.last.watermark_us, state.last.pane))
+            state.coordinator.release(self.plan.emission.first_live_pane(state.last.watermark_us, state.last.pane))
             state.manifests.purge(epoch)
             if state.durable is not None:
                 state.durable.clean()
@@ -193,8 +188,8 @@ class OperatorRunner:
                 self._state.coordinator.release(AFTER_ALL_PANES)
         except SlashError as error:
             logger.warning("an agent still holds state of a query that has ended: %s", error)
-        if self._merging is not None:
-            self._merging.forget()
+        if self._operator is not None:
+            self._operator.forget()
         with self._telling:
             self._close()
 
@@ -212,14 +207,10 @@ class OperatorRunner:
     def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
         query_id = execution.query_id
         state = self._recovery.begin(execution, epoch, progress)
-        self.operator = operator = state.operator
-        if isinstance(operator, SessionAggregation):
-            self._sessions = SessionPanes(operator, self._conf)
-        if isinstance(operator, DeduplicationWithinWatermark):
-            self._settling = Settling(operator, self._conf)
+        self.plan = state.operator
         run, meet = state.manifests.run, state.coordinator.meet
-        taken = self._settling.candidates if self._settling is not None else self.operator
-        self._ingest = ingest_of(execution.session, taken, self._conf, query_id.bytes, self._secret, run, meet)
+        of_rows = self.plan.of_rows
+        self._ingest = ingest_of(execution.session, of_rows, self._conf, query_id.bytes, self._secret, run, meet)
         reading = Reading(
             query_id=query_id.bytes,
             token=state.coordinator.read_token,
@@ -230,64 +221,47 @@ class OperatorRunner:
             python=execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
         )
-        if isinstance(self.operator, StreamJoin):
-            self._merging = Joining(execution.session, self.operator, self._conf, reading)
-        else:
-            self._merging = Merging(execution.session, self.operator, self._conf, state.coordinator, reading)
+        run_of = OperatorRun(execution.session, self._conf, state.coordinator, self._ingest, reading)
+        self._operator = operator_of(self.plan, run_of)
         self._state = state
         return state
 
     def _update(self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
         assert self._ingest is not None
-        cut, operator = execution.cut, self.operator
+        assert self._operator is not None
+        cut, plan, operator = execution.cut, self.plan, self._operator
         late_us, closing_us = cut.late_us, cut.eviction_us
-        mode = operator.emission.mode
+        mode = plan.emission.mode
         emitted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
-        held_in = 0
+        last_pane = 0
         if state.last is not None:
-            emitted_us, held_in = state.last.watermark_us, state.last.pane
-        is_early = self._conf.early and operator.emission.as_windows_close
+            emitted_us, last_pane = state.last.watermark_us, state.last.pane
+        is_early = self._conf.early and plan.emission.as_windows_close
         if is_early:
             late_us = max(late_us, emitted_us)
         if mode is OutputMode.UPDATE:
             emitted_us = max(late_us, emitted_us)
         logged = execution.offsets(epoch)
-        coordinator, ingest, sessions, settling = state.coordinator, self._ingest, self._sessions, self._settling
-        pane, place = held_in, ""
-        if sessions is not None:
-            pane = sessions.next_pane(coordinator.live_blocks(), held_in, epoch)
-            place = sessions.place(pane, emitted_us)
-        cut.begin(epoch, emitted_us, operator.carried)
+        coordinator, ingest = state.coordinator, self._ingest
+        pane = operator.pane(epoch, last_pane)
+        inputs = EpochInputs(execution, epoch, late_us, emitted_us, state.last, pane)
+        cut.begin(epoch, emitted_us, plan.carried)
 
-        def rows_of_epoch(place: str = "") -> list[Receipt]:
-            taken = ingest.update(execution, epoch, late_us, place)
-            check_times(cut, sum(receipt.head.rows for receipt in taken))
-            return taken
-
-        def update() -> tuple[list[Receipt], list[Receipt]]:
-            """Of the epoch's state, and of its rows."""
+        def update() -> Update:
             with coordinator.discard_on_failure(epoch):
-                if settling is not None:
-                    evicted_us = state.last.watermark_us if state.last is not None else NO_WATERMARK_US
-                    taken = rows_of_epoch()
-                    return settling.settle(execution, ingest, coordinator, taken, epoch, evicted_us, emitted_us), taken
-                rewritten: list[Receipt] = []
-                if sessions is not None and pane != held_in:
-                    blocks = coordinator.live_blocks()
-                    rewritten = sessions.rewrite(execution, ingest, blocks, (held_in, pane), epoch, emitted_us)
-                taken = rows_of_epoch(place)
-                return [*rewritten, *taken], taken
+                return operator.update(inputs)
 
         with progress.timed("update"):
             coordinator.make_room_ahead(epoch)
-            published, receipts = coordinator.with_room(epoch, update)
+            published = coordinator.with_room(epoch, update)
         self.phase = advance(self.phase, Event.UPDATED)
         if is_early:
             closing_us = next_watermark_us(cut, closing_us)
         progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
         progress.records_by_spark, progress.records_fetched = ingest.records_by_spark, ingest.records_fetched
+        receipts = published.rows
         progress.groups = sum(receipt.head.groups for receipt in receipts)
-        written = [receipt for receipt in published if receipt.head.length > 0]
+        written = [receipt for receipt in published.blocks if receipt.head.length > 0]
         with self._telling:
             agents = {agent.incarnation: agent for agent in coordinator.agents}
             agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
@@ -296,7 +270,7 @@ class OperatorRunner:
                 with progress.timed("checkpoint"):
                     added = coordinator.store(epoch, written, state.durable)
                 progress.checkpoint_bytes = sum(file.bytes for file in added)
-                files = state.durable.with_epoch(added, operator.emission.first_live_pane(emitted_us, pane))
+                files = state.durable.with_epoch(added, plan.emission.first_live_pane(emitted_us, pane))
             standbys: dict[str, str] = {}
             if self._conf.replicates:
                 with progress.timed("replica"):
@@ -309,14 +283,14 @@ class OperatorRunner:
             manifest = Manifest(
                 epoch=epoch,
                 run=state.manifests.run,
-                plan=operator.text,
-                columns=list(operator.identity.columns),
-                time=operator.identity.time,
-                since=list(operator.since),
-                is_adopted=operator.is_adopted,
+                plan=plan.text,
+                columns=list(plan.identity.columns),
+                time=plan.identity.time,
+                since=list(plan.since),
+                is_adopted=plan.is_adopted,
                 offsets=logged.sources,
                 timestamp_ms=logged.timestamp_ms,
-                input=operator.fingerprint,
+                input=plan.fingerprint,
                 emitted_us=emitted_us,
                 watermark_us=max(emitted_us, closing_us),
                 rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
@@ -356,12 +330,11 @@ class OperatorRunner:
         self._has_standby = bool(standbys)
 
     def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> JavaObject:
-        assert self._merging is not None
+        assert self._operator is not None
         blocks = state.coordinator.live_blocks()
         changes = [block for block in blocks if block.head.epoch == manifest.epoch]
-        changed = _panes(changes)
-        windows = self.operator.emission.windows(
-            _panes(blocks), changed, manifest.emitted_us, manifest.watermark_us, manifest.pane
+        windows = self.plan.emission.windows(
+            _panes(blocks), _panes(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
         )
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.blocks, progress.windows = len(blocks), len(windows)
@@ -371,26 +344,23 @@ class OperatorRunner:
         progress.memory = state.coordinator.memory
         progress.watermark_us = manifest.watermark_us
         with progress.timed("merge"):
-            if self._sessions is not None:
-                kept = self._sessions.kept(manifest)
-            elif isinstance(self.operator, StreamJoin):
-                versions = manifest.versions
-                kept = Kept(*versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
-            else:
-                kept = Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
-            read = changes if self._settling is not None else blocks
-            return self._merging.result(execution, read, windows, kept, progress)
+            merged = self._operator.merge(execution, MergeInputs(manifest, blocks, changes, windows))
+        figures = merged.figures
+        progress.merged_by, progress.emit, progress.merged_rows = figures.merged_by, figures.emit, figures.merged_rows
+        for transport, size in figures.bytes_read.items():
+            progress.count(transport, size)
+        return merged.plan
 
     def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
         """The sink has its rows: tell Spark what the epoch did."""
-        assert self._merging is not None
+        assert self._operator is not None
         assert self._state is not None
         assert self._manifest is not None
         manifest = self._manifest
         self.phase = advance(self.phase, Event.EMITTED)
-        self._merging.collect_counts(progress)
+        progress.count_tasks(self._operator.new_counts())
         # Blocks may keep panes that were dead before.
-        emission = self.operator.emission
+        emission = self.plan.emission
         dead_from, dead_before = (
             emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
         )
@@ -401,14 +371,9 @@ class OperatorRunner:
                 dead += groups if dead_from <= pane < dead_before else 0
                 if block.head.epoch == manifest.epoch:
                     late += groups * emission.late_windows(pane, manifest.emitted_us)
-        updated = {"numUpdatedStateRows": max(progress.groups, int(emission.is_global))}
-        if emission.new_only:
-            taken = manifest.rows - manifest.late_rows
-            new = min(progress.merged_rows, taken)  # the sink may have run its result twice
-            updated = {"numUpdatedStateRows": new, "numDroppedDuplicateRows": taken - new}
         execution.cut.count(
             numTotalStateRows=held,
-            **updated,
+            **self._operator.counts(manifest, progress.groups, progress.merged_rows),
             numRemovedStateRows=dead,
             numRowsDroppedByWatermark=late,
             stateMemory=progress.pinned_bytes,

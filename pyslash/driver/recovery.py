@@ -20,7 +20,7 @@ from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, State
 from pyslash.migrate.adoption import adopt
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import key_order
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
@@ -36,7 +36,7 @@ logger = logging.getLogger("pyslash")
 class RunState:
     """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
 
-    operator: Aggregation  # over the columns that the state has
+    operator: OperatorPlan  # over the columns that the state has
     coordinator: Coordinator
     manifests: ManifestLog
     last: Manifest | None
@@ -58,7 +58,7 @@ class RunState:
 class Recovery:
     """Begins runs of one query, as often as it takes."""
 
-    def __init__(self, plan: Aggregation, conf: Conf, secret: bytes) -> None:
+    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes) -> None:
         self._plan = plan
         self._conf = conf
         self._secret = secret
@@ -217,7 +217,7 @@ class Recovery:
         return evolution
 
     def _durable_state(
-        self, execution: SparkBatch, newest: Manifest | None, operator: Aggregation | None
+        self, execution: SparkBatch, newest: Manifest | None, operator: OperatorPlan | None
     ) -> DurableState | None:
         """The durable state in the checkpoint, rewritten for this operator if there is one."""
         if not self._conf.keeps_files:
@@ -298,7 +298,7 @@ class Recovery:
         manifests: ManifestLog,
         written: Manifest | None,
         last: Manifest | None,
-        operator: Aggregation,
+        operator: OperatorPlan,
     ) -> Manifest | None:
         """What an earlier attempt has `written` of this very epoch, where its rows are still the same.
 

@@ -18,7 +18,7 @@ from pyslash.conf import Conf
 from pyslash.epoch_progress import EpochProgress
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.ingest.data_paths import data_paths
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Fallback
 from pyslash.spark.row_bridge import RowBridge
 from pyslash.spark.writer import WriterSettings
@@ -48,7 +48,7 @@ class QueryWatch:
             return None
         return cls(java, settings, conf) if java is not None else None
 
-    def started(self, query: StreamingQuery, df: DataFrame, operators: Sequence[Aggregation]) -> None:
+    def started(self, query: StreamingQuery, df: DataFrame, operators: Sequence[OperatorPlan]) -> None:
         """It runs on pyslash."""
         try:
             told = [_told(operator, [*operator.told, *data_paths(df, operator, self._conf)]) for operator in operators]
@@ -108,7 +108,7 @@ class QueryWatch:
             self._java = None
 
 
-def _told(operator: Aggregation, lines: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _told(operator: OperatorPlan, lines: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {
         "name": operator.node.removesuffix("Exec"),
         "grouping": operator.grouping,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from inspect import signature
 
 import pyarrow as pa
@@ -11,122 +11,124 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyslash import memory
-from pyslash.cluster.coordinator import Coordinator, LiveBlock
+from pyslash.cluster.coordinator import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.homes import Homes
 from pyslash.emit.merge import PREFIXES, Kept, MergeRequest, merge
-from pyslash.epoch_progress import EpochProgress
-from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, SessionAggregation
-from pyslash.spark.execution import SparkBatch
+from pyslash.plan.emission import Emission
 from pyslash.spark.row_bridge import RowBridge
-from pyslash.units import AFTER_ALL_PANES
 
 _MOST_TASKS_A_CORE = 32
+
+
+@dataclass(frozen=True)
+class MergeFigures:
+    """How an epoch's rows are merged: by whom, and how they reach Spark; and what the driver has merged by itself."""
+
+    merged_by: str
+    emit: str = ""
+    merged_rows: int = 0
+    bytes_read: dict[str, int] = field(default_factory=dict)
 
 
 class Merging:
     """Makes the DataFrame of merged rows of an epoch."""
 
     def __init__(
-        self, session: SparkSession, plan: Aggregation, conf: Conf, coordinator: Coordinator, reading: Reading
+        self, session: SparkSession, plan: str, schema: StructType, emission: Emission, conf: Conf, reading: Reading
     ) -> None:
-        """`reading`: how tasks read blocks.
+        """`plan` is the text of the state's, `schema` is that of merged rows, `reading`: how tasks read blocks.
 
         Raises:
             RowBridgeUnavailableError: the JVM has no native code.
         """
         self._plan = plan
+        self._result_schema = schema
+        self._emission = emission
         self._conf = conf
-        self._coordinator = coordinator
-        self._schema: pa.Schema = arrow_schema(plan.result_schema)
+        self._reading = reading
+        self._schema: pa.Schema = arrow_schema(schema)
         self._nothing: DataFrame | None = None
         self._bridge = RowBridge(session)
         self._columns = ColumnMerge(session, reading)
         self._homes = Homes("groups", conf)
 
-    def result(
-        self, execution: SparkBatch, blocks: list[LiveBlock], windows: list[int], kept: Kept, progress: EpochProgress
-    ) -> JavaObject:
-        """The micro-batch's plan over merged rows; the arguments are those of `merge`."""
-        rows = self.merge(execution.session, blocks, windows, kept, progress)
-        return execution.over(rows.select(*self._plan.emitted) if self._plan.emitted else rows)
-
     def merge(
-        self,
-        session: SparkSession,
-        blocks: list[LiveBlock],
-        windows: list[int],
-        kept: Kept,
-        progress: EpochProgress,
-    ) -> DataFrame:
+        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], kept: Kept
+    ) -> tuple[DataFrame, MergeFigures]:
         """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it.
 
         Merging never consumes: the sink may run the result more than once.
         """
         if not windows:
-            progress.merged_by = "none"
             if self._nothing is None:
                 self._nothing = self._local(session, self._schema.empty_table())
-            return self._nothing
-        panes = (windows[0], windows[-1] + self._plan.window.size_us)
-        keeps_groups = self._plan.emission.keeps_groups
+            return self._nothing, MergeFigures("none")
+        emission, window = self._emission, self._emission.window
+        panes = (windows[0], windows[-1] + window.size_us)
         # Whoever keeps groups may have to read all that there are, whichever are emitted now.
-        holding = blocks if keeps_groups else [one for one in blocks if one.head.ranges(*panes, 0, PREFIXES)]
+        holding = blocks if emission.keeps_groups else [one for one in blocks if one.head.ranges(*panes, 0, PREFIXES)]
         request = MergeRequest(
-            plan=self._plan.text,
+            plan=self._plan,
             windows=windows,
-            changed_in=kept.epoch if self._plan.emission.changes_only else None,
+            changed_in=kept.epoch if emission.changes_only else None,
             panes=panes,
             blocks=[(block.agent, block.raw) for block in holding],
-            query_id=self._coordinator.query_id,
-            token=self._coordinator.read_token,
+            query_id=self._reading.query_id,
+            token=self._reading.token,
             transport=self._conf.transport,
             schema=self._schema,
             timeout_seconds=self._conf.agent_call_timeout,
-            sessions=(kept.pane, kept.evicted_us, kept.closing_us)
-            if isinstance(self._plan, SessionAggregation)
-            else None,
+            sessions=(kept.pane, kept.evicted_us, kept.closing_us) if emission.needs_all_parts else None,
         )
         held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # An upper bound of the result: a pane counts once for each of these windows that contain it.
-        produced = held * min(self._plan.window.overlap, len(windows))
+        produced = held * min(window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
-            progress.merged_by = "driver"
-            rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
-            progress.merged_rows = rows.num_rows
-            return self._local(session, rows)
-        schema = self._plan.result_schema
-        progress.emit = "columns"
-        if keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(blocks)):
+            return self._by_driver(session, request)
+        return self._by_executors(session, request, kept, held, self._kept_bytes(blocks))
+
+    def _by_driver(self, session: SparkSession, request: MergeRequest) -> tuple[DataFrame, MergeFigures]:
+        read: dict[str, int] = {}
+
+        def count(transport: str, size: int) -> None:
+            read[transport] = read.get(transport, 0) + size
+
+        rows = pa.Table.from_batches(merge(request, 0, PREFIXES, count), self._schema)
+        return self._local(session, rows), MergeFigures("driver", merged_rows=rows.num_rows, bytes_read=read)
+
+    def _by_executors(
+        self, session: SparkSession, request: MergeRequest, kept: Kept, held: int, kept_bytes: int
+    ) -> tuple[DataFrame, MergeFigures]:
+        """`held`: bytes to read of the windows; `kept_bytes`: what keeping all groups takes."""
+        emission, schema = self._emission, self._result_schema
+        whole = replace(request, panes=emission.kept_panes(kept.evicted_us, kept.pane))
+        if emission.keeps_groups and self._homes.have_room(session, self._columns, kept_bytes):
             ranges = self._homes.open(session)
-            progress.merged_by = f"{ranges} homes"
-            whole = replace(request, panes=self._kept_panes(kept))
-            return self._columns.rows(session, whole, schema, ranges, kept, keeps=True)
+            rows = self._columns.rows(session, whole, schema, ranges, kept, keeps=True)
+            return rows, MergeFigures(f"{ranges} homes", "columns")
         cores = session.sparkContext.defaultParallelism
         # By what is read: rows that come out are streamed, and a task costs its start.
         tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
-        progress.merged_by = f"{tasks} tasks"
-        if isinstance(self._plan, SessionAggregation):
+        if emission.needs_all_parts:
             # Put together before they are read, even if nothing of them is kept.
-            whole = replace(request, panes=self._kept_panes(kept))
-            return self._columns.rows(session, whole, schema, tasks, kept)
-        return self._columns.rows(session, request, schema, tasks)
-
-    def _kept_panes(self, kept: Kept) -> tuple[int, int]:
-        """What may be read of blocks to keep their groups: first and end, microseconds."""
-        if isinstance(self._plan, SessionAggregation):
-            return kept.pane, kept.pane + 1
-        return self._plan.emission.first_live_pane(kept.evicted_us, kept.pane), AFTER_ALL_PANES
+            rows = self._columns.rows(session, whole, schema, tasks, kept)
+        else:
+            rows = self._columns.rows(session, request, schema, tasks)
+        return rows, MergeFigures(f"{tasks} tasks", "columns")
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
         """Bytes that executors need to keep all groups of these blocks."""
         panes = [pane for block in blocks for pane in block.head.panes]
-        needed = self._plan.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
-        if self._plan.emission.new_only:
+        needed = self._emission.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
+        if self._emission.new_only:
             return needed // 2  # of groups that have been emitted only the keys are kept
         return needed
+
+    def new_counts(self) -> dict[str, int]:
+        """What merge tasks have read, and the rows that they have returned, since the last call."""
+        return self._columns.new_counts()
 
     def forget(self) -> None:
         """Have executors drop the groups that they keep."""
@@ -138,12 +140,8 @@ class Merging:
         with pa.ipc.new_stream(stream, rows.schema) as writer:
             writer.write_table(rows.combine_chunks())  # one batch, not one for each window
         data = stream.getvalue().to_pybytes()
-        schema = self._plan.result_schema.json()
+        schema = self._result_schema.json()
         return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)
-
-    def collect_counts(self, progress: EpochProgress) -> None:
-        """Add the bytes that merge tasks have read, and the rows that they have returned, since the last call."""
-        progress.count_tasks(self._columns.new_counts())
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyslash.conf import Conf
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.ingest.update_job import Ingest
-from pyslash.plan.operators import Aggregation, StreamJoin
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
@@ -37,7 +37,7 @@ class Repartition(Ingest):
     def __init__(
         self,
         session: SparkSession,
-        plan: Aggregation,
+        plan: str,
         conf: Conf,
         query_id: bytes,
         secret: bytes,
@@ -47,8 +47,8 @@ class Repartition(Ingest):
         """`meet` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
         self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
         self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
-        super().__init__(session, replace(plan, text=plan_of_rows(plan.text, self._bits)), conf, query_id, secret, run)
-        self._aggregation = plan.text
+        super().__init__(session, plan_of_rows(plan, self._bits), conf, query_id, secret, run)
+        self._aggregation = plan
         self._meet = meet
 
     def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
@@ -73,9 +73,9 @@ class Repartition(Ingest):
 
 
 def ingest_of(
-    session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+    session: SparkSession, plan: OperatorPlan, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
 ) -> Ingest:
     """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
-    if conf.strategy == "repartition" and not isinstance(plan, StreamJoin):
-        return Repartition(session, plan, conf, query_id, secret, run, meet)
-    return Ingest(session, plan, conf, query_id, secret, run)
+    if conf.strategy == "repartition" and plan.may_repartition:
+        return Repartition(session, plan.text, conf, query_id, secret, run, meet)
+    return Ingest(session, plan.text, conf, query_id, secret, run)

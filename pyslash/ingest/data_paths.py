@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
 from pyslash.plan.catalyst import elements
-from pyslash.plan.operators import Aggregation, StreamJoin
+from pyslash.plan.operator import OperatorPlan
 from pyslash.spark.row_bridge import RowBridge
 
 _PARQUET = "parquet"
@@ -18,12 +18,12 @@ _PARQUET = "parquet"
 _NATIVE = {"json": "json", "from_json": "json", "csv": "csv", "kafka": "kafka"}
 
 
-def data_paths(df: DataFrame, operator: Aggregation, conf: Conf) -> list[tuple[str, str]]:
+def data_paths(df: DataFrame, operator: OperatorPlan, conf: Conf) -> list[tuple[str, str]]:
     """The way in, the way out: names, and what there is of each."""
     return [("ingest", _ingest(df, operator, conf)), ("emit", _emit(operator, conf))]
 
 
-def _ingest(df: DataFrame, operator: Aggregation, conf: Conf) -> str:
+def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
     if conf.ingest in ("arrow", "rows"):
         return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
     if operator.stands_on_others:
@@ -56,10 +56,8 @@ def _records(kind: str, obstacle: str, conf: Conf) -> str:
     return f"Spark parses {what}: {obstacle}" if obstacle else f"native code parses {what}"
 
 
-def _emit(operator: Aggregation, conf: Conf) -> str:
+def _emit(operator: OperatorPlan, conf: Conf) -> str:
     where = "what is on other hosts is brought by their agents"
     if conf.transport not in ("auto", "shm"):
         where = f"all is brought by their agents: spark.slash.transport={conf.transport}"
-    if isinstance(operator, StreamJoin):
-        return f"rows: joined by executors; {where}"
-    return f"columns: merged by executors; {where}"
+    return f"{operator.gives}; {where}"

@@ -19,7 +19,6 @@ from pyslash.ingest.parquet_scan import ParquetScan
 from pyslash.ingest.parquet_update import ParquetUpdate
 from pyslash.ingest.static_join import StaticTables
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation
 from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import collect, run_numbered
 from pyslash.spark.row_bridge import RowBridge
@@ -33,9 +32,9 @@ class Ingest:
     """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
-        self, session: SparkSession, plan: Aggregation, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self, session: SparkSession, plan: str, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
     ) -> None:
-        """`run` numbers the query's recoveries."""
+        """`plan` is the text of the one that rows are grouped by; `run` numbers the query's recoveries."""
         self._run = run
         self._plan = plan
         self._conf = conf
@@ -124,7 +123,7 @@ class Ingest:
         self.path = "rows"
         receipts, figures = self._bridge.update(
             rows,
-            self._plan.text + place,
+            self._plan + place,
             watermark_us,
             self._query_id,
             epoch,
@@ -154,7 +153,7 @@ class Ingest:
     def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> ArrowUpdate:
         """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
         return ArrowUpdate(
-            plan=self._plan.text + place,
+            plan=self._plan + place,
             watermark_us=watermark_us,
             query=self._query_id,
             epoch=epoch,

@@ -231,8 +231,7 @@ def _verdict(build: Callable[[], DataFrame], mode: OutputMode) -> Verdict:
         return Verdict(False, refused=True)
     except Uncovered as reason:
         return Verdict(False, str(reason), refused=str(reason).startswith(_REFUSED))
-    aggregates = [aggregate for operator in operators for aggregate in operator.aggregates]
-    return Verdict(True, in_buffers=any(aggregate.is_buffer for aggregate in aggregates))
+    return Verdict(True, in_buffers=any(operator.has_buffers for operator in operators))
 
 
 def _rows(spark: SparkSession) -> DataFrame:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pyslash.migrate.adopt_state import FILE, AdoptState
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
@@ -29,7 +29,7 @@ logger = logging.getLogger("pyslash")
 _MOST_FILES = 8  # of a checkpoint that is as large as most are; each is of one task
 
 
-def check_adoptable(operators: list[Aggregation]) -> None:
+def check_adoptable(operators: list[OperatorPlan]) -> None:
     """Pass if the state of these operators is one that Spark's state stores tell.
 
     Raises:
@@ -42,7 +42,7 @@ def check_adoptable(operators: list[Aggregation]) -> None:
     check_movable(operators[0].identity)
 
 
-def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest:
+def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest:
     """The manifest of the batch before `epoch`, with the state that plain Spark has as of then.
 
     Raises:
@@ -89,7 +89,7 @@ def adopt(operator: Aggregation, execution: SparkBatch, manifests: ManifestLog, 
     return manifest
 
 
-def _rows(operator: Aggregation, execution: SparkBatch, batch: int) -> DataFrame:
+def _rows(operator: OperatorPlan, execution: SparkBatch, batch: int) -> DataFrame:
     """The columns of `SparkLayout`, as of the end of a batch."""
     source = execution.session.read.format("statestore").option("batchId", batch)
     try:

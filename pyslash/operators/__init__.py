@@ -1,1 +1,1 @@
-"""What an epoch does for one stateful operator beside update and merge."""
+"""The stateful operators that pyslash executes: each is a file or a folder, and a line in `table`."""

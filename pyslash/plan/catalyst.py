@@ -6,7 +6,12 @@ when the query starts, and an epoch makes one call to `io.pyslash.Bridge`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from pyslash.plan.reasons import Uncovered
 
 JavaObject = Any
 
@@ -34,3 +39,13 @@ def children(node: JavaObject) -> list[JavaObject]:
 def optional(option: JavaObject) -> JavaObject | None:
     """A Scala `Option` as a value or None."""
     return option.get() if option.isDefined() else None
+
+
+def understood(call: Callable[[], JavaObject]) -> JavaObject:
+    """What the call gives; what the JVM does not understand is a reason, anything else an error."""
+    try:
+        return call()
+    except Py4JJavaError as error:
+        if str(error.java_exception.getClass().getName()).endswith("OnlySpark"):
+            raise Uncovered(str(error.java_exception.getMessage())) from error
+        raise

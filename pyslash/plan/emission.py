@@ -7,6 +7,7 @@ from typing import Final
 
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow, first_live_pane, windows_between
+from pyslash.units import AFTER_ALL_PANES
 
 EVERY_END_US: Final = (1 << 63) - 1
 
@@ -71,66 +72,18 @@ class Emission:
 
     def late_windows(self, pane: int, emitted_us: int) -> int:
         """Windows that groups of this pane are too late for: Spark drops them of each."""
-        return (
-            0
-            if self.new_only
-            else sum(start + self.window.size_us <= emitted_us for start in self.window.starts_covering(pane))
-        )
+        if self.new_only:
+            return 0
+        return sum(start + self.window.size_us <= emitted_us for start in self.window.starts_covering(pane))
 
+    def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
+        """What may be read of blocks to keep their groups where they are merged: first and end, microseconds.
 
-@dataclass(frozen=True)
-class JoinEmission(Emission):
-    """The same for joins: a pane is of the watermark by which rows are evicted, and what is emitted is no pane's."""
+        The arguments are those of `first_live_pane`.
+        """
+        return self.first_live_pane(evicted_us, pane), AFTER_ALL_PANES
 
     @property
-    def as_windows_close(self) -> bool:
-        """No."""
+    def needs_all_parts(self) -> bool:
+        """Whether all that there is has to be put together before anything can be emitted."""
         return False
-
-    @property
-    def keeps_changes(self) -> bool:
-        """Yes: whoever keeps rows reads an epoch's blocks alone."""
-        return True
-
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
-        """None."""
-        return []
-
-    def late_windows(self, pane: int, emitted_us: int) -> int:
-        """None."""
-        return 0
-
-
-@dataclass(frozen=True)
-class SessionEmission(Emission):
-    """The same for sessions.
-
-    One pane holds all of them, whatever their times: which parts make a session is known only where all are merged.
-    From time to time open sessions are rewritten, into a pane with a greater number (docs/design/028).
-    """
-
-    @property
-    def keeps_groups(self) -> bool:
-        """Yes: in append mode too, a session is complete only once nothing can extend it any more."""
-        return True
-
-    @property
-    def keeps_changes(self) -> bool:
-        """Yes: whoever keeps sessions reads an epoch's blocks alone."""
-        return True
-
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
-        """The pane that holds the sessions, if there are any: they are kept up to date in every epoch."""
-        return [pane] if pane in held else []
-
-    def first_live_pane(self, evicted_us: int, pane: int) -> int:
-        """The pane that holds the sessions."""
-        return pane
-
-    def late_windows(self, pane: int, emitted_us: int) -> int:
-        """None."""
-        return 0
-
-    def closing_us(self, watermark_us: int) -> int:
-        """Sessions that end by this time are emitted."""
-        return EVERY_END_US if self.mode is OutputMode.COMPLETE else watermark_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyslash.plan.operators import Aggregation
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered, fallback_of
 
 
@@ -21,7 +21,7 @@ class Explanation(str):
         """IPython shows nothing."""
 
 
-def explain(match: Callable[[], Sequence[Aggregation]], paths: Callable[[Aggregation], list[tuple[str, str]]]) -> str:
+def explain(match: Callable[[], Sequence[OperatorPlan]], paths: Callable[[OperatorPlan], list[tuple[str, str]]]) -> str:
     """How pyslash would run the query, or why it would not. `paths` adds lines to each covered operator."""
     try:
         operators = match()

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import CheckpointError, WatermarkError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.operators import Aggregation, EventTimes, OperatorCut, cut_of
+from pyslash.plan.cut import EventTimes, OperatorCut
+from pyslash.plan.operator import OperatorPlan, cut_of
 from pyslash.spark.failure import thrown_by_jvm
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
@@ -129,7 +130,7 @@ class BatchExecution:
         batch: DataFrame,
         stream: Any,
         plan: JavaObject,
-        operators: Sequence[Aggregation],
+        operators: Sequence[OperatorPlan],
         bridge: JavaObject,
         place: int,
     ) -> None:
@@ -146,7 +147,7 @@ class BatchExecution:
 
     @classmethod
     def called_with(
-        cls, batch: DataFrame, owner: SparkSession, operators: Sequence[Aggregation], bridge: JavaObject
+        cls, batch: DataFrame, owner: SparkSession, operators: Sequence[OperatorPlan], bridge: JavaObject
     ) -> BatchExecution:
         """The batch of a query that `owner` started. The batch itself belongs to a clone of that session."""
         stream: Any = bridge.runningQuery(owner._jsparkSession)

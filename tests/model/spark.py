@@ -47,7 +47,9 @@ _RESULT = StructType(
 
 @dataclass(frozen=True)
 class Operator:
-    """`Aggregation` of one version of the query."""
+    """`AggregationPlan` of one version of the query."""
+
+    node = "StateStoreSaveExec"
 
     window: TimeWindow
     text: str
@@ -58,6 +60,11 @@ class Operator:
     since = ()
     is_adopted = False
     emitted = ()
+
+    @property
+    def of_rows(self) -> Operator:
+        """It has no second step."""
+        return self
 
     def evolved(self, evolution: Evolution) -> Operator:
         """Its aggregates never change."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyslash.plan.emission import Emission, JoinEmission, SessionEmission
+from pyslash.operators.join import JoinEmission
+from pyslash.operators.session.plan import SessionEmission
+from pyslash.plan.emission import Emission
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US, TimeWindow
 

@@ -18,7 +18,7 @@ OF_INGEST = {
     *("CsvSchema", "JsonSchema", "LineRecords", "LineScanExec", "RecordSchema"),
 }
 # `understood` passes on what the JVM has said, in the JVM's words.
-PASSED_ON = "pyslash/plan/operators/aggregation.py", "{}"
+PASSED_ON = "pyslash/plan/catalyst.py", "{}"
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyslash._native import Plan
 from pyslash.conf import Conf
 from pyslash.driver.cover import operators_of
-from pyslash.plan.operators import Aggregation
+from pyslash.operators.aggregation import AggregationPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from tests.support.spark_conf import changed
@@ -96,7 +96,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(events: DataFrame, call: str) -> Aggregation:
+def operator(events: DataFrame, call: str) -> AggregationPlan:
     df = events.groupBy(F.window("ts", "10 seconds")).agg(F.expr(call))
     return operators_of(df, "append", Conf.read(df.sparkSession.conf.get))[0][0]
 
@@ -146,7 +146,7 @@ def test_beside_buffers_other_functions_leave_rows_of_buffers_out(events: DataFr
     ]
 
 
-def in_mode(df: DataFrame, mode: str) -> Aggregation:
+def in_mode(df: DataFrame, mode: str) -> AggregationPlan:
     return operators_of(df, OutputMode(mode), Conf.read(df.sparkSession.conf.get))[0][0]
 
 

@@ -14,22 +14,22 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
+from pyslash.operators.deduplication import PANE_US, DeduplicationPlan
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.columns import Column
+from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate
 from pyslash.plan.identity import PlanIdentity
-from pyslash.plan.operators.aggregation import AggregationCut
-from pyslash.plan.operators.columns import Column
-from pyslash.plan.operators.deduplication import PANE_US, Deduplication
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
 
 _EXPIRY = Column("int64", False, "expiry")
 
 
-@dataclass(frozen=True)
-class _Candidates(Deduplication):
+@dataclass(frozen=True, kw_only=True)
+class _Candidates(DeduplicationPlan):
     """The first row of each key of an epoch, of whatever time."""
 
     @classmethod
@@ -51,8 +51,8 @@ class ExpiryEmission(Emission):
         return sorted(changed)
 
 
-@dataclass(frozen=True)
-class DeduplicationWithinWatermark(Deduplication):
+@dataclass(frozen=True, kw_only=True)
+class WithinWatermarkPlan(DeduplicationPlan):
     """A deduplication within the watermark that is covered.
 
     The last of `columns` is when a row's key expires, microseconds; the last of `aggregates` and of `result_schema` is
@@ -62,9 +62,9 @@ class DeduplicationWithinWatermark(Deduplication):
 
     node: ClassVar[str] = "StreamingDeduplicateWithinWatermarkExec"
 
-    candidates: Deduplication | None = None
-    time_at: int = 0
-    delay_us: int = 0
+    candidates: DeduplicationPlan
+    time_at: int
+    delay_us: int
 
     @classmethod
     def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
@@ -102,12 +102,15 @@ class DeduplicationWithinWatermark(Deduplication):
     @cached_property
     def carried(self) -> str:
         """The columns of the input: those of the candidates, as nothing expires there yet."""
-        assert self.candidates is not None
         return self.candidates.carried
+
+    @property
+    def of_rows(self) -> DeduplicationPlan:
+        """Rows are grouped as candidates."""
+        return self.candidates
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
-        assert self.candidates is not None
         places = tuple(place for place in evolution.sources if place != len(self.columns))  # all but the expiry
         of_candidates = replace(evolution, plan=_plan_of_candidates(self.candidates, evolution.plan), sources=places)
         candidates = self.candidates.evolved(of_candidates)
@@ -119,7 +122,6 @@ class DeduplicationWithinWatermark(Deduplication):
     @property
     def told(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
-        assert self.candidates is not None
         *told, _ = self.candidates.told
         return [*told, ("kept", f"for {self.delay_us / 1e6:g} s after {self.time.sql} of the row that was emitted")]
 
@@ -134,16 +136,14 @@ class DeduplicationWithinWatermark(Deduplication):
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
         """The plan with no rows instead of the operator, in which the operators above it are found."""
-        assert self.candidates is not None
         return self.candidates.without(bridge, plan, node, session)
 
-    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> JavaCut:
         """The operator in the plan of a micro-batch.
 
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        assert self.candidates is not None
         return self.candidates.cut(bridge, plan, node)
 
 
@@ -152,7 +152,7 @@ def _newest(function: str) -> str:
     return "last" if function == "first" else function
 
 
-def _plan_of_candidates(candidates: Deduplication, plan: PlanIdentity) -> PlanIdentity:
+def _plan_of_candidates(candidates: DeduplicationPlan, plan: PlanIdentity) -> PlanIdentity:
     """The plan that an epoch's rows are grouped by, for a plan of the state: what `_text` adds taken away."""
     functions = iter([*(one.function for one in candidates.aggregates), ""])
     lines: list[str] = []
@@ -167,7 +167,7 @@ def _plan_of_candidates(candidates: Deduplication, plan: PlanIdentity) -> PlanId
     return replace(plan, text="\n".join(lines), columns=plan.columns[:-1], since=plan.since[:-1])
 
 
-def _text(candidates: Deduplication, window: TimeWindow) -> str:
+def _text(candidates: DeduplicationPlan, window: TimeWindow) -> str:
     """The plan of the state: the candidates' with one more column, and with that of the newest entry of a key."""
     lines: list[str] = []
     for line in candidates.text.splitlines():

@@ -12,15 +12,24 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
-from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.emission import JoinEmission
-from pyslash.plan.operators.aggregation import Aggregation, AggregationCut, plan_text, understood
-from pyslash.plan.operators.columns import Column
+from pyslash import memory
+from pyslash.cluster.coordinator import LiveBlock
+from pyslash.emit.column_merge import ColumnMerge, JoinRequest
+from pyslash.emit.homes import Homes
+from pyslash.emit.merge import Kept
+from pyslash.emit.merging import MergeFigures
+from pyslash.operators.base import Merged, MergeInputs, OperatorRun, StatefulOperator
+from pyslash.plan.catalyst import JavaObject, understood
+from pyslash.plan.columns import Column
+from pyslash.plan.cut import JavaCut
+from pyslash.plan.emission import Emission
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.text import plan_text
 from pyslash.plan.window import TimeWindow
+from pyslash.spark.execution import SparkBatch
 
 # Blocks of rows are dropped by so much of the watermark at a time.
 _PANE_US = 60_000_000
@@ -28,7 +37,30 @@ _KEY = 5
 
 
 @dataclass(frozen=True)
-class StreamJoin(Aggregation):
+class JoinEmission(Emission):
+    """A pane is of the watermark by which rows are evicted, and what is emitted is no pane's."""
+
+    @property
+    def as_windows_close(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Yes: whoever keeps rows reads an epoch's blocks alone."""
+        return True
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+        """None."""
+        return []
+
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """None."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinPlan(OperatorPlan):
     """A join of two streams that is covered.
 
     `window` is a pane of the watermark by which rows are evicted. `columns` are what native code keeps of a row. They
@@ -36,10 +68,12 @@ class StreamJoin(Aggregation):
     """
 
     node: ClassVar[str] = "StreamingSymmetricHashJoinExec"
+    gives: ClassVar[str] = "rows: joined by executors"
+    may_repartition: ClassVar[bool] = False
 
-    type_sql: str = ""
-    condition_sql: str = ""
-    layout: str = ""
+    type_sql: str
+    condition_sql: str
+    layout: str
 
     @cached_property
     def emission(self) -> JoinEmission:
@@ -81,11 +115,8 @@ class StreamJoin(Aggregation):
             window=window,
             time=Column("timestamp", True, "the watermark"),
             keys=[columns[_KEY - 1]],
-            aggregates=[],
             columns=columns,
-            slots=[],
             text=plan_text([window.line, "join"], columns, [_KEY], ["rows 0"]),
-            result_schema=StructType(),
             scan_obstacle="it is a join of two streams",
             watermarks=len(found.delays().split()),
             thinned=False,
@@ -111,13 +142,12 @@ class StreamJoin(Aggregation):
         return JoinCut(found)
 
 
-class JoinCut(AggregationCut):
+class JoinCut(JavaCut):
     """A join cut out of the physical plan of a micro-batch."""
 
     def __init__(self, java: JavaObject) -> None:
         """`java`: the `io.pyslash.StreamingJoin`."""
         super().__init__(java)
-        self.java = java
         self._began = (0, 0)
 
     def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
@@ -133,3 +163,42 @@ class JoinCut(AggregationCut):
         """The rows of both sides with what native code has to know of them, as a physical plan."""
         epoch, evicted_us = self._began
         return understood(lambda: self.java.input(epoch, evicted_us))
+
+
+class StreamJoin(StatefulOperator):
+    """The epochs of a join: executors join the rows, and keep those of both sides from epoch to epoch."""
+
+    plan_type = JoinPlan
+
+    def __init__(self, plan: JoinPlan, run: OperatorRun) -> None:
+        super().__init__(plan, run)
+        self._columns = ColumnMerge(run.session, run.reading)
+        self._homes = Homes("rows of the join", run.conf)
+
+    def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
+        """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
+        manifest, session = inputs.manifest, batch.session
+        kept = Kept(*manifest.versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
+        keeps = self._homes.have_room(session, self._columns, _kept_bytes(inputs.blocks))
+        ranges = self._homes.open(session)
+        request = JoinRequest(
+            operator=batch.cut.java,
+            plan=self.plan.text,
+            blocks=[(block.agent, block.raw) for block in inputs.blocks],
+        )
+        joined = self._columns.joined(request, kept, ranges, keeps)
+        return Merged(joined, MergeFigures(f"{ranges} homes", "rows"))
+
+    def new_counts(self) -> dict[str, int]:
+        """What tasks have read and returned since the last call."""
+        return self._columns.new_counts()
+
+    def forget(self) -> None:
+        """Have executors drop the rows that they keep."""
+        self._homes.forget(self._columns)
+
+
+def _kept_bytes(blocks: list[LiveBlock]) -> int:
+    """Bytes that executors need to keep all rows of these blocks."""
+    panes = [pane for block in blocks for pane in block.head.panes]
+    return sum(memory.of_home(rows, size) for _, rows, size in panes)

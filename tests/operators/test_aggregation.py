@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
 from pyslash.driver.cover import operators_of
-from pyslash.plan.operators import Aggregation
+from pyslash.operators.aggregation import AggregationPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
@@ -25,7 +25,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Aggregation:
+def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> AggregationPlan:
     return operators_of(df, mode, Conf.read(df.sparkSession.conf.get))[0][0]
 
 

@@ -3,75 +3,55 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
 from typing import ClassVar, Self
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
-from pyslash.plan.catalyst import JavaObject, elements, items
+from pyslash.cluster.coordinator import LiveBlock
+from pyslash.emit.merge import Kept
+from pyslash.emit.merging import Merging
+from pyslash.operators.base import Merged, MergeInputs, OperatorRun, StatefulOperator
+from pyslash.plan.catalyst import JavaObject, elements, items, understood
+from pyslash.plan.columns import Column, InputColumns
+from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of
-from pyslash.plan.identity import PlanIdentity
-from pyslash.plan.operators.base import EventTimes
-from pyslash.plan.operators.columns import Column, InputColumns
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.text import plan_text
 from pyslash.plan.types import native_type
-from pyslash.plan.window import NO_WATERMARK_US, TimeWindow
+from pyslash.plan.window import TimeWindow
+from pyslash.spark.execution import SparkBatch
+from pyslash.state.manifest import Manifest
 
-_NO_WATERMARK_MS = -(1 << 63)
 _BOUNDS = 2  # columns of merged rows before the keys: of the window
 
 # Columns (1-based) of keys, the aggregates, and the columns that each of them reads.
 Groups = tuple[list[int], list[Aggregate], list[list[int]]]
 
 
-@dataclass(frozen=True)
-class Aggregation:
+@dataclass(frozen=True, kw_only=True)
+class AggregationPlan(OperatorPlan):
     """An aggregation of a query that is covered.
 
-    `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time.
-    `slots` says of each further column which key, or behind those which aggregate's input, it is: what several of them
-    read is carried once. Spark evaluates every expression. `fingerprint` is a digest of all that decides which rows
-    there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files. `watermarks` counts
-    the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a row's windows, too
-    many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state.
-    `since` and `is_adopted` as of `PlanIdentity`. `emitted` are the columns of `result_schema` in the order that the
-    query has them in, if its state has its keys in another one.
+    `slots` says of each column which key, or behind those which aggregate's input, it is: what several of them read is
+    carried once. `result_schema` is that of merged rows: the bounds of the window, keys, aggregates. `emitted` are its
+    columns in the order that the query has them in, if its state has its keys in another one.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
 
-    mode: OutputMode
-    window: TimeWindow
-    time: Column
-    keys: list[Column]
     aggregates: list[Aggregate]
-    columns: list[Column]
     slots: list[int]
-    text: str
     result_schema: StructType
-    fingerprint: str
-    scan_obstacle: str | None
-    watermarks: int
-    thinned: bool
-    stands_on_others: bool = False
-    since: tuple[int, ...] = ()
-    is_adopted: bool = False
     emitted: tuple[str, ...] = ()
-
-    @cached_property
-    def identity(self) -> PlanIdentity:
-        """What state of this query can be told by from state of another."""
-        columns = tuple(column.sql for column in self.columns)
-        return PlanIdentity(self.text, columns, self.time.sql, self.since, self.is_adopted)
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
@@ -80,19 +60,11 @@ class Aggregation:
         return self._over(evolution, slots)
 
     def _over(self, evolution: Evolution, slots: list[int]) -> Self:
-        plan = evolution.plan
-        columns = [Column(column.type, column.nullable, column.sql) for column in plan.inputs]
         fields, keys = self.result_schema.fields, evolution.keys
         at = [*range(_BOUNDS), *(_BOUNDS + key for key in keys), *range(_BOUNDS + len(keys), len(fields))]
         return replace(
-            self,
-            columns=columns,
-            keys=[columns[place - 1] for place in plan.key_places],
+            super().evolved(evolution),
             slots=slots,
-            text=plan.text,
-            since=plan.since,
-            is_adopted=plan.is_adopted,
-            # Of a join it is empty: only keys in another order change it.
             result_schema=StructType([fields[place] for place in at]) if keys else self.result_schema,
             emitted=tuple(field.name for field in fields) if keys else (),
         )
@@ -121,6 +93,16 @@ class Aggregation:
             ),
         ]
 
+    @property
+    def summary(self) -> str:
+        """What it does, in one line of a log."""
+        return f"{self.grouping}; keys: {len(self.keys)}, aggregates: {len(self.aggregates)}"
+
+    @property
+    def has_buffers(self) -> bool:
+        """Whether some of its state are buffers that Spark's own code makes."""
+        return _has_buffers(self.aggregates)
+
     @cached_property
     def carried(self) -> str:
         """The columns of the input, as `OperatorCut.begin` takes them."""
@@ -129,13 +111,6 @@ class Aggregation:
     @classmethod
     def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
         """Read it from the physical plan of a query that has not started.
-
-        Args:
-            bridge: the JVM's `io.pyslash.Bridge`.
-            plan: the physical plan.
-            node: the operator in it.
-            mode: of the query.
-            thinned: the plan has only some of a row's windows.
 
         Raises:
             Uncovered: the message is the reason.
@@ -173,7 +148,7 @@ class Aggregation:
         found = self._found(bridge, plan, node, self.mode)
         return found.overNothing(session._jsparkSession, self.result_schema.json())
 
-    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> AggregationCut:
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> JavaCut:
         """The operator in the plan of a micro-batch.
 
         Raises:
@@ -181,7 +156,7 @@ class Aggregation:
         """
         found = self._found(bridge, plan, node, self.mode)
         _keep_buffers(found, self.aggregates, self.window)
-        return AggregationCut(found)
+        return JavaCut(found)
 
     # What of this other operators do in another way.
 
@@ -247,97 +222,43 @@ class Aggregation:
         return [window.line]
 
 
-class AggregationCut:
-    """An aggregation cut out of the physical plan of a micro-batch."""
+class Aggregation(StatefulOperator):
+    """The epochs of an aggregation: partial groups are merged, and kept there if they are emitted before they close."""
 
-    def __init__(self, java: JavaObject) -> None:
-        """`java`: the `io.pyslash.StreamingAggregate`."""
-        self._java = java
-        self._columns = ""
+    plan_type: ClassVar[type[OperatorPlan]] = AggregationPlan
 
-    @property
-    def late_us(self) -> int:
-        """Rows of windows that end at or before this are late; of no group where there is no watermark."""
-        return self._times[0]
+    def __init__(self, plan: AggregationPlan, run: OperatorRun) -> None:
+        super().__init__(plan, run)
+        self._emitted = plan.emitted
+        self._merging = Merging(run.session, plan.text, plan.result_schema, plan.emission, run.conf, run.reading)
 
-    @property
-    def eviction_us(self) -> int:
-        """Windows that end at or before this are closed."""
-        return self._times[1]
+    def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
+        """Merge the groups that the epoch emits: now, if they are few, else when the sink runs the plan."""
+        kept, blocks = self._kept(inputs.manifest), self._read(inputs)
+        rows, figures = self._merging.merge(batch.session, blocks, inputs.windows, kept)
+        return Merged(batch.over(rows.select(*self._emitted) if self._emitted else rows), figures)
 
-    @property
-    def late_rows(self) -> int:
-        """None: native code counts them."""
-        return 0
+    def new_counts(self) -> dict[str, int]:
+        """What tasks have read and returned since the last call."""
+        return self._merging.new_counts()
 
-    @property
-    def is_without_rows(self) -> bool:
-        """Whether the micro-batch has no input."""
-        return bool(self._times[2])
+    def forget(self) -> None:
+        """Have executors drop the groups that they keep."""
+        self._merging.forget()
 
-    @property
-    def collects_times(self) -> bool:
-        """Whether Spark collects the event times of all rows of the input."""
-        return bool(self._times[3])
+    def _kept(self, manifest: Manifest) -> Kept:
+        """What executors keep of the epoch's groups."""
+        return Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
 
-    @cached_property
-    def _times(self) -> tuple[int, int, int, int]:
-        late, eviction, is_without_rows, collects_times = map(int, self._java.times().split())
-        return _microseconds(late), _microseconds(eviction), is_without_rows, collects_times
-
-    @property
-    def delays_ms(self) -> list[int]:
-        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
-        return [int(delay) for delay in self._java.delays().split()]
-
-    def event_times(self) -> list[EventTimes]:
-        """What each of these operators has collected; of a job's rows when it has ended."""
-        lines = (line.split() for line in self._java.eventTimes().splitlines())
-        return [(int(count), int(least), int(greatest), float(mean)) for count, least, greatest, mean in lines]
-
-    def add_event_times(self, watermark: int, times: EventTimes) -> None:
-        """Have one of them collect these as well, by its place in `delays_ms`."""
-        self._java.addEventTimes(watermark, *times)
-
-    def reset_counts(self) -> None:
-        """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
-        self._java.resetCounts()
-
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
-        """Its rows are the same in any epoch; their columns are these."""
-        self._columns = columns
-
-    def input(self) -> JavaObject:
-        """The event time and the columns, as a physical plan."""
-        return understood(lambda: self._java.input(self._columns))
-
-    def over(self, merged: JavaObject) -> JavaObject:
-        """The plan of the micro-batch with merged rows instead of the operator."""
-        return understood(lambda: self._java.over(merged))
-
-    def count(self, **metrics: int) -> None:
-        """Set Spark's own metrics of the operator."""
-        self._java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
-
-
-def understood(call: Callable[[], JavaObject]) -> JavaObject:
-    """What the call gives; what the JVM does not understand is a reason, anything else an error."""
-    try:
-        return call()
-    except Py4JJavaError as error:
-        if str(error.java_exception.getClass().getName()).endswith("OnlySpark"):
-            raise Uncovered(str(error.java_exception.getMessage())) from error
-        raise
+    def _read(self, inputs: MergeInputs) -> list[LiveBlock]:
+        """The blocks that have what the epoch emits."""
+        return inputs.blocks
 
 
 def _input_columns(slots: list[int], columns: list[Column]) -> str:
     """As `io.pyslash.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
     of_slots = columns[len(columns) - len(slots) :]
     return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, of_slots, strict=True))
-
-
-def _microseconds(milliseconds: int) -> int:
-    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
 
 
 def _has_buffers(functions: list[Aggregate]) -> bool:
@@ -379,21 +300,6 @@ def _result_schema(found: JavaObject, aggregates: list[Aggregate]) -> StructType
 
 def _spark_type(expression: JavaObject) -> DataType:
     return _parse_datatype_json_string(expression.dataType().json())
-
-
-def plan_text(window_lines: list[str], columns: list[Column], keys: list[int], calls: list[str]) -> str:
-    """The plan as native code reads it; docs/block-format.md has the grammar.
-
-    Args:
-        window_lines: what stands before the columns.
-        columns: of the input, but the event time.
-        keys: columns (1-based).
-        calls: what stands behind the keys.
-    """
-    lines = ["pyslash-plan 1", *window_lines]
-    lines += [f"column {c.type} {int(c.nullable)}" for c in columns]
-    lines += [f"key {index}" for index in keys]
-    return "\n".join([*lines, *calls]) + "\n"
 
 
 def _calls(aggregates: list[Aggregate], inputs: list[list[int]]) -> list[str]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.conf import Conf
 from pyslash.driver.cover import operators_of
-from pyslash.plan.operators import Aggregation, SessionAggregation
+from pyslash.operators.session.plan import SessionPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
@@ -26,7 +26,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
-def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND, **conf: str) -> Aggregation:
+def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND, **conf: str) -> SessionPlan:
     def get(name: str, default: str) -> str:
         return conf.get(name.removeprefix("spark.slash."), default)
 
@@ -51,7 +51,7 @@ FIXED = [
 
 def test_a_fixed_gap_needs_no_column(events: DataFrame) -> None:
     found = operator(counted(events, "'10 seconds'"))
-    assert isinstance(found, SessionAggregation)
+    assert isinstance(found, SessionPlan)
     assert found.text.splitlines() == FIXED
     assert found.scan_obstacle is None
 

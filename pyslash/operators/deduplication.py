@@ -13,14 +13,16 @@ from typing import ClassVar, Self
 
 import pyspark
 
-from pyslash.plan.catalyst import JavaObject, elements
+from pyslash.operators.aggregation import Aggregation, AggregationPlan, Groups
+from pyslash.plan.catalyst import JavaObject, elements, understood
+from pyslash.plan.columns import InputColumns
 from pyslash.plan.emission import Emission
 from pyslash.plan.functions import Aggregate
-from pyslash.plan.operators.aggregation import Aggregation, Groups, understood
-from pyslash.plan.operators.columns import InputColumns
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import TimeWindow
+from pyslash.state.manifest import Manifest
 
 # So much longer than Spark a key may be kept. The same whatever the watermark's delay is: a query may be started again
 # with another one.
@@ -28,8 +30,8 @@ PANE_US = 60_000_000
 _FLOATING = ("float32", "float64")
 
 
-@dataclass(frozen=True)
-class Deduplication(Aggregation):
+@dataclass(frozen=True, kw_only=True)
+class DeduplicationPlan(AggregationPlan):
     """A deduplication of a query that is covered.
 
     `window` is a pane of the event time where that is one of the keys, so that keys are dropped by whole panes; else
@@ -99,6 +101,18 @@ class Deduplication(Aggregation):
     @classmethod
     def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
         return [*super()._window_lines(found, window), "deduplicate"]
+
+
+class Deduplication(Aggregation):
+    """The epochs of a deduplication."""
+
+    plan_type: ClassVar[type[OperatorPlan]] = DeduplicationPlan
+
+    def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+        """Spark's metrics of the operator: rows of new keys, and the others."""
+        taken = manifest.rows - manifest.late_rows
+        new = min(merged_rows, taken)  # the sink may have run its result twice
+        return {"numUpdatedStateRows": new, "numDroppedDuplicateRows": taken - new}
 
 
 def _normalises_keys() -> bool:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from pyslash.operators.table import plan_type_of
 from pyslash.plan.catalyst import JavaObject, elements, name_of
-from pyslash.plan.operators.aggregation import Aggregation
-from pyslash.plan.operators.base import OperatorCut
-from pyslash.plan.operators.deduplication import Deduplication
-from pyslash.plan.operators.join import StreamJoin
-from pyslash.plan.operators.sessions import SessionAggregation
-from pyslash.plan.operators.within_watermark import DeduplicationWithinWatermark
+from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
-_OPERATORS = {
-    operator.node: operator
-    for operator in (Aggregation, Deduplication, DeduplicationWithinWatermark, SessionAggregation, StreamJoin)
-}
 _NAMES = {
     "StreamingGlobalLimitExec": "limits",
     "FlatMapGroupsWithStateExec": "flatMapGroupsWithState",
@@ -32,7 +24,7 @@ _NAMES = {
 }
 
 
-def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> list[Aggregation]:
+def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> list[OperatorPlan]:
     """The stateful operators of a streaming DataFrame, as Spark would plan it, each behind those whose rows it takes.
 
     Args:
@@ -54,7 +46,7 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
         raise Uncovered("it has no stateful operator: there is no state to keep")
     if is_thinned and len(nodes) > 1:
         raise Uncovered("a row has too many windows for a query with several stateful operators")
-    operators: list[Aggregation] = []
+    operators: list[OperatorPlan] = []
     first = nodes[0]
     for node in nodes:
         if operators:
@@ -69,15 +61,15 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
     return [*_told_of_each_other(operators)]
 
 
-def _kind(node: JavaObject) -> type[Aggregation]:
+def _kind(node: JavaObject) -> type[OperatorPlan]:
     name = name_of(node)
-    kind = _OPERATORS.get(name)
+    kind = plan_type_of(name)
     if kind is None:
         raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
     return kind
 
 
-def _told_of_each_other(operators: list[Aggregation]) -> Iterator[Aggregation]:
+def _told_of_each_other(operators: list[OperatorPlan]) -> Iterator[OperatorPlan]:
     """The same; what decides which rows an operator takes is all that decides which ones those below it give, too."""
     below = ""
     for operator in operators:
@@ -86,19 +78,6 @@ def _told_of_each_other(operators: list[Aggregation]) -> Iterator[Aggregation]:
         )
         yield replace(operator, fingerprint=fingerprint)
         below = f"{fingerprint} {operator.identity} "
-
-
-def cut_of(bridge: JavaObject, operators: Sequence[Aggregation], plan: JavaObject) -> OperatorCut:
-    """The first of these operators, which are all that there are, in the physical plan that Spark has made.
-
-    Raises:
-        Uncovered: Spark has planned this micro-batch otherwise.
-    """
-    nodes = bridge.statefulOperators(plan)
-    names = bridge.names(nodes).split()
-    if names != [operator.node for operator in operators]:
-        raise Uncovered(f"this micro-batch is planned with {names}")
-    return operators[0].cut(bridge, plan, nodes.get(0))
 
 
 def started(bridge: JavaObject, df: DataFrame) -> DataFrame:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
+from pyslash.operators.aggregation import AggregationPlan, time_of
 from pyslash.plan.catalyst import JavaObject
-from pyslash.plan.emission import SessionEmission
+from pyslash.plan.columns import Column, InputColumns
+from pyslash.plan.emission import EVERY_END_US, Emission
 from pyslash.plan.functions import Aggregate
-from pyslash.plan.operators.aggregation import Aggregation, time_of
-from pyslash.plan.operators.columns import Column, InputColumns
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import TimeWindow
@@ -22,7 +22,49 @@ _ORDERED = ("first", "last")
 
 
 @dataclass(frozen=True)
-class SessionAggregation(Aggregation):
+class SessionEmission(Emission):
+    """One pane holds all of them, whatever their times: which parts make a session is known only where all are merged.
+    From time to time open sessions are rewritten, into a pane with a greater number (docs/design/028).
+    """
+
+    @property
+    def keeps_groups(self) -> bool:
+        """Yes: in append mode too, a session is complete only once nothing can extend it any more."""
+        return True
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Yes: whoever keeps sessions reads an epoch's blocks alone."""
+        return True
+
+    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+        """The pane that holds the sessions, if there are any: they are kept up to date in every epoch."""
+        return [pane] if pane in held else []
+
+    def first_live_pane(self, evicted_us: int, pane: int) -> int:
+        """The pane that holds the sessions."""
+        return pane
+
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """None."""
+        return 0
+
+    def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
+        """The pane that holds the sessions, and no other."""
+        return pane, pane + 1
+
+    @property
+    def needs_all_parts(self) -> bool:
+        """Yes: parts make a session."""
+        return True
+
+    def closing_us(self, watermark_us: int) -> int:
+        """Sessions that end by this time are emitted."""
+        return EVERY_END_US if self.mode is OutputMode.COMPLETE else watermark_us
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPlan(AggregationPlan):
     """An aggregation by session windows that is covered.
 
     Where rows have ends of their own, column 1 of the input is the end of a row's session.

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
 from pyslash.driver.cover import operators_of
-from pyslash.plan.operators import Deduplication, DeduplicationWithinWatermark
+from pyslash.operators.deduplication import DeduplicationPlan
+from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
@@ -23,9 +24,9 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataF
     return spark.readStream.schema(schema).parquet(str(tmp_path_factory.mktemp("rows")))
 
 
-def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> Deduplication:
+def operator(df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> DeduplicationPlan:
     found = operators_of(df, mode, Conf.read(df.sparkSession.conf.get))[0][0]
-    assert isinstance(found, Deduplication)
+    assert isinstance(found, DeduplicationPlan)
     return found
 
 
@@ -76,7 +77,7 @@ def test_groups_are_emitted_once_in_either_mode(rows: DataFrame) -> None:
 def test_within_the_watermark_the_state_has_expiries(rows: DataFrame) -> None:
     timed = rows.select("k", "ts", "t").withWatermark("ts", "90 seconds")
     found = operator(timed.dropDuplicatesWithinWatermark(["k"]))
-    assert isinstance(found, DeduplicationWithinWatermark)
+    assert isinstance(found, WithinWatermarkPlan)
     assert found.candidates is not None
     assert found.delay_us == 90_000_000
     *head, first, second = found.candidates.text.splitlines()

@@ -1,0 +1,131 @@
+"""The steps of a stateful operator's epochs. The driver calls them in this order, and knows no operator:
+
+    pane -> update (and what has to follow it before the epoch is logged) -> merge -> the sink -> counts
+
+A new operator is one file or folder here, and one line in `table`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark.sql import SparkSession
+
+from pyslash.cluster.coordinator import Coordinator, LiveBlock
+from pyslash.conf import Conf
+from pyslash.emit.column_merge import Reading
+from pyslash.emit.merging import MergeFigures
+from pyslash.ingest.update_job import Ingest
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.operator import OperatorPlan
+from pyslash.spark.execution import SparkBatch, check_times
+from pyslash.state.manifest import Manifest
+from pyslash.state.receipt import Receipt
+
+
+@dataclass(frozen=True)
+class OperatorRun:
+    """What the epochs of one run of a query share: `ingest` groups rows, `reading` says how blocks are read."""
+
+    session: SparkSession
+    conf: Conf
+    coordinator: Coordinator
+    ingest: Ingest
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class EpochInputs:
+    """An epoch before its update. Times are microseconds.
+
+    Rows of groups that were complete by `late_us` are late. `evicted_us` is where the epoch's manifest begins: groups
+    that end by then are over, and none of them is emitted. `last` is the manifest of the epoch before, if there is one;
+    the epoch goes on from its pane, and puts its state into `pane`.
+    """
+
+    batch: SparkBatch
+    epoch: int
+    late_us: int
+    evicted_us: int
+    last: Manifest | None
+    pane: int
+
+    @property
+    def last_pane(self) -> int:
+        """The pane of the epoch before."""
+        return self.last.pane if self.last is not None else 0
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update has published: the blocks of the epoch's state, and what tells how many rows it has taken."""
+
+    blocks: list[Receipt]
+    rows: list[Receipt]
+
+
+@dataclass(frozen=True)
+class MergeInputs:
+    """An epoch after its commit: all live blocks, those of them that it has written, and the windows that it emits."""
+
+    manifest: Manifest
+    blocks: list[LiveBlock]
+    changes: list[LiveBlock]
+    windows: list[int]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The micro-batch's plan over the operator's rows, and what is known of them before a job has run over them."""
+
+    plan: JavaObject
+    figures: MergeFigures
+
+
+class StatefulOperator(ABC):
+    """A stateful operator in one run of its query. `plan_type` reads it from Spark's plan, and knows its state."""
+
+    plan_type: ClassVar[type[OperatorPlan]]
+
+    def __init__(self, plan: OperatorPlan, run: OperatorRun) -> None:
+        self.plan = plan
+        self._run = run
+
+    def pane(self, epoch: int, last_pane: int) -> int:
+        """Where the state of an epoch goes, of operators that have one pane for all of it."""
+        return last_pane
+
+    def update(self, inputs: EpochInputs) -> Update:
+        """Turn the epoch's rows into state, and do all that the operator needs before the epoch is logged."""
+        rows = self._take_rows(inputs)
+        return Update(rows, rows)
+
+    @abstractmethod
+    def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
+        """The operator's rows, in the place of Spark's operator. The sink may run the plan more than once."""
+
+    @abstractmethod
+    def new_counts(self) -> dict[str, int]:
+        """Bytes that tasks have read, by transport, and the rows that they have returned, since the last call."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """The query has ended: have executors drop what they keep from epoch to epoch."""
+
+    def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+        """Spark's metrics of the operator that depend on what it does.
+
+        Args:
+            manifest: of the epoch.
+            groups: that the epoch's tasks have sealed.
+            merged_rows: that it has given to the sink.
+        """
+        return {"numUpdatedStateRows": max(groups, int(self.plan.emission.is_global))}
+
+    def _take_rows(self, inputs: EpochInputs, place: str = "") -> list[Receipt]:
+        """Group the epoch's rows; `place` as `Ingest.update` takes it."""
+        taken = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.late_us, place)
+        check_times(inputs.batch.cut, sum(receipt.head.rows for receipt in taken))
+        return taken

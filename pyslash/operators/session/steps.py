@@ -1,0 +1,75 @@
+"""The epochs of session windows: parts of sessions are merged in each epoch, and kept where that is done.
+
+From time to time open sessions are rewritten, which bounds the memory of sessions that never end (docs/design/028).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyslash.emit.merge import Kept
+from pyslash.operators.aggregation import Aggregation
+from pyslash.operators.base import EpochInputs, OperatorRun, Update
+from pyslash.operators.session.plan import SessionPlan
+from pyslash.operators.session.rewrite import RewriteSessions
+from pyslash.spark.job import run_numbered
+from pyslash.state.manifest import Manifest
+from pyslash.state.receipt import Receipt
+
+# Sessions are rewritten once they take this many times what they took after the last rewrite: an entry is then
+# written about once more for each that is made.
+_GROWTH = 4
+
+
+class SessionAggregation(Aggregation):
+    """The epochs of an aggregation by session windows, all of whose sessions are in one pane."""
+
+    plan_type = SessionPlan
+
+    def __init__(self, plan: SessionPlan, run: OperatorRun) -> None:
+        super().__init__(plan, run)
+        self._sessions = plan
+        self._rewritten = 0  # bytes, the last time
+
+    def pane(self, epoch: int, last_pane: int) -> int:
+        """The pane that holds the sessions, or a new one, of the epoch's number, into which they are rewritten."""
+        blocks = self._run.coordinator.live_blocks()
+        held = sum(size for block in blocks for pane, _, size in block.head.panes if pane == last_pane)
+        is_grown = held > max(_GROWTH * self._rewritten, self._run.conf.session_rewrite_bytes)
+        return epoch if is_grown else last_pane
+
+    def update(self, inputs: EpochInputs) -> Update:
+        """Write what is still open into a new pane, if there is one, and the epoch's parts of sessions to the same."""
+        rewritten = self._rewrite(inputs) if inputs.pane != inputs.last_pane else []
+        rows = self._take_rows(inputs, self._sessions.place(inputs.pane, inputs.evicted_us))
+        return Update([*rewritten, *rows], rows)
+
+    def _rewrite(self, inputs: EpochInputs) -> list[Receipt]:
+        """Write what is still open of the last pane into that of the epoch, as blocks of the epoch."""
+        run, session = self._run, inputs.batch.session
+        tasks = session.sparkContext.defaultParallelism
+        text = self._sessions.text + self._sessions.place(inputs.pane, inputs.evicted_us)
+        rewrite = RewriteSessions(
+            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, inputs.evicted_us), plan=text),
+            blocks=[(block.agent, block.raw) for block in run.coordinator.live_blocks()],
+            pane=inputs.last_pane,
+            evicted_us=inputs.evicted_us,
+            tasks=tasks,
+            transport=run.conf.transport,
+            timeout_seconds=run.conf.agent_call_timeout,
+        )
+        receipts = [Receipt.parse(receipt) for receipt in run_numbered(session, tasks, rewrite)]
+        self._rewritten = sum(receipt.head.length for receipt in receipts)
+        return receipts
+
+    def _kept(self, manifest: Manifest) -> Kept:
+        """What executors keep of the epoch's sessions."""
+        before, version = manifest.versions
+        return Kept(
+            before="" if manifest.pane == manifest.epoch else before,  # the epoch's blocks hold all there is
+            version=version,
+            epoch=manifest.epoch,
+            evicted_us=manifest.emitted_us,
+            pane=manifest.pane,
+            closing_us=self._sessions.emission.closing_us(manifest.watermark_us),
+        )

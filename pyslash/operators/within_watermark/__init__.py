@@ -1,0 +1,1 @@
+"""Deduplication within the watermark."""

@@ -1,0 +1,93 @@
+"""The epochs of a deduplication within the watermark: which rows are emitted is settled before the epoch's manifest.
+
+    update: the epoch's rows -> blocks of candidates, the first row of each key
+    settle: a task for each core, with a range of keys of those blocks and of the state -> blocks of what is emitted
+
+Only the blocks of the second job are the epoch's. Its commit frees the others, which its manifest does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyslash.cluster.coordinator import LiveBlock
+from pyslash.emit.merge import MergeRequest
+from pyslash.emit.merging import arrow_schema
+from pyslash.operators.aggregation import AggregationPlan
+from pyslash.operators.base import EpochInputs, MergeInputs, OperatorRun, Update
+from pyslash.operators.deduplication import Deduplication
+from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
+from pyslash.operators.within_watermark.settle import Settle
+from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, windows_between
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.job import run_numbered
+from pyslash.state.receipt import Receipt
+from pyslash.units import ALL_PANES
+
+
+class DeduplicationWithinWatermark(Deduplication):
+    """The epochs of a deduplication within the watermark."""
+
+    plan_type = WithinWatermarkPlan
+
+    def __init__(self, plan: WithinWatermarkPlan, run: OperatorRun) -> None:
+        super().__init__(plan, run)
+        self._expiring = plan
+
+    def update(self, inputs: EpochInputs) -> Update:
+        """Group the epoch's rows, and settle which groups are new."""
+        candidates = self._take_rows(inputs)
+        return Update(self._settle(inputs, candidates), candidates)
+
+    def _settle(self, inputs: EpochInputs, candidates: list[Receipt]) -> list[Receipt]:
+        """The receipts of the epoch's state."""
+        written = [receipt for receipt in candidates if receipt.head.length > 0]
+        if not written:
+            return []
+        plan, coordinator = self._expiring, self._run.coordinator
+        # They are to hear of the epoch's commit, which frees the candidates, whatever else they hold.
+        coordinator.meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        state = coordinator.live_blocks()
+        panes = {pane for block in state for pane, _, _ in block.head.panes}
+        evicted_us = inputs.last.watermark_us if inputs.last is not None else NO_WATERMARK_US
+        live = windows_between(plan.window, panes, evicted_us)
+        tasks = inputs.batch.session.sparkContext.defaultParallelism
+        whole = windows_between(TimeWindow.all_time(), {0}, NO_WATERMARK_US)
+        new = [(receipt.agent, receipt.raw_head) for receipt in written]
+        held = [(block.agent, block.raw) for block in state]
+        update = self._run.ingest.arrow_update(inputs.batch, inputs.epoch, NO_WATERMARK_US)
+        settle = Settle(
+            update=replace(update, plan=plan.text),
+            candidates=self._request(plan.candidates, whole, new),
+            state=self._request(plan, live, held) if live else None,
+            keys=len(plan.keys),
+            columns=plan.columns_of_candidates,
+            time=plan.time_at,
+            delay_us=plan.delay_us,
+            evicted_us=evicted_us,
+            emitted_us=inputs.evicted_us,
+            tasks=tasks,
+        )
+        return [Receipt.parse(receipt) for receipt in run_numbered(inputs.batch.session, tasks, settle)]
+
+    def _request(
+        self, plan: AggregationPlan, windows: list[int], blocks: Sequence[tuple[AgentDescriptor, bytes]]
+    ) -> MergeRequest:
+        reading = self._run.reading
+        return MergeRequest(
+            plan=plan.text,
+            windows=windows,
+            changed_in=None,
+            panes=ALL_PANES if plan.window.is_all_time else (windows[0], windows[-1] + plan.window.size_us),
+            blocks=[*blocks],
+            query_id=reading.query_id,
+            token=reading.token,
+            transport=reading.transport,
+            schema=arrow_schema(plan.result_schema),
+            timeout_seconds=reading.timeout_seconds,
+        )
+
+    def _read(self, inputs: MergeInputs) -> list[LiveBlock]:
+        """What the epoch has settled is all that it emits."""
+        return inputs.changes

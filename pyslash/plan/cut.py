@@ -1,0 +1,148 @@
+"""A stateful operator of Spark's in the physical plan of one micro-batch, cut out of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+from pyslash.plan.catalyst import JavaObject, understood
+from pyslash.plan.window import NO_WATERMARK_US
+
+_NO_WATERMARK_MS = -(1 << 63)
+
+EventTimes = tuple[int, int, int, float]
+"""What Spark collects of event times: count, least, greatest and mean, in milliseconds."""
+
+
+class OperatorCut(Protocol):
+    """The operator in the physical plan of one micro-batch, cut out of it.
+
+    Times are microseconds; `NO_WATERMARK_US`: there is no such watermark.
+    """
+
+    @property
+    def java(self) -> JavaObject:
+        """The JVM's `io.pyslash.StreamingOperator`."""
+
+    @property
+    def late_us(self) -> int:
+        """Spark's watermark for late rows: groups that were complete by then accept no more rows."""
+
+    @property
+    def eviction_us(self) -> int:
+        """Spark's watermark for eviction: groups that are complete by then are emitted and dropped."""
+
+    @property
+    def is_without_rows(self) -> bool:
+        """Whether the micro-batch has no input, as Spark runs one where only the watermark has moved."""
+
+    @property
+    def collects_times(self) -> bool:
+        """Whether Spark collects the event times of all rows of the input."""
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that were dropped as late while the input was read, and that are not counted elsewhere."""
+
+    @property
+    def delays_ms(self) -> list[int]:
+        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
+
+    def event_times(self) -> list[EventTimes]:
+        """What each of these operators has collected; of a job's rows when it has ended."""
+
+    def add_event_times(self, watermark: int, times: EventTimes) -> None:
+        """Have one of them collect these as well, by its place in `delays_ms`."""
+
+    def reset_counts(self) -> None:
+        """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
+
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+        """What `input` gives is of this epoch, before which state had been evicted until this watermark, and has these
+        columns of the operator (`OperatorPlan.carried`).
+        """
+
+    def input(self) -> JavaObject:
+        """The physical plan of the rows that the operator takes, ready to be executed."""
+
+    def over(self, merged: JavaObject) -> JavaObject:
+        """The micro-batch's plan, given the Dataset of the operator's rows (`result_schema`) in its place."""
+
+    def count(self, **metrics: int) -> None:
+        """Set Spark's own metrics of the operator, by their names."""
+
+
+class JavaCut:
+    """An `OperatorCut` by the JVM's `io.pyslash.StreamingOperator`."""
+
+    def __init__(self, java: JavaObject) -> None:
+        self.java = java
+        self._columns = ""
+
+    @property
+    def late_us(self) -> int:
+        """Rows of windows that end at or before this are late; of no group where there is no watermark."""
+        return self._times[0]
+
+    @property
+    def eviction_us(self) -> int:
+        """Windows that end at or before this are closed."""
+        return self._times[1]
+
+    @property
+    def late_rows(self) -> int:
+        """None: native code counts them."""
+        return 0
+
+    @property
+    def is_without_rows(self) -> bool:
+        """Whether the micro-batch has no input."""
+        return bool(self._times[2])
+
+    @property
+    def collects_times(self) -> bool:
+        """Whether Spark collects the event times of all rows of the input."""
+        return bool(self._times[3])
+
+    @cached_property
+    def _times(self) -> tuple[int, int, int, int]:
+        late, eviction, is_without_rows, collects_times = map(int, self.java.times().split())
+        return _microseconds(late), _microseconds(eviction), is_without_rows, collects_times
+
+    @property
+    def delays_ms(self) -> list[int]:
+        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
+        return [int(delay) for delay in self.java.delays().split()]
+
+    def event_times(self) -> list[EventTimes]:
+        """What each of these operators has collected; of a job's rows when it has ended."""
+        lines = (line.split() for line in self.java.eventTimes().splitlines())
+        return [(int(count), int(least), int(greatest), float(mean)) for count, least, greatest, mean in lines]
+
+    def add_event_times(self, watermark: int, times: EventTimes) -> None:
+        """Have one of them collect these as well, by its place in `delays_ms`."""
+        self.java.addEventTimes(watermark, *times)
+
+    def reset_counts(self) -> None:
+        """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
+        self.java.resetCounts()
+
+    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+        """Its rows are the same in any epoch; their columns are these."""
+        self._columns = columns
+
+    def input(self) -> JavaObject:
+        """The event time and the columns, as a physical plan."""
+        return understood(lambda: self.java.input(self._columns))
+
+    def over(self, merged: JavaObject) -> JavaObject:
+        """The plan of the micro-batch with merged rows instead of the operator."""
+        return understood(lambda: self.java.over(merged))
+
+    def count(self, **metrics: int) -> None:
+        """Set Spark's own metrics of the operator."""
+        self.java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
+
+
+def _microseconds(milliseconds: int) -> int:
+    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US

@@ -1,0 +1,150 @@
+"""What pyslash knows of a stateful operator of Spark's that it executes: once for a query, from its physical plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+from pyspark.sql import SparkSession
+
+from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.columns import Column
+from pyslash.plan.cut import OperatorCut
+from pyslash.plan.emission import Emission
+from pyslash.plan.evolution import Evolution
+from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.window import TimeWindow
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorPlan(ABC):
+    """A stateful operator of a query that is covered: how its state is grouped, and of what.
+
+    `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time, and
+    `columns` are the further ones. Spark evaluates every expression. `fingerprint` is a digest of all that decides
+    which rows there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
+    `watermarks` counts the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a
+    row's windows, too many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other
+    operators with state. `since` and `is_adopted` as of `PlanIdentity`.
+    """
+
+    node: ClassVar[str]
+    """The class of Spark's node, without its package."""
+    gives: ClassVar[str] = "columns: merged by executors"
+    """How its rows reach Spark, as users read it."""
+    may_repartition: ClassVar[bool] = True
+    """Whether rows may go to the owner of their key before they are grouped."""
+
+    mode: OutputMode
+    window: TimeWindow
+    time: Column
+    keys: list[Column]
+    columns: list[Column]
+    text: str
+    fingerprint: str
+    scan_obstacle: str | None
+    watermarks: int
+    thinned: bool
+    stands_on_others: bool = False
+    since: tuple[int, ...] = ()
+    is_adopted: bool = False
+
+    @classmethod
+    @abstractmethod
+    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+        """Read it from the physical plan of a query that has not started.
+
+        Args:
+            bridge: the JVM's `io.pyslash.Bridge`.
+            plan: the physical plan.
+            node: the operator in it.
+            mode: of the query.
+            thinned: the plan has only some of a row's windows.
+
+        Raises:
+            Uncovered: the message is the reason.
+        """
+
+    @abstractmethod
+    def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
+        """The plan with no rows instead of the operator, in which the operators above it are found."""
+
+    @abstractmethod
+    def cut(self, bridge: JavaObject, plan: JavaObject, node: JavaObject) -> OperatorCut:
+        """The operator in the plan of a micro-batch.
+
+        Raises:
+            Uncovered: Spark has planned this micro-batch otherwise.
+        """
+
+    @property
+    @abstractmethod
+    def emission(self) -> Emission:
+        """Which of its groups reach the sink, and which panes are still needed."""
+
+    @property
+    @abstractmethod
+    def grouping(self) -> str:
+        """What rows are grouped by besides keys, as users read it."""
+
+    @property
+    @abstractmethod
+    def told(self) -> list[tuple[str, str]]:
+        """What it does, for `explain`: names, and what there is of each."""
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line of a log."""
+        return self.grouping
+
+    @property
+    def has_buffers(self) -> bool:
+        """Whether some of its state are buffers that Spark's own code makes."""
+        return False
+
+    @property
+    def carried(self) -> str:
+        """The columns of the input, as `OperatorCut.begin` takes them."""
+        return ""
+
+    @property
+    def of_rows(self) -> OperatorPlan:
+        """The plan by which tasks group an epoch's rows: the operator's own, unless it has a second step."""
+        return self
+
+    @cached_property
+    def identity(self) -> PlanIdentity:
+        """What state of this query can be told by from state of another."""
+        columns = tuple(column.sql for column in self.columns)
+        return PlanIdentity(self.text, columns, self.time.sql, self.since, self.is_adopted)
+
+    def evolved(self, evolution: Evolution) -> Self:
+        """The same, over the columns that the state of an earlier query has become."""
+        plan = evolution.plan
+        columns = [Column(column.type, column.nullable, column.sql) for column in plan.inputs]
+        return replace(
+            self,
+            columns=columns,
+            keys=[columns[place - 1] for place in plan.key_places],
+            text=plan.text,
+            since=plan.since,
+            is_adopted=plan.is_adopted,
+        )
+
+
+def cut_of(bridge: JavaObject, operators: Sequence[OperatorPlan], plan: JavaObject) -> OperatorCut:
+    """The first of these operators, which are all that there are, in the physical plan that Spark has made.
+
+    Raises:
+        Uncovered: Spark has planned this micro-batch otherwise.
+    """
+    nodes = bridge.statefulOperators(plan)
+    names = bridge.names(nodes).split()
+    if names != [operator.node for operator in operators]:
+        raise Uncovered(f"this micro-batch is planned with {names}")
+    return operators[0].cut(bridge, plan, nodes.get(0))
