@@ -7,8 +7,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,19 @@ logger = logging.getLogger("pyslash.progress")
 
 MERGED_ROWS = "rows"
 """Counted by tasks beside the bytes of each transport."""
+
+
+Timed = Callable[[str], AbstractContextManager[None]]
+"""Times a block, under the name of a step."""
+
+
+@dataclass(frozen=True)
+class BroughtBack:
+    """How a run got its state: replicas that became their holders' own, files that were read, bytes to new replicas."""
+
+    promotions: int = 0
+    restored_files: int = 0
+    replica_bytes: int = 0
 
 
 @dataclass
@@ -77,6 +90,17 @@ class EpochProgress:
     sink_ms: float = 0.0
     bytes_read: dict[str, int] = field(default_factory=dict)
     bytes_shuffled: dict[str, int] = field(default_factory=dict)
+
+    def take(self, figures: Any) -> None:
+        """Record what a step has come to, by the names of these figures. Of several attempts the last one counts."""
+        for name, value in vars(figures).items():
+            setattr(self, name, dict(value) if isinstance(value, dict) else value)
+
+    def bring_back(self, figures: BroughtBack) -> None:
+        """Record how the state came back, which may be several times in an epoch."""
+        self.promotions += figures.promotions
+        self.replica_bytes += figures.replica_bytes
+        self.restored_files = figures.restored_files or self.restored_files
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

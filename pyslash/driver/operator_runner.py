@@ -9,15 +9,12 @@ manifest: the replayed epoch merges the same blocks and yields the same rows. `p
 from __future__ import annotations
 
 import logging
-import threading
 
-from pyslash.cluster.coordinator import LiveBlock
 from pyslash.conf import Conf
-from pyslash.driver.keeper import Keeper
+from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
 from pyslash.driver.recovery import Recovery, RunState
-from pyslash.emit.column_merge import Reading
-from pyslash.emit.repartition import ingest_of
+from pyslash.driver.replica_watch import ReplicaWatch
 from pyslash.epoch_progress import EpochProgress
 from pyslash.errors import (
     AgentTimeoutError,
@@ -26,19 +23,10 @@ from pyslash.errors import (
     SlashError,
     StaleIncarnationError,
 )
-from pyslash.ingest.update_job import Ingest
-from pyslash.operators.base import EpochInputs, MergeInputs, OperatorRun, StatefulOperator, Update
-from pyslash.operators.table import operator_of
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
-from pyslash.plan.output_mode import OutputMode
-from pyslash.plan.window import NO_WATERMARK_US
-from pyslash.spark.execution import SparkBatch, next_watermark_us, tell_times
-from pyslash.state.block_head import head_crc
-from pyslash.state.directory import BlockFile
+from pyslash.spark.execution import SparkBatch, tell_times
 from pyslash.state.manifest import Manifest
-from pyslash.state.receipt import Receipt
-from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 
 logger = logging.getLogger("pyslash")
 _OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
@@ -47,27 +35,27 @@ _BEFORE_LOG = frozenset({Phase.BEGUN, Phase.UPDATED, Phase.STORED})
 
 
 class OperatorRunner:
-    """Runs the epochs of one stateful operator of a started query."""
+    """Runs the epochs of one stateful operator of a started query, in one run after the other."""
 
     def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes) -> None:
         self.plan = plan
+        self.phase = Phase.EMITTED
         self._conf = conf
         self._secret = secret
-        self._ingest: Ingest | None = None
-        self._operator: StatefulOperator | None = None  # in the run that is under way
         self._recovery = Recovery(plan, conf, secret)
-        self._state: RunState | None = None
+        self._replicas = ReplicaWatch(conf, self._recovery)
+        self._run: OperatorRun | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
-        self._has_standby = True  # until it turns out otherwise, which is said once
-        self._keeper: Keeper | None = None
-        # Between the query's thread and the keeper's: held while what agents are told changes, not while tasks run.
-        self._telling = threading.RLock()
-        self.phase = Phase.EMITTED
+
+    @property
+    def state(self) -> RunState | None:
+        """What the run that is under way has, if there is one."""
+        return self._run.state if self._run is not None else None
 
     @property
     def has_state(self) -> bool:
         """Whether an epoch has left state."""
-        return self._state is not None and self._state.last is not None
+        return self._run is not None and self._run.state.last is not None
 
     @property
     def has_logged(self) -> bool:
@@ -77,11 +65,11 @@ class OperatorRunner:
     @property
     def runs_no_python(self) -> bool:
         """Whether the tasks of the last update have run no Python of ours: none at all, or the job's own."""
-        return self._ingest is not None and self._ingest.path == "rows"
+        return self._run is not None and self._run.runs_no_python
 
     def begin(self) -> None:
         """An epoch begins."""
-        self.phase = Phase.BEGUN
+        self._to(Event.BEGAN)
 
     def can_begin_again(self, error: Exception) -> bool:
         """Whether the epoch that failed with this error may succeed as a new run, from the stored state."""
@@ -91,16 +79,16 @@ class OperatorRunner:
             return True
         if isinstance(error.__cause__, _OUT_OF_REACH):
             return True  # even if that agent answers by now: what it has done of the call is not known
-        if self._state is not None:
-            return bool(self._state.coordinator.lost_agents())
+        if self._run is not None:
+            return bool(self._run.state.coordinator.lost_agents())
         return self._recovery.may_succeed_after(error)
 
     def begin_again(self) -> None:
         """Forget the run that has failed."""
-        with self._telling:
-            self.phase = advance(self.phase, Event.AGENT_LOST)
-            if self._state is not None:
-                self._recovery.remember(self._state.coordinator)
+        with self._replicas.lock:
+            self._to(Event.AGENT_LOST)
+            if self._run is not None:
+                self._recovery.remember(self._run.state.coordinator)
             self._close()
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
@@ -113,65 +101,45 @@ class OperatorRunner:
 
     def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
-        with self._telling:
-            state = self._state or self._begin(execution, epoch, progress)
-            self._let_go(execution, epoch, state)
-        self._watch_replicas(execution)
-        manifest = state.manifests.read(epoch, self.plan.identity)
+        with self._replicas.lock:
+            run = self._run or self._begin(execution, epoch, progress)
+            if run.release(epoch):
+                coordinator = run.state.coordinator
+                coordinator.meet(self._recovery.find_standby(execution.session, coordinator))
+        self._replicas.look(execution, run.state)
+        manifest = run.state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None
-        if manifest is not None and self._conf.recovers and state.as_of < epoch:
+        if manifest is not None and self._conf.recovers and run.state.as_of < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
         if manifest is None:
-            manifest = self._update(execution, epoch, state, progress)
+            manifest = self._update(run, execution, epoch, progress)
         else:
-            self.phase = advance(self.phase, Event.REPLAYED)
+            self._to(Event.REPLAYED)
             tell_times(execution.cut, manifest.times)
-        with self._telling, progress.timed("commit"):
-            state.coordinator.commit(manifest)
-            self.phase = advance(self.phase, Event.COMMITTED)
-            state.last = self._manifest = manifest
-        self._watch_replicas(execution)
-        return self._merge(execution, manifest, state, progress)
+        with self._replicas.lock, progress.timed("commit"):
+            run.commit(manifest)
+            self._to(Event.COMMITTED)
+            self._manifest = manifest
+        self._replicas.look(execution, run.state)
+        progress.count_rows(manifest.rows, manifest.late_rows)
+        with progress.timed("merge"):
+            merged, figures = run.merge(execution, manifest)
+        progress.take(figures)
+        return merged.plan
 
-    def replicate_again(self, execution: SparkBatch) -> bool:
-        """Beside the query's own thread: start a standby if there is none, and have incomplete replicas sent again.
-
-        Returns whether it has to be called again.
-        """
-        state = self._state
-        if state is None or not execution.is_active:
-            return False
-        found = self._recovery.find_standby(execution.session, state.coordinator)
-        with self._telling:
-            if state is not self._state:
-                return False
-            state.coordinator.meet(found)
-            if not state.coordinator.exposed():
-                return self._lacks_replicas(state)
-            # No room is made for them: merges may be reading what would be spilled.
-            size = state.coordinator.resync(self._conf.transport, may_spill=False)
-            logger.info("replicas between epochs: %d bytes", size)
-            return not state.coordinator.exposed() and self._lacks_replicas(state)
-
-    def _watch_replicas(self, execution: SparkBatch) -> None:
-        if self._state is not None and self._lacks_replicas(self._state):
-            if self._keeper is None:
-                self._keeper = Keeper(lambda: self.replicate_again(execution), "pyslash replicas")
-            self._keeper.wake()
-
-    def _lacks_replicas(self, state: RunState) -> bool:
-        if not self._conf.replicates:
-            return False
-        return len(state.coordinator.agents) < 2 or bool(state.coordinator.exposed())
-
-    def _let_go(self, execution: SparkBatch, epoch: int, state: RunState) -> None:
-        """Of what only the epoch before needed, once Spark has logged it as done."""
-        if state.last is not None and state.last.epoch < epoch:
-            state.coordinator.release(self.plan.emission.first_live_pane(state.last.watermark_us, state.last.pane))
-            state.manifests.purge(epoch)
-            if state.durable is not None:
-                state.durable.clean()
-            state.coordinator.meet(self._recovery.find_standby(execution.session, state.coordinator))
+    def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
+        """The sink has its rows: tell Spark what the epoch did."""
+        assert self._run is not None
+        assert self._manifest is not None
+        self._to(Event.EMITTED)
+        progress.count_tasks(self._run.new_counts())
+        execution.cut.count(
+            **self._run.state_rows(self._manifest, progress.groups, progress.merged_rows),
+            stateMemory=progress.pinned_bytes,
+            allUpdatesTimeMs=round(progress.update_ms),
+            allRemovalsTimeMs=round(progress.merge_ms),
+            commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
+        )
 
     def end(self, resumable: bool) -> None:
         """The query has ended: free its state in the agents, unless a restart needs it and has it from nowhere else.
@@ -179,220 +147,46 @@ class OperatorRunner:
         Args:
             resumable: it has a checkpoint, so it may be started again.
         """
-        if self._state is None:
+        if self._run is None:
             return
         try:
-            if not resumable:
-                self._state.coordinator.drop()
-            elif self._state.durable is not None:
-                self._state.coordinator.release(AFTER_ALL_PANES)
+            self._run.free(resumable)
         except SlashError as error:
             logger.warning("an agent still holds state of a query that has ended: %s", error)
-        if self._operator is not None:
-            self._operator.forget()
-        with self._telling:
+        self._run.forget()
+        with self._replicas.lock:
             self._close()
 
+    def _to(self, event: Event) -> None:
+        self.phase = advance(self.phase, event)
+
     def _close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
-        if self._ingest is not None:
-            self._ingest.close()
-            self._ingest = None
-        if self._state is not None:
-            self._state.coordinator.close()
-            self._state = None
+        self._replicas.close()
+        if self._run is not None:
+            self._run.close()
+            self._run = None
 
-    def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
-        query_id = execution.query_id
-        state = self._recovery.begin(execution, epoch, progress)
-        self.plan = state.operator
-        run, meet = state.manifests.run, state.coordinator.meet
-        of_rows = self.plan.of_rows
-        self._ingest = ingest_of(execution.session, of_rows, self._conf, query_id.bytes, self._secret, run, meet)
-        reading = Reading(
-            query_id=query_id.bytes,
-            token=state.coordinator.read_token,
-            transport=self._conf.transport,
-            timeout_seconds=self._conf.agent_call_timeout,
-            secret=self._secret,
-            arena_bytes=self._conf.arena_bytes,
-            python=execution.session.sparkContext.pythonExec,
-            start_timeout_seconds=self._conf.agent_start_timeout,
-        )
-        run_of = OperatorRun(execution.session, self._conf, state.coordinator, self._ingest, reading)
-        self._operator = operator_of(self.plan, run_of)
-        self._state = state
-        return state
+    def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> OperatorRun:
+        state, brought_back = self._recovery.begin(execution, epoch, progress.timed)
+        progress.bring_back(brought_back)
+        self.plan = state.plan
+        self._run = OperatorRun(execution, state, self._conf, self._secret)
+        return self._run
 
-    def _update(self, execution: SparkBatch, epoch: int, state: RunState, progress: EpochProgress) -> Manifest:
-        assert self._ingest is not None
-        assert self._operator is not None
-        cut, plan, operator = execution.cut, self.plan, self._operator
-        late_us, closing_us = cut.late_us, cut.eviction_us
-        mode = plan.emission.mode
-        emitted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
-        last_pane = 0
-        if state.last is not None:
-            emitted_us, last_pane = state.last.watermark_us, state.last.pane
-        is_early = self._conf.early and plan.emission.as_windows_close
-        if is_early:
-            late_us = max(late_us, emitted_us)
-        if mode is OutputMode.UPDATE:
-            emitted_us = max(late_us, emitted_us)
-        logged = execution.offsets(epoch)
-        coordinator, ingest = state.coordinator, self._ingest
-        pane = operator.pane(epoch, last_pane)
-        inputs = EpochInputs(execution, epoch, late_us, emitted_us, state.last, pane)
-        cut.begin(epoch, emitted_us, plan.carried)
-
-        def update() -> Update:
-            with coordinator.discard_on_failure(epoch):
-                return operator.update(inputs)
-
+    def _update(self, run: OperatorRun, execution: SparkBatch, epoch: int, progress: EpochProgress) -> Manifest:
+        inputs = run.inputs(execution, epoch)
         with progress.timed("update"):
-            coordinator.make_room_ahead(epoch)
-            published = coordinator.with_room(epoch, update)
-        self.phase = advance(self.phase, Event.UPDATED)
-        if is_early:
-            closing_us = next_watermark_us(cut, closing_us)
-        progress.ingest, progress.bytes_shuffled = ingest.path, ingest.shuffled
-        progress.records_by_spark, progress.records_fetched = ingest.records_by_spark, ingest.records_fetched
-        receipts = published.rows
-        progress.groups = sum(receipt.head.groups for receipt in receipts)
-        written = [receipt for receipt in published.blocks if receipt.head.length > 0]
-        with self._telling:
-            agents = {agent.incarnation: agent for agent in coordinator.agents}
-            agents.update({receipt.agent.incarnation: receipt.agent for receipt in written})
-            files: list[BlockFile] = []
-            if state.durable is not None:
-                with progress.timed("checkpoint"):
-                    added = coordinator.store(epoch, written, state.durable)
-                progress.checkpoint_bytes = sum(file.bytes for file in added)
-                files = state.durable.with_epoch(added, plan.emission.first_live_pane(emitted_us, pane))
-            standbys: dict[str, str] = {}
+            update, figures = run.update(inputs)
+        self._to(Event.UPDATED)
+        progress.take(figures)
+        with self._replicas.lock:
+            stored = run.store(inputs, update, progress.timed)
+            progress.checkpoint_bytes = stored.checkpoint_bytes
+            progress.replica_bytes += stored.replica_bytes
             if self._conf.replicates:
-                with progress.timed("replica"):
-                    standbys, size = coordinator.with_room(
-                        epoch, lambda: coordinator.replicate(epoch, written, self._conf.transport)
-                    )
-                progress.replica_bytes += size
-                self._warn_without_standby(standbys)
-            self.phase = advance(self.phase, Event.STORED)
-            manifest = Manifest(
-                epoch=epoch,
-                run=state.manifests.run,
-                plan=plan.text,
-                columns=list(plan.identity.columns),
-                time=plan.identity.time,
-                since=list(plan.since),
-                is_adopted=plan.is_adopted,
-                offsets=logged.sources,
-                timestamp_ms=logged.timestamp_ms,
-                input=plan.fingerprint,
-                emitted_us=emitted_us,
-                watermark_us=max(emitted_us, closing_us),
-                rows=sum(receipt.head.rows for receipt in receipts) + cut.late_rows,
-                late_rows=sum(receipt.head.late_rows for receipt in receipts) + cut.late_rows,
-                times=cut.event_times(),
-                blocks=[
-                    (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
-                    for receipt in written
-                ],
-                agents=list(agents.values()),
-                files=files,
-                in_checkpoint=state.durable is not None,
-                standbys=standbys,
-                before=state.version,
-                pane=pane,
-                held=_held(coordinator.live_blocks(), written),
-            )
-            with progress.timed("commit"):
-                state.manifests.create(manifest)
-        if state.durable is not None:
-            state.durable.logged(files)
-            if not state.swept:
-                previous = state.last.files if state.last is not None else []
-                state.durable.sweep({file.name for file in [*files, *previous]}, state.manifests.run)
-                state.swept = True
-        self.phase = advance(self.phase, Event.LOGGED)
+                self._replicas.warn_without(stored.standbys)
+            self._to(Event.STORED)
+            manifest = run.log(inputs, update, stored, progress.timed)
+        run.tidy(manifest)
+        self._to(Event.LOGGED)
         return manifest
-
-    def _warn_without_standby(self, standbys: dict[str, str]) -> None:
-        if not standbys and self._has_standby:
-            logger.warning(
-                "spark.slash.durability=%s, spark.slash.replication=%d: there is only one agent, so nothing is "
-                "replicated until another executor starts one",
-                self._conf.durability,
-                self._conf.replication,
-            )
-        self._has_standby = bool(standbys)
-
-    def _merge(self, execution: SparkBatch, manifest: Manifest, state: RunState, progress: EpochProgress) -> JavaObject:
-        assert self._operator is not None
-        blocks = state.coordinator.live_blocks()
-        changes = [block for block in blocks if block.head.epoch == manifest.epoch]
-        windows = self.plan.emission.windows(
-            _panes(blocks), _panes(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
-        )
-        progress.count_rows(manifest.rows, manifest.late_rows)
-        progress.blocks, progress.windows = len(blocks), len(windows)
-        progress.agents = len(state.coordinator.agents)
-        progress.pinned_bytes = state.coordinator.used_bytes
-        progress.spilled_bytes = state.coordinator.spilled_bytes
-        progress.memory = state.coordinator.memory
-        progress.watermark_us = manifest.watermark_us
-        with progress.timed("merge"):
-            merged = self._operator.merge(execution, MergeInputs(manifest, blocks, changes, windows))
-        figures = merged.figures
-        progress.merged_by, progress.emit, progress.merged_rows = figures.merged_by, figures.emit, figures.merged_rows
-        for transport, size in figures.bytes_read.items():
-            progress.count(transport, size)
-        return merged.plan
-
-    def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:
-        """The sink has its rows: tell Spark what the epoch did."""
-        assert self._operator is not None
-        assert self._state is not None
-        assert self._manifest is not None
-        manifest = self._manifest
-        self.phase = advance(self.phase, Event.EMITTED)
-        progress.count_tasks(self._operator.new_counts())
-        # Blocks may keep panes that were dead before.
-        emission = self.plan.emission
-        dead_from, dead_before = (
-            emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
-        )
-        held, dead, late = 0, 0, manifest.late_rows
-        for block in self._state.coordinator.live_blocks():
-            for pane, groups, _ in block.head.panes:
-                held += groups if pane >= dead_before else 0
-                dead += groups if dead_from <= pane < dead_before else 0
-                if block.head.epoch == manifest.epoch:
-                    late += groups * emission.late_windows(pane, manifest.emitted_us)
-        execution.cut.count(
-            numTotalStateRows=held,
-            **self._operator.counts(manifest, progress.groups, progress.merged_rows),
-            numRemovedStateRows=dead,
-            numRowsDroppedByWatermark=late,
-            stateMemory=progress.pinned_bytes,
-            allUpdatesTimeMs=round(progress.update_ms),
-            allRemovalsTimeMs=round(progress.merge_ms),
-            commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
-        )
-
-
-def _held(blocks: list[LiveBlock], written: list[Receipt]) -> dict[str, tuple[int, int]]:
-    """Of each agent that holds something, the last pane and the bytes."""
-    held: dict[str, tuple[int, int]] = {}
-    heads = [(block.agent, block.head) for block in blocks] + [(one.agent, one.head) for one in written]
-    for agent, head in heads:
-        last, size = held.get(agent.incarnation, (BEFORE_ALL_PANES, 0))
-        last = max(last, *(pane for pane, _, _ in head.panes)) if head.panes else last
-        held[agent.incarnation] = (last, size + head.length)
-    return held
-
-
-def _panes(blocks: list[LiveBlock]) -> set[int]:
-    return {pane for block in blocks for pane, _, _ in block.head.panes}

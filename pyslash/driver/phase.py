@@ -4,6 +4,8 @@
       |                                                         ^
       +------------------------- replayed ----------------------+
 
+EMITTED --began--> BEGUN: the next epoch.
+
 Before LOGGED nothing of the epoch counts: after a failure its rows are read again. From LOGGED on its manifest says
 what it holds, for good: after a failure the epoch starts over and takes the lower path.
 """
@@ -29,6 +31,7 @@ class Phase(Enum):
 class Event(Enum):
     """What may happen to an epoch."""
 
+    BEGAN = "began"
     UPDATED = "updated"
     STORED = "stored"
     LOGGED = "logged"
@@ -39,6 +42,7 @@ class Event(Enum):
 
 
 _FORWARD = {
+    (Phase.EMITTED, Event.BEGAN): Phase.BEGUN,
     (Phase.BEGUN, Event.UPDATED): Phase.UPDATED,
     (Phase.BEGUN, Event.REPLAYED): Phase.LOGGED,
     (Phase.UPDATED, Event.STORED): Phase.STORED,

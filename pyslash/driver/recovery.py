@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from pyslash.cluster.find_agents import executors, find_agents
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
 from pyslash.driver.rewinding import check_files, rewound, withdraw, written_of
-from pyslash.epoch_progress import EpochProgress
+from pyslash.epoch_progress import BroughtBack, Timed
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.migrate.adoption import adopt
 from pyslash.plan.evolution import Evolution, evolve, unchanged
@@ -36,7 +36,7 @@ logger = logging.getLogger("pyslash")
 class RunState:
     """What lives from epoch to epoch, made when the first batch tells the query's id and checkpoint."""
 
-    operator: OperatorPlan  # over the columns that the state has
+    plan: OperatorPlan  # over the columns that the state has
     coordinator: Coordinator
     manifests: ManifestLog
     last: Manifest | None
@@ -49,10 +49,10 @@ class RunState:
         """A unique name of the state before the epoch that begins."""
         if self.last is None:
             return ""
-        if self.last.identity == self.operator.identity:
+        if self.last.identity == self.plan.identity:
             return self.last.state
         # The same rows in other states: what executors have kept of the old ones is of no use.
-        return hashlib.sha256(f"{self.last.state} {self.operator.text}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.last.state} {self.plan.text}".encode()).hexdigest()
 
 
 class Recovery:
@@ -73,7 +73,7 @@ class Recovery:
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
-    def begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> RunState:
+    def begin(self, execution: SparkBatch, epoch: int, timed: Timed) -> tuple[RunState, BroughtBack]:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
@@ -111,22 +111,24 @@ class Recovery:
         if last is not None and is_rewritten:
             _tell(evolution, last.epoch)
         durable = self._durable_state(execution, newest, operator if is_rewritten else None)
-        with progress.timed("agents"):
+        with timed("agents"):
             agents = self._agents(session, coordinator, newest, durable)
+        figures = BroughtBack()
         if newest is not None:
             before = manifests.look(newest.epoch - 1)
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
             first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
-            with progress.timed("restore"):
+            with timed("restore"):
                 found = newest, before, manifests.run_before
-                self._bring_back(found, first_pane, durable, coordinator, agents, progress, is_rewritten)
+                figures = self._bring_back(found, first_pane, durable, coordinator, agents, is_rewritten)
         coordinator.meet(agents)
         self.remember(coordinator)
         if self._conf.replicates and coordinator.exposed():
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
-            with progress.timed("replica"):
-                progress.replica_bytes += coordinator.resync(self._conf.transport)
-        return RunState(operator, coordinator, manifests, last, durable, newest.epoch if newest is not None else -1)
+            with timed("replica"):
+                figures = replace(figures, replica_bytes=coordinator.resync(self._conf.transport))
+        as_of = newest.epoch if newest is not None else -1
+        return RunState(operator, coordinator, manifests, last, durable, as_of), figures
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
         """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
@@ -235,9 +237,8 @@ class Recovery:
         durable: DurableState | None,
         coordinator: Coordinator,
         agents: list[AgentDescriptor],
-        progress: EpochProgress,
         is_rewritten: bool,
-    ) -> None:
+    ) -> BroughtBack:
         """Bring back the state as of the newest manifest, which was `found` with the one before it and the newest run
         that the checkpoint knew: in place, from standbys' memory, or from the checkpoint, and only from there if it was
         rewritten.
@@ -274,9 +275,8 @@ class Recovery:
             if isinstance(repair, Repair):
                 if durable is not None:
                     durable.assign({file.name: repair.moved.get(file.holder, file.holder) for file in durable.files})
-                progress.promotions += len(repair.promotions)
                 logger.info("query continues after epoch %d with %s", newest.epoch, repair)
-                return
+                return BroughtBack(promotions=len(repair.promotions))
             obstacle = repair
         if durable is None:
             raise StateLostError(
@@ -289,8 +289,8 @@ class Recovery:
             logger.warning("no standby can take over, so the whole state is read from the checkpoint: %s", obstacle)
         coordinator.restore(newest.epoch, durable, agents)
         self._memory_failed = False
-        progress.restored_files = len(durable.files)
         logger.info("query continues after epoch %d: %d files restored", newest.epoch, len(durable.files))
+        return BroughtBack(restored_files=len(durable.files))
 
     def _current(
         self,

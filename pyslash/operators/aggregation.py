@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructField, Struc
 from pyslash.cluster.coordinator import LiveBlock
 from pyslash.emit.merge import Kept
 from pyslash.emit.merging import Merging
-from pyslash.operators.base import Merged, MergeInputs, OperatorRun, StatefulOperator
+from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
 from pyslash.plan.columns import Column, InputColumns
 from pyslash.plan.cut import JavaCut
@@ -227,7 +227,7 @@ class Aggregation(StatefulOperator):
 
     plan_type: ClassVar[type[OperatorPlan]] = AggregationPlan
 
-    def __init__(self, plan: AggregationPlan, run: OperatorRun) -> None:
+    def __init__(self, plan: AggregationPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._emitted = plan.emitted
         self._merging = Merging(run.session, plan.text, plan.result_schema, plan.emission, run.conf, run.reading)

@@ -8,7 +8,7 @@ A new operator is one file or folder here, and one line in `table`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
@@ -20,13 +20,14 @@ from pyslash.emit.merging import MergeFigures
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
-from pyslash.spark.execution import SparkBatch, check_times
+from pyslash.plan.watermarks import Watermarks
+from pyslash.spark.execution import LoggedOffsets, SparkBatch, check_times
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 
 
 @dataclass(frozen=True)
-class OperatorRun:
+class RunTools:
     """What the epochs of one run of a query share: `ingest` groups rows, `reading` says how blocks are read."""
 
     session: SparkSession
@@ -38,17 +39,16 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class EpochInputs:
-    """An epoch before its update. Times are microseconds.
+    """An epoch before its update.
 
-    Rows of groups that were complete by `late_us` are late. `evicted_us` is where the epoch's manifest begins: groups
-    that end by then are over, and none of them is emitted. `last` is the manifest of the epoch before, if there is one;
-    the epoch goes on from its pane, and puts its state into `pane`.
+    `offsets` are what Spark has logged of the batch. `last` is the manifest of the epoch before, if there is one; the
+    epoch goes on from its pane, and puts its state into `pane`.
     """
 
     batch: SparkBatch
     epoch: int
-    late_us: int
-    evicted_us: int
+    watermarks: Watermarks
+    offsets: LoggedOffsets
     last: Manifest | None
     pane: int
 
@@ -57,6 +57,11 @@ class EpochInputs:
         """The pane of the epoch before."""
         return self.last.pane if self.last is not None else 0
 
+    def closing_by(self, closing_us: int) -> EpochInputs:
+        """The same epoch, with which other groups are complete."""
+        closing_us = max(self.watermarks.evicted_us, closing_us)
+        return replace(self, watermarks=replace(self.watermarks, closing_us=closing_us))
+
 
 @dataclass(frozen=True)
 class Update:
@@ -64,6 +69,11 @@ class Update:
 
     blocks: list[Receipt]
     rows: list[Receipt]
+
+    @property
+    def written(self) -> list[Receipt]:
+        """The blocks that there are: those of tasks without a group are empty."""
+        return [receipt for receipt in self.blocks if receipt.head.length > 0]
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class StatefulOperator(ABC):
 
     plan_type: ClassVar[type[OperatorPlan]]
 
-    def __init__(self, plan: OperatorPlan, run: OperatorRun) -> None:
+    def __init__(self, plan: OperatorPlan, run: RunTools) -> None:
         self.plan = plan
         self._run = run
 
@@ -126,6 +136,6 @@ class StatefulOperator(ABC):
 
     def _take_rows(self, inputs: EpochInputs, place: str = "") -> list[Receipt]:
         """Group the epoch's rows; `place` as `Ingest.update` takes it."""
-        taken = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.late_us, place)
+        taken = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.watermarks.late_us, place)
         check_times(inputs.batch.cut, sum(receipt.head.rows for receipt in taken))
         return taken

@@ -19,7 +19,7 @@ from pyslash.emit.column_merge import ColumnMerge, JoinRequest
 from pyslash.emit.homes import Homes
 from pyslash.emit.merge import Kept
 from pyslash.emit.merging import MergeFigures
-from pyslash.operators.base import Merged, MergeInputs, OperatorRun, StatefulOperator
+from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut
@@ -170,7 +170,7 @@ class StreamJoin(StatefulOperator):
 
     plan_type = JoinPlan
 
-    def __init__(self, plan: JoinPlan, run: OperatorRun) -> None:
+    def __init__(self, plan: JoinPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._columns = ColumnMerge(run.session, run.reading)
         self._homes = Homes("rows of the join", run.conf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyslash.operators.aggregation import Aggregation
-from pyslash.operators.base import OperatorRun, StatefulOperator
+from pyslash.operators.base import RunTools, StatefulOperator
 from pyslash.operators.deduplication import Deduplication
 from pyslash.operators.join import StreamJoin
 from pyslash.operators.session.steps import SessionAggregation
@@ -27,6 +27,6 @@ def plan_type_of(node: str) -> type[OperatorPlan] | None:
     return operator.plan_type if operator is not None else None
 
 
-def operator_of(plan: OperatorPlan, run: OperatorRun) -> StatefulOperator:
+def operator_of(plan: OperatorPlan, run: RunTools) -> StatefulOperator:
     """The operator of a plan, in a run of its query."""
     return _BY_NODE[plan.node](plan, run)

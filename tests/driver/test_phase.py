@@ -11,6 +11,8 @@ from pyslash.errors import InvalidTransitionError
 
 P, E = Phase, Event
 ALLOWED = {
+    (P.EMITTED, E.BEGAN): P.BEGUN,
+    (P.BEGUN, E.BEGAN): P.BEGUN,
     (P.BEGUN, E.UPDATED): P.UPDATED,
     (P.BEGUN, E.REPLAYED): P.LOGGED,
     (P.UPDATED, E.UPDATED): P.UPDATED,

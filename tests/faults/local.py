@@ -72,4 +72,4 @@ def failed_at(stream: Stream, rows: Rows, epoch: int) -> None:
     with pytest.raises(StreamingQueryException, match="between the sink"):
         query.awaitTermination(120)
     runner: Any = hook.runner_of(query)
-    kill_agents(runner.operators[0]._state.coordinator)
+    kill_agents(runner.operators[0].state.coordinator)

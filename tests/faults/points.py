@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver.epoch import EpochRunner
+from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.operator_runner import OperatorRunner
 from pyslash.driver.sinks import ForeachBatchSink, SparkSink
 from pyslash.emit import repartition
@@ -73,8 +74,8 @@ class Arm:
         self._wrap(EpochRunner, "__call__", before=self._begin)
         self._wrap(OperatorRunner, "merged", before=self._begin_operator)
         self._wrap(
-            OperatorRunner,
-            "_merge",
+            OperatorRun,
+            "merge",
             before=lambda *_: self._arm_inside({*READING_POINTS, *GATHER_POINTS} - {PUBLISHED_POINT}, self._epoch),
         )
         self._wrap(Coordinator, "__init__", before=lambda made, *_: setattr(self, "_coordinator", made))

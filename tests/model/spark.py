@@ -14,7 +14,7 @@ from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
 from pyslash.cluster import coordinator
 from pyslash.conf import Conf
-from pyslash.driver import epoch, operator_runner, recovery
+from pyslash.driver import epoch, operator_run, recovery, replica_watch
 from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
@@ -417,16 +417,16 @@ class Query:
         self.world.point("finds agents")
         return [agent.descriptor for agent in self.world.running.cluster.ensure()]
 
-    def begun(self, begin: Callable[..., recovery.RunState]) -> Callable[..., recovery.RunState]:
+    def begun(self, begin: Callable[..., Any]) -> Callable[..., Any]:
         """`Recovery.begin`, and what may happen just after it."""
 
-        def begun(*arguments: Any) -> recovery.RunState:
-            state = begin(*arguments)
+        def begun(*arguments: Any) -> Any:
+            state, figures = begin(*arguments)
             if state.coordinator.agents and state.last is not None:
                 fault = self.world.point("goes on from memory", frozenset({Kind.RECOVERED_DIES}))
                 if fault is not None and (agents := self.world.running.cluster.agents()):
                     self.world.chance.choice(agents).die()
-            return state
+            return state, figures
 
         return begun
 
@@ -464,8 +464,8 @@ def installed(query: Query) -> Iterator[None]:
         (manifest, "next_run", world.next_run),
         (recovery, "executors", query.executors),
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
-        (operator_runner, "ingest_of", query.ingest),
-        (operator_runner, "Keeper", query.keeper),
+        (operator_run, "ingest_of", query.ingest),
+        (replica_watch, "Keeper", query.keeper),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
         (merging, "RowBridge", lambda session: None),
         (merging, "ColumnMerge", TaskMerge),

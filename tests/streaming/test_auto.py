@@ -176,7 +176,7 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
     assert rows[0] == rows[1]
     runner = runner_of(found.query)
     assert runner is not None
-    assert runner.operators[0]._state is None
+    assert runner.operators[0].state is None
     assert not cover.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
     monkeypatch.undo()
     again = attempt(sums(stream), tmp_path / "again", "auto")  # nobody has finished its first batch

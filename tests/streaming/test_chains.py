@@ -144,9 +144,9 @@ def after_the_first(monkeypatch: pytest.MonkeyPatch, strike: Callable[[Coordinat
     def merged_and_struck(self: OperatorRunner, execution: Any, epoch: int, progress: EpochProgress) -> DataFrame:
         rows = merged(self, execution, epoch, progress)
         if (epoch, progress.operator) == (3, 0) and not struck:
-            assert self._state is not None
+            assert self.state is not None
             struck.append(epoch)
-            strike(self._state.coordinator)
+            strike(self.state.coordinator)
         return rows
 
     monkeypatch.setattr(OperatorRunner, "merged", merged_and_struck)

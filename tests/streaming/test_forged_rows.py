@@ -97,7 +97,7 @@ def test_no_field_is_read_outside_of_its_row(spark: SparkSession, tmp_path: Path
 
     again()
     runner: Any = list(hook._runners.values())[-1][1]
-    kill_agents(runner.operators[0]._state.coordinator)  # what they hold is in the files
+    kill_agents(runner.operators[0].state.coordinator)  # what they hold is in the files
     assert forge(tmp_path / "checkpoint-require", lambda data: FIELD.sub(PLACES[place], data)) > 0
     for stream in (left, right):
         add(stream, random.Random(3), 1060)

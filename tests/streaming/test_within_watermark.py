@@ -128,7 +128,7 @@ def test_agents_that_die_cost_no_row(spark: SparkSession, tmp_path: Path) -> Non
         if epoch == 3:
             running = [runner for _, runner, _ in hook._runners.values() if not killed]
             for runner in running:
-                for agent in runner.operators[0]._state.coordinator.agents:
+                for agent in runner.operators[0].state.coordinator.agents:
                     os.kill(agent.pid, signal.SIGKILL)
                     killed.append(agent.pid)
 

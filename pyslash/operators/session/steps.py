@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pyslash.emit.merge import Kept
 from pyslash.operators.aggregation import Aggregation
-from pyslash.operators.base import EpochInputs, OperatorRun, Update
+from pyslash.operators.base import EpochInputs, RunTools, Update
 from pyslash.operators.session.plan import SessionPlan
 from pyslash.operators.session.rewrite import RewriteSessions
 from pyslash.spark.job import run_numbered
@@ -26,7 +26,7 @@ class SessionAggregation(Aggregation):
 
     plan_type = SessionPlan
 
-    def __init__(self, plan: SessionPlan, run: OperatorRun) -> None:
+    def __init__(self, plan: SessionPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._sessions = plan
         self._rewritten = 0  # bytes, the last time
@@ -41,19 +41,20 @@ class SessionAggregation(Aggregation):
     def update(self, inputs: EpochInputs) -> Update:
         """Write what is still open into a new pane, if there is one, and the epoch's parts of sessions to the same."""
         rewritten = self._rewrite(inputs) if inputs.pane != inputs.last_pane else []
-        rows = self._take_rows(inputs, self._sessions.place(inputs.pane, inputs.evicted_us))
+        rows = self._take_rows(inputs, self._sessions.place(inputs.pane, inputs.watermarks.evicted_us))
         return Update([*rewritten, *rows], rows)
 
     def _rewrite(self, inputs: EpochInputs) -> list[Receipt]:
         """Write what is still open of the last pane into that of the epoch, as blocks of the epoch."""
         run, session = self._run, inputs.batch.session
         tasks = session.sparkContext.defaultParallelism
-        text = self._sessions.text + self._sessions.place(inputs.pane, inputs.evicted_us)
+        evicted_us = inputs.watermarks.evicted_us
+        text = self._sessions.text + self._sessions.place(inputs.pane, evicted_us)
         rewrite = RewriteSessions(
-            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, inputs.evicted_us), plan=text),
+            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=text),
             blocks=[(block.agent, block.raw) for block in run.coordinator.live_blocks()],
             pane=inputs.last_pane,
-            evicted_us=inputs.evicted_us,
+            evicted_us=evicted_us,
             tasks=tasks,
             transport=run.conf.transport,
             timeout_seconds=run.conf.agent_call_timeout,

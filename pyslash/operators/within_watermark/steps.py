@@ -15,7 +15,7 @@ from pyslash.cluster.coordinator import LiveBlock
 from pyslash.emit.merge import MergeRequest
 from pyslash.emit.merging import arrow_schema
 from pyslash.operators.aggregation import AggregationPlan
-from pyslash.operators.base import EpochInputs, MergeInputs, OperatorRun, Update
+from pyslash.operators.base import EpochInputs, MergeInputs, RunTools, Update
 from pyslash.operators.deduplication import Deduplication
 from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
 from pyslash.operators.within_watermark.settle import Settle
@@ -31,7 +31,7 @@ class DeduplicationWithinWatermark(Deduplication):
 
     plan_type = WithinWatermarkPlan
 
-    def __init__(self, plan: WithinWatermarkPlan, run: OperatorRun) -> None:
+    def __init__(self, plan: WithinWatermarkPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._expiring = plan
 
@@ -66,7 +66,7 @@ class DeduplicationWithinWatermark(Deduplication):
             time=plan.time_at,
             delay_us=plan.delay_us,
             evicted_us=evicted_us,
-            emitted_us=inputs.evicted_us,
+            emitted_us=inputs.watermarks.evicted_us,
             tasks=tasks,
         )
         return [Receipt.parse(receipt) for receipt in run_numbered(inputs.batch.session, tasks, settle)]

@@ -1,0 +1,112 @@
+"""What an epoch has done, as its manifest records it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyslash.cluster.coordinator import LiveBlock
+from pyslash.operators.base import EpochInputs, Update
+from pyslash.plan.cut import EventTimes
+from pyslash.plan.operator import OperatorPlan
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.block_head import head_crc
+from pyslash.state.directory import BlockFile
+from pyslash.state.manifest import Manifest
+from pyslash.state.receipt import Receipt
+from pyslash.units import BEFORE_ALL_PANES
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where an epoch's state is besides its agents' memory: the files of the whole state, and who has replicas."""
+
+    files: list[BlockFile] = field(default_factory=list)
+    standbys: dict[str, str] = field(default_factory=dict)
+    checkpoint_bytes: int = 0
+    replica_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """An epoch whose state is stored.
+
+    `rows` and `late_rows` are those that the operator took, `times` what Spark has collected of their event times.
+    `blocks` are the epoch's, and `agents` all that hold state by now.
+    """
+
+    inputs: EpochInputs
+    rows: int
+    late_rows: int
+    times: list[EventTimes]
+    blocks: list[Receipt]
+    agents: list[AgentDescriptor]
+    stored: Stored
+
+    @classmethod
+    def of(cls, inputs: EpochInputs, update: Update, agents: list[AgentDescriptor], stored: Stored) -> EpochRecord:
+        """`agents`: those that the query has had before the epoch."""
+        cut = inputs.batch.cut
+        known = {agent.incarnation: agent for agent in agents}
+        known.update({receipt.agent.incarnation: receipt.agent for receipt in update.written})
+        return cls(
+            inputs=inputs,
+            rows=sum(receipt.head.rows for receipt in update.rows) + cut.late_rows,
+            late_rows=sum(receipt.head.late_rows for receipt in update.rows) + cut.late_rows,
+            times=cut.event_times(),
+            blocks=update.written,
+            agents=list(known.values()),
+            stored=stored,
+        )
+
+    def manifest(
+        self, plan: OperatorPlan, run: int, before: str, live: list[LiveBlock], in_checkpoint: bool
+    ) -> Manifest:
+        """The manifest of the epoch.
+
+        Args:
+            plan: the operator's.
+            run: of the query.
+            before: the name of the state before the epoch.
+            live: the blocks of that state.
+            in_checkpoint: whether the files have the whole state.
+        """
+        inputs, identity = self.inputs, plan.identity
+        return Manifest(
+            epoch=inputs.epoch,
+            run=run,
+            plan=plan.text,
+            columns=list(identity.columns),
+            time=identity.time,
+            since=list(plan.since),
+            is_adopted=plan.is_adopted,
+            offsets=inputs.offsets.sources,
+            timestamp_ms=inputs.offsets.timestamp_ms,
+            input=plan.fingerprint,
+            emitted_us=inputs.watermarks.evicted_us,
+            watermark_us=inputs.watermarks.closing_us,
+            rows=self.rows,
+            late_rows=self.late_rows,
+            times=self.times,
+            blocks=[
+                (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
+                for receipt in self.blocks
+            ],
+            agents=self.agents,
+            files=self.stored.files,
+            in_checkpoint=in_checkpoint,
+            standbys=self.stored.standbys,
+            before=before,
+            pane=inputs.pane,
+            held=_held(live, self.blocks),
+        )
+
+
+def _held(blocks: list[LiveBlock], written: list[Receipt]) -> dict[str, tuple[int, int]]:
+    """Of each agent that holds something, the last pane and the bytes."""
+    held: dict[str, tuple[int, int]] = {}
+    heads = [(block.agent, block.head) for block in blocks] + [(one.agent, one.head) for one in written]
+    for agent, head in heads:
+        last, size = held.get(agent.incarnation, (BEFORE_ALL_PANES, 0))
+        last = max(last, *(pane for pane, _, _ in head.panes)) if head.panes else last
+        held[agent.incarnation] = (last, size + head.length)
+    return held

@@ -1,0 +1,249 @@
+"""One run of an operator: from its beginning until the query ends or an agent is lost. Its steps take and give values.
+
+inputs -> update -> store -> log -> commit -> merge -> count
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyslash.cluster.coordinator import LiveBlock
+from pyslash.conf import Conf
+from pyslash.driver.epoch_record import EpochRecord, Stored
+from pyslash.driver.recovery import RunState
+from pyslash.emit.column_merge import Reading
+from pyslash.emit.repartition import ingest_of
+from pyslash.epoch_progress import Timed
+from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, Update
+from pyslash.operators.table import operator_of
+from pyslash.plan.cut import OperatorCut
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.watermarks import Watermarks
+from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.spark.execution import SparkBatch, next_watermark_us
+from pyslash.state.manifest import Manifest
+from pyslash.units import AFTER_ALL_PANES
+
+
+@dataclass(frozen=True)
+class EpochFigures:
+    """What an epoch has come to, by the time its rows are handed to the sink."""
+
+    blocks: int
+    windows: int
+    agents: int
+    pinned_bytes: int
+    spilled_bytes: int
+    watermark_us: int
+    merged_by: str
+    emit: str
+    merged_rows: int
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)
+    bytes_read: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UpdateFigures:
+    """How an epoch's rows came in."""
+
+    ingest: str
+    groups: int
+    records_by_spark: int
+    records_fetched: int
+    bytes_shuffled: dict[str, int] = field(default_factory=dict)
+
+
+class OperatorRun:
+    """The steps of the epochs of one run."""
+
+    def __init__(self, batch: SparkBatch, state: RunState, conf: Conf, secret: bytes) -> None:
+        """`batch`: of the run's first epoch."""
+        self.state = state
+        self.plan = state.plan
+        self._conf = conf
+        session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
+        of_rows, run = self.plan.of_rows, state.manifests.run
+        self._ingest = ingest_of(session, of_rows, conf, query_id, secret, run, coordinator.meet)
+        reading = Reading(
+            query_id=query_id,
+            token=coordinator.read_token,
+            transport=conf.transport,
+            timeout_seconds=conf.agent_call_timeout,
+            secret=secret,
+            arena_bytes=conf.arena_bytes,
+            python=session.sparkContext.pythonExec,
+            start_timeout_seconds=conf.agent_start_timeout,
+        )
+        self._operator = operator_of(self.plan, RunTools(session, conf, coordinator, self._ingest, reading))
+
+    def release(self, epoch: int) -> bool:
+        """Let go of what only the epoch before this one needed; False if that has not been logged as done."""
+        last, state = self.state.last, self.state
+        if last is None or last.epoch >= epoch:
+            return False
+        state.coordinator.release(self.plan.emission.first_live_pane(last.watermark_us, last.pane))
+        state.manifests.purge(epoch)
+        if state.durable is not None:
+            state.durable.clean()
+        return True
+
+    def inputs(self, batch: SparkBatch, epoch: int) -> EpochInputs:
+        """An epoch whose rows have yet to be read."""
+        last, cut = self.state.last, batch.cut
+        watermarks = _watermarks(cut, self.plan.emission.mode, last, self._is_early)
+        offsets = batch.offsets(epoch)
+        pane = self._operator.pane(epoch, last.pane if last is not None else 0)
+        cut.begin(epoch, watermarks.evicted_us, self.plan.carried)
+        return EpochInputs(batch, epoch, watermarks, offsets, last, pane)
+
+    def update(self, inputs: EpochInputs) -> tuple[Update, UpdateFigures]:
+        """Turn the epoch's rows into blocks. If that fails, none is left."""
+        coordinator, ingest = self.state.coordinator, self._ingest
+
+        def update() -> Update:
+            with coordinator.discard_on_failure(inputs.epoch):
+                return self._operator.update(inputs)
+
+        coordinator.make_room_ahead(inputs.epoch)
+        published = coordinator.with_room(inputs.epoch, update)
+        groups = sum(receipt.head.groups for receipt in published.rows)
+        return published, UpdateFigures(
+            ingest.path, groups, ingest.records_by_spark, ingest.records_fetched, ingest.shuffled
+        )
+
+    def store(self, inputs: EpochInputs, update: Update, timed: Timed) -> Stored:
+        """Write the epoch's blocks to the checkpoint and to standbys, as far as the query is to survive."""
+        coordinator, durable, epoch = self.state.coordinator, self.state.durable, inputs.epoch
+        stored = Stored()
+        if durable is not None:
+            with timed("checkpoint"):
+                added = coordinator.store(epoch, update.written, durable)
+            first_pane = self.plan.emission.first_live_pane(inputs.watermarks.evicted_us, inputs.pane)
+            files = durable.with_epoch(added, first_pane)
+            stored = Stored(files, checkpoint_bytes=sum(file.bytes for file in added))
+        if self._conf.replicates:
+            with timed("replica"):
+                standbys, size = coordinator.with_room(
+                    epoch, lambda: coordinator.replicate(epoch, update.written, self._conf.transport)
+                )
+            stored = Stored(stored.files, standbys, stored.checkpoint_bytes, size)
+        return stored
+
+    def log(self, inputs: EpochInputs, update: Update, stored: Stored, timed: Timed) -> Manifest:
+        """Write the epoch's manifest: from then on its rows are fixed."""
+        state = self.state
+        if self._is_early:
+            inputs = inputs.closing_by(next_watermark_us(inputs.batch.cut, inputs.batch.cut.eviction_us))
+        record = EpochRecord.of(inputs, update, state.coordinator.agents, stored)
+        live, is_durable = state.coordinator.live_blocks(), state.durable is not None
+        manifest = record.manifest(self.plan, state.manifests.run, state.version, live, is_durable)
+        with timed("commit"):
+            state.manifests.create(manifest)
+        return manifest
+
+    def tidy(self, manifest: Manifest) -> None:
+        """Files that the manifest does not name are of no use any more."""
+        state = self.state
+        if state.durable is None:
+            return
+        state.durable.logged(manifest.files)
+        if not state.swept:
+            previous = state.last.files if state.last is not None else []
+            state.durable.sweep({file.name for file in [*manifest.files, *previous]}, state.manifests.run)
+            state.swept = True
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the epoch part of the state."""
+        self.state.coordinator.commit(manifest)
+        self.state.last = manifest
+
+    def merge(self, batch: SparkBatch, manifest: Manifest) -> tuple[Merged, EpochFigures]:
+        """The micro-batch's plan with the operator's rows in its place."""
+        coordinator = self.state.coordinator
+        blocks = coordinator.live_blocks()
+        changes = [block for block in blocks if block.head.epoch == manifest.epoch]
+        windows = self.plan.emission.windows(
+            _panes(blocks), _panes(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
+        )
+        merged = self._operator.merge(batch, MergeInputs(manifest, blocks, changes, windows))
+        return merged, EpochFigures(
+            blocks=len(blocks),
+            windows=len(windows),
+            agents=len(coordinator.agents),
+            pinned_bytes=coordinator.used_bytes,
+            spilled_bytes=coordinator.spilled_bytes,
+            memory=coordinator.memory,
+            watermark_us=manifest.watermark_us,
+            **vars(merged.figures),
+        )
+
+    @property
+    def runs_no_python(self) -> bool:
+        """Whether the tasks of the last update have run no Python of ours: none at all, or the job's own."""
+        return self._ingest.path == "rows"
+
+    def new_counts(self) -> dict[str, int]:
+        """What tasks have read and returned since the last call."""
+        return self._operator.new_counts()
+
+    def state_rows(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+        """Spark's metrics of the operator's rows, as of the end of an epoch; the arguments are those of `counts`."""
+        # Blocks may keep panes that were dead before.
+        emission = self.plan.emission
+        dead_from, dead_before = (
+            emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
+        )
+        held, dead, late = 0, 0, manifest.late_rows
+        for block in self.state.coordinator.live_blocks():
+            for pane, count, _ in block.head.panes:
+                held += count if pane >= dead_before else 0
+                dead += count if dead_from <= pane < dead_before else 0
+                if block.head.epoch == manifest.epoch:
+                    late += count * emission.late_windows(pane, manifest.emitted_us)
+        return {
+            "numTotalStateRows": held,
+            **self._operator.counts(manifest, groups, merged_rows),
+            "numRemovedStateRows": dead,
+            "numRowsDroppedByWatermark": late,
+        }
+
+    def free(self, resumable: bool) -> None:
+        """The query has ended: free its state in the agents, unless a restart has it from nowhere else.
+
+        Raises:
+            SlashError: an agent still holds some.
+        """
+        if not resumable:
+            self.state.coordinator.drop()
+        elif self.state.durable is not None:
+            self.state.coordinator.release(AFTER_ALL_PANES)
+
+    def forget(self) -> None:
+        """The query has ended: have executors drop what they keep."""
+        self._operator.forget()
+
+    def close(self) -> None:
+        """The run is over; agents keep what they hold."""
+        self._ingest.close()
+        self.state.coordinator.close()
+
+    @property
+    def _is_early(self) -> bool:
+        return self._conf.early and self.plan.emission.as_windows_close
+
+
+def _watermarks(cut: OperatorCut, mode: OutputMode, last: Manifest | None, is_early: bool) -> Watermarks:
+    """Those of the epoch behind `last`, as Spark knows them before its rows are read."""
+    late_us = cut.late_us
+    evicted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
+    if last is not None:
+        evicted_us = last.watermark_us
+    if is_early:
+        late_us = max(late_us, evicted_us)
+    if mode is OutputMode.UPDATE:
+        evicted_us = max(late_us, evicted_us)
+    return Watermarks(late_us, evicted_us, max(evicted_us, cut.eviction_us))
+
+
+def _panes(blocks: list[LiveBlock]) -> set[int]:
+    return {pane for block in blocks for pane, _, _ in block.head.panes}
