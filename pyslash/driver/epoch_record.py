@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.operators.base import EpochInputs, Update
 from pyslash.plan.cut import EventTimes
 from pyslash.plan.operator import OperatorPlan

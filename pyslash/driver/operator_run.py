@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.driver.epoch_record import EpochRecord, Stored
 from pyslash.driver.recovery import RunState
@@ -63,7 +63,7 @@ class OperatorRun:
         self._conf = conf
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
-        self._ingest = ingest_of(session, of_rows, conf, query_id, secret, run, coordinator.meet)
+        self._ingest = ingest_of(session, of_rows, conf, query_id, secret, run, coordinator.group.meet)
         reading = Reading(
             query_id=query_id,
             token=coordinator.read_token,
@@ -104,8 +104,8 @@ class OperatorRun:
             with coordinator.discard_on_failure(inputs.epoch):
                 return self._operator.update(inputs)
 
-        coordinator.make_room_ahead(inputs.epoch)
-        published = coordinator.with_room(inputs.epoch, update)
+        coordinator.room.make_ahead(inputs.epoch)
+        published = coordinator.room.make_for(inputs.epoch, update)
         groups = sum(receipt.head.groups for receipt in published.rows)
         return published, UpdateFigures(
             ingest.path, groups, ingest.records_by_spark, ingest.records_fetched, ingest.shuffled
@@ -123,8 +123,8 @@ class OperatorRun:
             stored = Stored(files, checkpoint_bytes=sum(file.bytes for file in added))
         if self._conf.replicates:
             with timed("replica"):
-                standbys, size = coordinator.with_room(
-                    epoch, lambda: coordinator.replicate(epoch, update.written, self._conf.transport)
+                standbys, size = coordinator.room.make_for(
+                    epoch, lambda: coordinator.replicas.send(epoch, update.written, self._conf.transport)
                 )
             stored = Stored(stored.files, standbys, stored.checkpoint_bytes, size)
         return stored
@@ -170,9 +170,9 @@ class OperatorRun:
             blocks=len(blocks),
             windows=len(windows),
             agents=len(coordinator.agents),
-            pinned_bytes=coordinator.used_bytes,
-            spilled_bytes=coordinator.spilled_bytes,
-            memory=coordinator.memory,
+            pinned_bytes=coordinator.live.used_bytes,
+            spilled_bytes=coordinator.live.spilled_bytes,
+            memory=coordinator.live.memory,
             watermark_us=manifest.watermark_us,
             **vars(merged.figures),
         )
@@ -225,7 +225,7 @@ class OperatorRun:
     def close(self) -> None:
         """The run is over; agents keep what they hold."""
         self._ingest.close()
-        self.state.coordinator.close()
+        self.state.coordinator.group.close()
 
     @property
     def _is_early(self) -> bool:

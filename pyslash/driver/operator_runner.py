@@ -80,7 +80,7 @@ class OperatorRunner:
         if isinstance(error.__cause__, _OUT_OF_REACH):
             return True  # even if that agent answers by now: what it has done of the call is not known
         if self._run is not None:
-            return bool(self._run.state.coordinator.lost_agents())
+            return bool(self._run.state.coordinator.group.lost())
         return self._recovery.may_succeed_after(error)
 
     def begin_again(self) -> None:
@@ -105,7 +105,7 @@ class OperatorRunner:
             run = self._run or self._begin(execution, epoch, progress)
             if run.release(epoch):
                 coordinator = run.state.coordinator
-                coordinator.meet(self._recovery.find_standby(execution.session, coordinator))
+                coordinator.group.meet(self._recovery.find_standby(execution.session, coordinator))
         self._replicas.look(execution, run.state)
         manifest = run.state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None

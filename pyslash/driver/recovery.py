@@ -121,12 +121,12 @@ class Recovery:
             with timed("restore"):
                 found = newest, before, manifests.run_before
                 figures = self._bring_back(found, first_pane, durable, coordinator, agents, is_rewritten)
-        coordinator.meet(agents)
+        coordinator.group.meet(agents)
         self.remember(coordinator)
-        if self._conf.replicates and coordinator.exposed():
+        if self._conf.replicates and coordinator.replicas.missing():
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
             with timed("replica"):
-                figures = replace(figures, replica_bytes=coordinator.resync(self._conf.transport))
+                figures = replace(figures, replica_bytes=coordinator.replicas.resync(self._conf.transport))
         as_of = newest.epoch if newest is not None else -1
         return RunState(operator, coordinator, manifests, last, durable, as_of), figures
 
@@ -174,7 +174,7 @@ class Recovery:
             return []
         named = {agent.incarnation: agent for agent in newest.agents} if newest is not None else {}
         known = list({**named, **self._known}.values())
-        answering, silent = coordinator.probe(known)
+        answering, silent = coordinator.group.probe(known)
         # Of one that is lost, an agent that the manifest does not name may have the replica.
         whole = not self._conf.replicates or named.keys() <= {agent.incarnation for agent in answering}
         if len(answering) >= wanted and not silent and whole:

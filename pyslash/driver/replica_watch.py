@@ -48,13 +48,13 @@ class ReplicaWatch:
         with self.lock:
             if state is not self._state:
                 return False
-            state.coordinator.meet(found)
-            if not state.coordinator.exposed():
+            state.coordinator.group.meet(found)
+            if not state.coordinator.replicas.missing():
                 return self._lacks_replicas(state)
             # No room is made for them: merges may be reading what would be spilled.
-            size = state.coordinator.resync(self._conf.transport, may_spill=False)
+            size = state.coordinator.replicas.resync(self._conf.transport, may_spill=False)
             logger.info("replicas between epochs: %d bytes", size)
-            return not state.coordinator.exposed() and self._lacks_replicas(state)
+            return not state.coordinator.replicas.missing() and self._lacks_replicas(state)
 
     def warn_without(self, standbys: dict[str, str]) -> None:
         """Say once that an epoch was stored without a replica."""
@@ -77,4 +77,4 @@ class ReplicaWatch:
     def _lacks_replicas(self, state: RunState) -> bool:
         if not self._conf.replicates:
             return False
-        return len(state.coordinator.agents) < 2 or bool(state.coordinator.exposed())
+        return len(state.coordinator.agents) < 2 or bool(state.coordinator.replicas.missing())

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyslash import memory
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.homes import Homes

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.emit.merge import Kept
 from pyslash.emit.merging import Merging
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
-from pyslash.cluster.coordinator import Coordinator, LiveBlock
+from pyslash.cluster.coordinator import Coordinator
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import Reading
 from pyslash.emit.merging import MergeFigures

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 
 from pyslash import memory
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.emit.column_merge import ColumnMerge, JoinRequest
 from pyslash.emit.homes import Homes
 from pyslash.emit.merge import Kept

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import signal
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pyslash.agent.process.launch import AgentRequest, ensure
-from pyslash.cluster import coordinator
-from pyslash.cluster.coordinator import Coordinator
 from pyslash.conf import Conf
 from pyslash.driver import recovery
 from pyslash.driver.recovery import Recovery
 from pyslash.errors import AgentStartError, CorruptBlockError
 from pyslash.protocol.descriptor import AgentDescriptor
 
-SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
+SECRET = secrets.token_bytes(32)
 
 
 def agent(name: str) -> AgentDescriptor:
@@ -32,50 +22,6 @@ def agent(name: str) -> AgentDescriptor:
 
 
 KNOWN = [agent(name) for name in "abc"]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[[], AgentDescriptor]]:
-    """Starts agents, each of a process that stands for its JVM."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-"))
-
-        def make() -> AgentDescriptor:
-            jvm = subprocess.Popen(["sleep", "600"])
-            stack.callback(jvm.wait)
-            stack.callback(jvm.kill)
-            return ensure(AgentRequest(SECRET, 64 << 20, jvm.pid, "127.0.0.1", str(Path(folder, "r"))))
-
-        yield make
-
-
-@pytest.fixture
-def query(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
-    """The coordinator of a query that gives an agent up after a second."""
-    monkeypatch.setattr(coordinator, "_PROBE_SECONDS", 1.0)
-    made = Coordinator(QUERY, "plan", SECRET, 20)
-    yield made
-    made.close()
-
-
-def test_who_answers_is_asked_and_who_is_gone_is_no_reason_to_wait(
-    start: Callable[[], AgentDescriptor], query: Coordinator
-) -> None:
-    lives, gone = start(), start()
-    os.kill(gone.pid, signal.SIGKILL)
-    assert query.probe([gone, lives]) == ([lives], False)
-    assert query.agents == []
-
-
-def test_who_lives_and_says_nothing_is_told_apart_from_who_is_gone(
-    start: Callable[[], AgentDescriptor], query: Coordinator
-) -> None:
-    stopped = start()
-    os.kill(stopped.pid, signal.SIGSTOP)
-    try:
-        assert query.probe([stopped]) == ([], True)
-    finally:
-        os.kill(stopped.pid, signal.SIGCONT)
 
 
 class Search:
@@ -102,7 +48,7 @@ class Search:
             return [agent(name) for name in ("n" if by_worker else self._finds)]
 
         monkeypatch.setattr(recovery, "find_agents", find)
-        coordinator: Any = SimpleNamespace(probe=lambda agents: self._probed)
+        coordinator: Any = SimpleNamespace(group=SimpleNamespace(probe=lambda agents: self._probed))
         newest: Any = SimpleNamespace(agents=KNOWN)
         durable: Any = SimpleNamespace(files=[None] * files)
         session: Any = None

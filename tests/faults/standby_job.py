@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.cluster.coordinator import Coordinator
+from pyslash.cluster.replicas import Replicas
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.manifest import ManifestLog
@@ -36,7 +37,7 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", 
 ROWS, BATCHES = 3000, 6
 STRIKE = 4  # the call of the named point at which the victims die
 POINTS = {
-    "after update": (Coordinator, "replicate", False),
+    "after update": (Replicas, "send", False),
     "after replica": (ManifestLog, "create", False),
     "after manifest": (ManifestLog, "create", True),
     "after commit": (Coordinator, "commit", True),
@@ -108,17 +109,17 @@ class Struck:
                 self._strike(self._victim)
             return answer
 
-        resync, repair = Coordinator.resync, Coordinator.repair
+        resync, repair = Replicas.resync, Coordinator.repair
 
         def recovered(*arguments: Any) -> Any:
             answer = repair(*arguments)
             self._recovered = True
             return answer
 
-        def then_strike(coordinator: Coordinator, *arguments: Any, **named: Any) -> int:
-            size = resync(coordinator, *arguments, **named)
-            self._agents = sorted({block.agent for block in coordinator.live_blocks()}, key=lambda one: one.pid)
-            if self._lost_at and not coordinator.exposed():
+        def then_strike(replicas: Replicas, *arguments: Any, **named: Any) -> int:
+            size = resync(replicas, *arguments, **named)
+            self._agents = sorted({block.agent for block in replicas.live.blocks()}, key=lambda one: one.pid)
+            if self._lost_at and not replicas.missing():
                 self.exposed_ms.append(round((time.monotonic() - self._lost_at) * 1000))
                 self._lost_at = 0.0
                 if self._more:
@@ -130,7 +131,7 @@ class Struck:
         self._patches = [
             patch.object(Coordinator, "commit", remember),
             patch.object(self._owner, self._name, faulty),
-            patch.object(Coordinator, "resync", then_strike),
+            patch.object(Replicas, "resync", then_strike),
             patch.object(Coordinator, "repair", recovered),
         ]
         for one in self._patches:

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
-from pyslash.cluster import coordinator
+from pyslash.cluster import agent_group
 from pyslash.conf import Conf
 from pyslash.driver import epoch, operator_run, recovery, replica_watch
 from pyslash.emit import fetch, merging
@@ -470,10 +470,10 @@ def installed(query: Query) -> Iterator[None]:
         (merging, "RowBridge", lambda session: None),
         (merging, "ColumnMerge", TaskMerge),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
-        (coordinator, "AgentClient", wire_to(world)),
+        (agent_group, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
-        (coordinator, "ThreadPoolExecutor", lambda *_, **__: InOrder(world)),
+        (agent_group, "ThreadPoolExecutor", lambda *_, **__: InOrder(world)),
         (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyslash import _native
 from pyslash.agent.store.state import AgentState
-from pyslash.cluster.coordinator import Coordinator
+from pyslash.cluster.replicas import Replicas
 from pyslash.driver import operator_runner
 from pyslash.driver.recovery import Recovery
 from pyslash.emit import merge
@@ -59,7 +59,7 @@ def with_runs_of_the_checkpoint_alone() -> Iterator[None]:
 @contextmanager
 def without_resync() -> Iterator[None]:
     """After a loss, replicas are sent with the next epoch only."""
-    with patch.object(Coordinator, "resync", lambda *_, **__: 0):
+    with patch.object(Replicas, "resync", lambda *_, **__: 0):
         yield
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyslash.cluster.coordinator import LiveBlock
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.emit.merge import MergeRequest
 from pyslash.emit.merging import arrow_schema
 from pyslash.operators.aggregation import AggregationPlan
@@ -47,7 +47,7 @@ class DeduplicationWithinWatermark(Deduplication):
             return []
         plan, coordinator = self._expiring, self._run.coordinator
         # They are to hear of the epoch's commit, which frees the candidates, whatever else they hold.
-        coordinator.meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        coordinator.group.meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
         state = coordinator.live_blocks()
         panes = {pane for block in state for pane, _, _ in block.head.panes}
         evicted_us = inputs.last.watermark_us if inputs.last is not None else NO_WATERMARK_US

@@ -1,0 +1,58 @@
+"""What is live of a query, as its agents have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyslash._native import Head
+from pyslash.protocol.client import CommitReply
+from pyslash.protocol.descriptor import AgentDescriptor
+
+
+@dataclass(frozen=True)
+class LiveBlock:
+    """A committed block: the agent that holds it, and its head."""
+
+    agent: AgentDescriptor
+    head: Head
+    raw: bytes
+
+
+class LiveState:
+    """The live blocks of each agent (by incarnation), as of the last commit, and what they take in memory."""
+
+    def __init__(self) -> None:
+        self.epoch = -1  # the last that was committed in this run
+        self.used_bytes = 0
+        self.spilled_bytes = 0
+        self.memory: dict[str, dict[str, int]] = {}  # of each agent, by host and incarnation
+        self._blocks: dict[str, list[LiveBlock]] = {}
+
+    def blocks(self) -> list[LiveBlock]:
+        """All of them."""
+        return [block for blocks in self._blocks.values() for block in blocks]
+
+    def has(self, name: str) -> bool:
+        """Whether an agent holds any."""
+        return bool(self._blocks.get(name))
+
+    def restored(self, agent: AgentDescriptor, reply: CommitReply) -> None:
+        """An agent has taken blocks from the checkpoint."""
+        self._blocks[agent.incarnation] = [LiveBlock(agent, Head(raw), raw) for raw in reply.blocks]
+
+    def committed(self, epoch: int, replies: Mapping[AgentDescriptor, CommitReply]) -> None:
+        """Every agent has made an epoch part of its state."""
+        self.epoch = epoch
+        for agent, reply in replies.items():
+            self.restored(agent, reply)
+        self.memory = {
+            f"{agent.host}-{agent.incarnation[:8]}": {
+                "used_bytes": reply.used_bytes,
+                "arena_bytes": reply.arena_bytes,
+                "spilled_bytes": reply.spilled_bytes,
+            }
+            for agent, reply in replies.items()
+        }
+        self.used_bytes = sum(reply.used_bytes for reply in replies.values())
+        self.spilled_bytes = sum(reply.spilled_bytes for reply in replies.values())

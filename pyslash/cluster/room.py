@@ -1,0 +1,62 @@
+"""Room in the agents' arenas: what is full spills to disk."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pyslash.cluster.agent_group import AgentGroup, name_of
+from pyslash.errors import ArenaFullError, SpillError
+from pyslash.protocol.client import CommitReply
+from pyslash.protocol.messages import MakeRoom
+
+# An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
+_HIGH_WATER = 0.75
+_MOST_SPILLS = 8
+
+Result = TypeVar("Result")
+logger = logging.getLogger("pyslash")
+
+
+class Room:
+    """Makes room for the blocks of one query."""
+
+    def __init__(self, group: AgentGroup, run: int, spill: tuple[str, int], timeout_seconds: float) -> None:
+        """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
+        self._group = group
+        self._run = run
+        self._spill = spill
+        self._timeout = timeout_seconds
+        self._full: set[str] = set()
+
+    def committed(self, replies: Mapping[str, CommitReply]) -> None:
+        """See which arenas are nearly full."""
+        self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
+
+    def make_ahead(self, epoch: int) -> None:
+        """Before an epoch's update: agents whose arenas are nearly full spill, if they can."""
+        full, self._full = self._full, set()
+        if full:
+            try:
+                self._make(epoch, 0, full)
+            except SpillError as error:
+                logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
+
+    def make_for(self, epoch: int, call: Callable[[], Result]) -> Result:
+        """The result of a call for an uncommitted epoch. If an arena is full, agents spill, and the call is repeated.
+
+        Raises:
+            SpillError: no more can be spilled; the message has the numbers.
+        """
+        for _ in range(_MOST_SPILLS):
+            try:
+                return call()
+            except ArenaFullError as error:
+                logger.warning("epoch %d: an arena is full, agents spill to disk: %s", epoch, error)
+                self._make(epoch, error.wanted_bytes, set(self._group.names))
+        return call()
+
+    def _make(self, epoch: int, size: int, agents: set[str]) -> None:
+        request = MakeRoom(epoch, self._run, size, *self._spill)
+        self._group.each(lambda client: client.make_room(request, self._timeout) if name_of(client) in agents else 0)

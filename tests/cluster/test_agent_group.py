@@ -1,0 +1,65 @@
+"""Which agents of a query answer, and which ones are gone or only silent."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pyslash.agent.process.launch import AgentRequest, ensure
+from pyslash.cluster import agent_group
+from pyslash.cluster.agent_group import AgentGroup
+from pyslash.protocol.descriptor import AgentDescriptor
+
+SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[], AgentDescriptor]]:
+    """Starts agents, each of a process that stands for its JVM."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-"))
+
+        def make() -> AgentDescriptor:
+            jvm = subprocess.Popen(["sleep", "600"])
+            stack.callback(jvm.wait)
+            stack.callback(jvm.kill)
+            return ensure(AgentRequest(SECRET, 64 << 20, jvm.pid, "127.0.0.1", str(Path(folder, "r"))))
+
+        yield make
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentGroup]:
+    """The agents of a query that gives an agent up after a second."""
+    monkeypatch.setattr(agent_group, "_PROBE_SECONDS", 1.0)
+    made = AgentGroup(QUERY, SECRET, 20)
+    yield made
+    made.close()
+
+
+def test_who_answers_is_asked_and_who_is_gone_is_no_reason_to_wait(
+    start: Callable[[], AgentDescriptor], group: AgentGroup
+) -> None:
+    lives, gone = start(), start()
+    os.kill(gone.pid, signal.SIGKILL)
+    assert group.probe([gone, lives]) == ([lives], False)
+    assert group.agents == []
+
+
+def test_who_lives_and_says_nothing_is_told_apart_from_who_is_gone(
+    start: Callable[[], AgentDescriptor], group: AgentGroup
+) -> None:
+    stopped = start()
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        assert group.probe([stopped]) == ([], True)
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
