@@ -43,7 +43,7 @@ class OperatorRunner:
         self._conf = conf
         self._secret = secret
         self._recovery = Recovery(plan, conf, secret)
-        self._replicas = ReplicaWatch(conf, self._recovery)
+        self._replicas = ReplicaWatch(conf, self._recovery.agents)
         self._run: OperatorRun | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
 
@@ -88,7 +88,7 @@ class OperatorRunner:
         with self._replicas.lock:
             self._to(Event.AGENT_LOST)
             if self._run is not None:
-                self._recovery.remember(self._run.state.coordinator)
+                self._recovery.agents.remember(self._run.state.coordinator.agents)
             self._close()
 
     def leave(self, execution: SparkBatch, epoch: int) -> None:
@@ -104,8 +104,8 @@ class OperatorRunner:
         with self._replicas.lock:
             run = self._run or self._begin(execution, epoch, progress)
             if run.release(epoch):
-                coordinator = run.state.coordinator
-                coordinator.group.meet(self._recovery.find_standby(execution.session, coordinator))
+                group = run.state.coordinator.group
+                group.meet(self._recovery.agents.standby(execution.session, group.agents))
         self._replicas.look(execution, run.state)
         manifest = run.state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None

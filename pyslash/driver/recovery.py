@@ -11,15 +11,14 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.coordinator import Coordinator
-from pyslash.cluster.find_agents import executors, find_agents
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
+from pyslash.driver.agent_search import AgentSearch
+from pyslash.driver.plan_change import evolution_of, warn_of
 from pyslash.driver.rewinding import check_files, rewound, withdraw, written_of
 from pyslash.epoch_progress import BroughtBack, Timed
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.migrate.adoption import adopt
-from pyslash.plan.evolution import Evolution, evolve, unchanged
-from pyslash.plan.identity import key_order
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -65,7 +64,7 @@ class Recovery:
         self._driver = uuid4().hex
         self._run_held = 0
         self._memory_failed = False  # when the state was last to be put together from it
-        self._known: dict[str, AgentDescriptor] = {}  # agents of the run before, which may keep replicas
+        self.agents = AgentSearch(conf, secret)
 
     def may_succeed_after(self, error: Exception) -> bool:
         """Whether to try again after an attempt has failed to bring the state back."""
@@ -92,7 +91,7 @@ class Recovery:
         run = self._run_held = manifests.take_over(self._run_held)
         written, forgotten = written_of(execution, manifests, epoch, self._conf)
         last = self._last_manifest(execution, manifests, epoch)
-        evolution = self._evolution(last, epoch)
+        evolution = evolution_of(last, self._plan.identity, self._conf.plan_change, epoch)
         operator = self._plan.evolved(evolution)
         coordinator = Coordinator(
             execution.query_id.bytes,
@@ -109,10 +108,10 @@ class Recovery:
         newest = current or last
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
-            _tell(evolution, last.epoch)
+            warn_of(evolution, last.epoch)
         durable = self._durable_state(execution, newest, operator if is_rewritten else None)
         with timed("agents"):
-            agents = self._agents(session, coordinator, newest, durable)
+            agents = self.agents.for_run(session, coordinator.group, newest, durable)
         figures = BroughtBack()
         if newest is not None:
             before = manifests.look(newest.epoch - 1)
@@ -122,7 +121,7 @@ class Recovery:
                 found = newest, before, manifests.run_before
                 figures = self._bring_back(found, first_pane, durable, coordinator, agents, is_rewritten)
         coordinator.group.meet(agents)
-        self.remember(coordinator)
+        self.agents.remember(coordinator.agents)
         if self._conf.replicates and coordinator.replicas.missing():
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
             with timed("replica"):
@@ -149,74 +148,6 @@ class Recovery:
             _, forgotten = written_of(execution, manifests, epoch, self._conf)
             withdraw(manifests, forgotten)
         manifests.withdraw(epoch)
-
-    def remember(self, coordinator: Coordinator) -> None:
-        """The agents of this run, for the next one."""
-        self._known = {agent.incarnation: agent for agent in coordinator.agents}
-
-    def find_standby(self, session: SparkSession, coordinator: Coordinator) -> list[AgentDescriptor]:
-        """If one agent alone has the state and another executor is running by now: the agents of both."""
-        if self._conf.replicates and len(coordinator.agents) == 1 and executors(session) > 1:
-            try:
-                return self._find_agents(session)
-            except SlashError as error:
-                logger.warning("no standby could be started: %s", error)
-        return []
-
-    def _agents(
-        self, session: SparkSession, coordinator: Coordinator, newest: Manifest | None, durable: DurableState | None
-    ) -> list[AgentDescriptor]:
-        """Agents for the state and for its replicas: those that the query has had, or where too few of them are left,
-        those of the executors that are there now.
-        """
-        wanted = 2 if self._conf.replicates else int(durable is not None and bool(durable.files))
-        if not wanted:
-            return []
-        named = {agent.incarnation: agent for agent in newest.agents} if newest is not None else {}
-        known = list({**named, **self._known}.values())
-        answering, silent = coordinator.group.probe(known)
-        # Of one that is lost, an agent that the manifest does not name may have the replica.
-        whole = not self._conf.replicates or named.keys() <= {agent.incarnation for agent in answering}
-        if len(answering) >= wanted and not silent and whole:
-            return answering
-        found = self._find_agents(session, silent)
-        gone = {agent.incarnation for agent in known} - {agent.incarnation for agent in answering}
-        if gone.isdisjoint(agent.incarnation for agent in found):
-            return found
-        # One that was killed a moment ago has closed its socket, and is yet a process: its JVM has taken it for alive.
-        return self._find_agents(session, by_worker=True)
-
-    def _find_agents(self, session: SparkSession, by_worker: bool = False) -> list[AgentDescriptor]:
-        conf = self._conf
-        by_worker = by_worker or conf.ingest == "arrow"
-        return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
-
-    def _evolution(self, last: Manifest | None, epoch: int) -> Evolution:
-        """What the query continues with on the state as of the last manifest.
-
-        Raises:
-            PlanMismatchError: it cannot, or `spark.slash.plan.change` has to say that it may.
-        """
-        query, change = self._plan.identity, self._conf.plan_change
-        if last is None:
-            return unchanged(query)
-        before = last.identity
-        is_reordered = key_order(before, query) != [*range(len(query.keys))]
-        if change == "names" and before.text == query.text and not is_reordered:
-            return unchanged(query, before)
-        evolution = evolve(before, query, epoch)
-        if evolution.gained and change != "aggregates":
-            listed = [
-                f"{sql} is new: for groups that had rows before batch {since} it would cover only the rows since then"
-                for sql, since in evolution.gained
-            ]
-            listed += [f"{sql} is dropped" for sql in evolution.dropped]
-            raise PlanMismatchError(
-                "the checkpoint has no state for aggregates of this query:\n  " + "\n  ".join(listed) + "\nSet "
-                "spark.slash.plan.change=aggregates to continue like that, or give the query a new checkpointLocation. "
-                "If its columns only have other names, set spark.slash.plan.change=names."
-            )
-        return evolution
 
     def _durable_state(
         self, execution: SparkBatch, newest: Manifest | None, operator: OperatorPlan | None
@@ -263,13 +194,13 @@ class Recovery:
             )
         obstacle = f"epoch {newest.epoch} has no standbys"
         # Since a manifest without standbys, replicas may have been sent to an agent that this driver has met.
-        may_be_whole = newest.standbys or durable is None or self._known
+        may_be_whole = newest.standbys or durable is None or self.agents.known
         in_memory = self._conf.replicates or not self._conf.recovers
         from_memory = in_memory and may_be_whole and not is_rewritten
         if from_memory and not (self._memory_failed and durable is not None):
             # Should an agent refuse what it ought to hold, the next attempt has the files.
             self._memory_failed = True
-            others = [*self._known.values(), *agents]
+            others = [*self.agents.known.values(), *agents]
             repair = coordinator.repair(newest, before, first_pane, run_before, others)
             self._memory_failed = False
             if isinstance(repair, Repair):
@@ -343,13 +274,3 @@ class Recovery:
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
-
-
-def _tell(evolution: Evolution, epoch: int) -> None:
-    told = [f"{sql} is dropped" for sql in evolution.dropped]
-    told += [f"{sql} covers only the rows since batch {since}" for sql, since in evolution.gained]
-    logger.warning(
-        "the aggregates of the query have changed since batch %d, and its checkpoint is rewritten for them: %s",
-        epoch,
-        "; ".join(told) or "none is dropped, and the state has the whole history of each",
-    )

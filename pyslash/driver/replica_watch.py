@@ -6,8 +6,9 @@ import logging
 import threading
 
 from pyslash.conf import Conf
+from pyslash.driver.agent_search import AgentSearch
 from pyslash.driver.keeper import Keeper
-from pyslash.driver.recovery import Recovery, RunState
+from pyslash.driver.recovery import RunState
 from pyslash.spark.execution import SparkBatch
 
 logger = logging.getLogger("pyslash")
@@ -20,10 +21,10 @@ class ReplicaWatch:
     not while tasks run.
     """
 
-    def __init__(self, conf: Conf, recovery: Recovery) -> None:
+    def __init__(self, conf: Conf, search: AgentSearch) -> None:
         self.lock = threading.RLock()
         self._conf = conf
-        self._recovery = recovery
+        self._search = search
         self._state: RunState | None = None
         self._keeper: Keeper | None = None
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -44,7 +45,7 @@ class ReplicaWatch:
         state = self._state
         if state is None or not execution.is_active:
             return False
-        found = self._recovery.find_standby(execution.session, state.coordinator)
+        found = self._search.standby(execution.session, state.coordinator.agents)
         with self.lock:
             if state is not self._state:
                 return False

@@ -14,7 +14,7 @@ from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
 from pyslash.cluster import agent_group
 from pyslash.conf import Conf
-from pyslash.driver import epoch, operator_run, recovery, replica_watch
+from pyslash.driver import agent_search, epoch, operator_run, recovery, replica_watch
 from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
@@ -460,9 +460,9 @@ def installed(query: Query) -> Iterator[None]:
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
         (recovery, "checkpoint_files", query.files),
-        (recovery, "find_agents", query.found_agents),
+        (agent_search, "find_agents", query.found_agents),
         (manifest, "next_run", world.next_run),
-        (recovery, "executors", query.executors),
+        (agent_search, "executors", query.executors),
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
         (operator_run, "ingest_of", query.ingest),
         (replica_watch, "Keeper", query.keeper),
