@@ -281,6 +281,8 @@ class OperatorRunner:
         with progress.timed("update"):
             coordinator.make_room_ahead(epoch)
             published, receipts = coordinator.with_room(epoch, update)
+        by_tasks = {id(receipt): receipt.nanoseconds for receipt in (*published, *receipts)}
+        progress.count_time("update_task", sum(by_tasks.values()) + ingest.scattering_ns)
         self.phase = advance(self.phase, Event.UPDATED)
         if is_early:
             closing_us = next_watermark_us(cut, closing_us)
@@ -412,8 +414,8 @@ class OperatorRunner:
             numRemovedStateRows=dead,
             numRowsDroppedByWatermark=late,
             stateMemory=progress.pinned_bytes,
-            allUpdatesTimeMs=round(progress.update_ms),
-            allRemovalsTimeMs=round(progress.merge_ms),
+            allUpdatesTimeMs=round(progress.update_task_ms),
+            allRemovalsTimeMs=round(progress.merge_task_ms),
             commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
         )
 

@@ -94,7 +94,8 @@ class Merging:
         produced = held * min(self._plan.window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             progress.merged_by = "driver"
-            rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
+            with progress.timed("merge_task"):
+                rows = pa.Table.from_batches(merge(request, 0, PREFIXES, progress.count), self._schema)
             progress.merged_rows = rows.num_rows
             return self._local(session, rows)
         schema = self._plan.result_schema
