@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 START_TO_END_SECONDS = 3600
 MOST_DIFFERENCES = 10
+# Of `pyslash.progress`: what the driver does in turn, within Spark's addBatch; and times of tasks, added up.
+PHASES = ("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "merge_ms", "sink_ms")
+TASK_TIMES = ("update_task_ms", "merge_task_ms", "sink_task_ms")
 
 
 class Streamed(Protocol):
@@ -146,5 +149,5 @@ def slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Worklo
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
         "groups": sum(epoch["groups"] for epoch in epochs),
         "ingest": sorted({epoch["ingest"] for epoch in epochs if epoch["ingest"]}),
-        **{name: sum(epoch[name] for epoch in epochs) for name in ("update_ms", "commit_ms", "merge_ms", "sink_ms")},
+        **{name: sum(epoch[name] for epoch in epochs) for name in (*PHASES, *TASK_TIMES)},
     }

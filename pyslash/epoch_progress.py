@@ -14,8 +14,10 @@ from typing import Any
 
 logger = logging.getLogger("pyslash.progress")
 
-MERGED_ROWS = "rows"
-"""Counted by tasks beside the bytes of each transport."""
+# What merge tasks count beside the bytes of each transport: rows that they give, nanoseconds of their merges, and those
+# of what takes the rows in the same tasks.
+MERGED_ROWS, MERGE_NS, ABOVE_NS = "rows", "merge_ns", "above_ns"
+_TIMES = {MERGE_NS: "merge_task", ABOVE_NS: "sink_task"}
 
 
 Timed = Callable[[str], AbstractContextManager[None]]
@@ -51,6 +53,11 @@ class EpochProgress:
     written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
     `memory` has, of each agent, `used_bytes` and `arena_bytes` of its arena, and `spilled_bytes`: of all queries of the
     application, as the agent answers a commit.
+    `update_ms`, `checkpoint_ms`, `replica_ms`, `commit_ms`, `merge_ms` and `sink_ms` are the driver's, one after the
+    other: `merge_ms` is for planning the merge, which tasks do within `sink_ms`, or for doing it where it is small.
+    The times of tasks are added up: `update_task_ms` of the jobs that make the epoch's blocks, with reading their rows;
+    `merge_task_ms` of reading blocks and merging them, by tasks or the driver; `sink_task_ms` of all else in the tasks
+    that merge: Spark's plan above the operator, and the sink if no shuffle stands between.
     `agents_ms`: to ask agents whether they live, or to start some, and `restore_ms`: to bring the state back, from
     memory or from the checkpoint, both at a start and at recoveries.
     """
@@ -88,6 +95,9 @@ class EpochProgress:
     commit_ms: float = 0.0
     merge_ms: float = 0.0
     sink_ms: float = 0.0
+    update_task_ms: float = 0.0
+    merge_task_ms: float = 0.0
+    sink_task_ms: float = 0.0
     bytes_read: dict[str, int] = field(default_factory=dict)
     bytes_shuffled: dict[str, int] = field(default_factory=dict)
 
@@ -105,12 +115,15 @@ class EpochProgress:
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Add the block's wall-clock time to `<name>_ms`."""
-        begin = time.perf_counter()
+        begin = time.perf_counter_ns()
         try:
             yield
         finally:
-            elapsed = (time.perf_counter() - begin) * 1000
-            setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + elapsed, 3))
+            self.count_time(name, time.perf_counter_ns() - begin)
+
+    def count_time(self, name: str, nanoseconds: int) -> None:
+        """Add to `<name>_ms`."""
+        setattr(self, f"{name}_ms", round(getattr(self, f"{name}_ms") + nanoseconds / 1e6, 3))
 
     def count_rows(self, rows: int, late_rows: int) -> None:
         """Record what came in; `groups` is known by then."""
@@ -122,10 +135,12 @@ class EpochProgress:
         self.bytes_read[transport] = self.bytes_read.get(transport, 0) + size
 
     def count_tasks(self, counts: dict[str, int]) -> None:
-        """Record what tasks have read, in bytes by transport, and the `MERGED_ROWS` that they gave."""
+        """Record what merge tasks have counted."""
         for name, count in counts.items():
             if name == MERGED_ROWS:
                 self.merged_rows += count
+            elif name in _TIMES:
+                self.count_time(_TIMES[name], count)
             elif count:
                 self.count(name, count)
 

@@ -29,6 +29,7 @@ from eval.conf import add_conf
 from eval.engines import ENGINES
 from eval.engines.spark import SparkEngine, SparkRunner
 from eval.pipelines import topic
+from eval.stream import PHASES
 
 ROOT = Path(__file__).resolve().parents[2]
 STATELESS, ROCKSDB, REAL_TIME, SLASH = "no aggregation", "spark-rocksdb", "spark-rtm", "slash"
@@ -40,7 +41,6 @@ MESSAGE = "created timestamp, created_us bigint, key string, value bigint"
 MOST_OF_STATELESS = 1.15  # at the median
 START_SECONDS, ARRIVE_SECONDS = 180, 60
 STOP_SECONDS = 30
-OURS = ("update_ms", "commit_ms", "merge_ms", "sink_ms")  # phases of `pyslash.progress`, all within Spark's addBatch
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
@@ -74,7 +74,7 @@ def query(name: str, address: str, source: str, to: str, folder: Path, conf: dic
     while not (folder / "stop").exists():
         started.awaitTermination(1)
     phases = [each.durationMs for each in started.recentProgress if each.numInputRows]
-    ours = [{phase: epoch[phase] for phase in OURS} for epoch in pyslash.progress(started)[-len(phases) :]]
+    ours = [{phase: epoch[phase] for phase in PHASES} for epoch in pyslash.progress(started)[-len(phases) :]]
     (folder / "phases.json").write_text(json.dumps({**medians(phases), **medians(ours)}))
 
 

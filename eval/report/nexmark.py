@@ -15,11 +15,12 @@ from eval.workloads.nexmark import LEFT_OUT, QUERIES, SELECTS
 
 ENGINES = ("slash", BASELINE, "spark-hdfs", "flink", "flink-rocksdb")
 HEADS = ("bar", "figure", "wanted")
-PARTS = ("around", "update", "commit, merge", "sink", "else")
+PARTS = ("around", "update", "checkpoint", "commit, merge", "sink", "else")
 WHERE_IT_GOES = (
     "**Where the time goes.** Milliseconds of a mean micro-batch of pyslash. *Around* is what Spark does before and "
     "after it runs a micro-batch, the same with any engine: listing files, its logs, planning. *Update* reads the rows "
-    "and writes partial state, *sink* computes and writes the result; *else* is planning within the micro-batch."
+    "and makes partial state, *checkpoint* writes it to files, *sink* merges, computes and writes the result; *else* "
+    "is planning within the micro-batch, and what a run has no figure of."
 )
 TEXT = """\
 # NEXMark
@@ -126,7 +127,7 @@ def profile(comparisons: Sequence[Comparison]) -> str:
         if QUERIES[q].has_state and (ours := _parts(compared.engines.get("slash"))):
             theirs = _parts(compared.engines.get(BASELINE))
             whole = [f"{sum(part.values()):.0f}" if part else "" for part in (ours, theirs)]
-            rows.append([f"q{q}", *(f"{ours[part]:.0f}" for part in PARTS), *whole])
+            rows.append([f"q{q}", *(f"{ours[part]:.0f}" if part in ours else "" for part in PARTS), *whole])
     heads = ["query", *PARTS, "all", f"all of {BASELINE}"]
     return "\n".join([textwrap.fill(WHERE_IT_GOES, 120), "", _markdown(heads, rows)])
 
@@ -146,6 +147,8 @@ def _parts(runs: Runs | None) -> dict[str, float]:
         "commit, merge": mean(lambda record: record.get("commit_ms", 0) + record.get("merge_ms", 0)),
         "sink": mean(lambda record: record.get("sink_ms", 0)),
     }
+    if any("checkpoint_ms" in record for record in records):
+        known["checkpoint"] = mean(lambda record: record.get("checkpoint_ms", 0) + record.get("replica_ms", 0))
     within = mean(lambda record: record["spark_ms"]["addBatch"])
     around = mean(lambda record: record["spark_ms"]["triggerExecution"]) - within
     return {"around": around, **known, "else": within - sum(known.values())}

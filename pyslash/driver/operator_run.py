@@ -38,6 +38,7 @@ class EpochFigures:
     merged_by: str
     emit: str
     merged_rows: int
+    merge_task_ms: float = 0.0
     memory: dict[str, dict[str, int]] = field(default_factory=dict)
     bytes_read: dict[str, int] = field(default_factory=dict)
 
@@ -50,6 +51,7 @@ class UpdateFigures:
     groups: int
     records_by_spark: int
     records_fetched: int
+    update_task_ms: float
     bytes_shuffled: dict[str, int] = field(default_factory=dict)
 
 
@@ -107,8 +109,10 @@ class OperatorRun:
         coordinator.room.make_ahead(inputs.epoch)
         published = coordinator.room.make_for(inputs.epoch, update)
         groups = sum(receipt.head.groups for receipt in published.rows)
+        by_tasks = {id(receipt): receipt.nanoseconds for receipt in (*published.blocks, *published.rows)}
+        spent_ms = round((sum(by_tasks.values()) + ingest.scattering_ns) / 1e6, 3)
         return published, UpdateFigures(
-            ingest.path, groups, ingest.records_by_spark, ingest.records_fetched, ingest.shuffled
+            ingest.path, groups, ingest.records_by_spark, ingest.records_fetched, spent_ms, ingest.shuffled
         )
 
     def store(self, inputs: EpochInputs, update: Update, timed: Timed) -> Stored:

@@ -136,8 +136,8 @@ class OperatorRunner:
         execution.cut.count(
             **self._run.state_rows(self._manifest, progress.groups, progress.merged_rows),
             stateMemory=progress.pinned_bytes,
-            allUpdatesTimeMs=round(progress.update_ms),
-            allRemovalsTimeMs=round(progress.merge_ms),
+            allUpdatesTimeMs=round(progress.update_task_ms),
+            allRemovalsTimeMs=round(progress.merge_task_ms),
             commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),
         )
 

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pyslash.emit.merge import Kept, MergeRequest
-from pyslash.epoch_progress import MERGED_ROWS
+from pyslash.epoch_progress import ABOVE_NS, MERGE_NS, MERGED_ROWS
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.row_bridge import RowBridge, python_path
 from pyslash.units import ALL_PANES
 
-_TRANSPORTS = ("shm", "tcp", "verbs")
+_COUNTS = ("shm", "tcp", "verbs", MERGED_ROWS, MERGE_NS, ABOVE_NS)  # in the order of the JVM's `MergeCounts`
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class ColumnMerge:
         self._reading = reading
         self._context = java_session.sparkContext()
         self._counts = self._bridge.mergeCounts(self._context)
-        self._counted = dict.fromkeys((*_TRANSPORTS, MERGED_ROWS), 0)
+        self._counted = dict.fromkeys(_COUNTS, 0)
 
     def new_counts(self) -> dict[str, int]:
-        """Bytes that tasks have read, by transport, and `MERGED_ROWS` that they have returned, since the last call."""
-        now = dict(zip((*_TRANSPORTS, MERGED_ROWS), map(int, self._counts.soFar().split()), strict=True))
+        """What tasks have done since the last call: bytes read, by transport; `MERGED_ROWS`; `MERGE_NS`; `ABOVE_NS`."""
+        now = dict(zip(_COUNTS, map(int, self._counts.soFar().split()), strict=True))
         new = {name: count - self._counted[name] for name, count in now.items()}
         self._counted = now
         return new

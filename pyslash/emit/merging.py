@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from inspect import signature
 
@@ -30,6 +31,7 @@ class MergeFigures:
     emit: str = ""
     merged_rows: int = 0
     bytes_read: dict[str, int] = field(default_factory=dict)
+    merge_task_ms: float = 0.0
 
 
 class Merging:
@@ -95,8 +97,11 @@ class Merging:
         def count(transport: str, size: int) -> None:
             read[transport] = read.get(transport, 0) + size
 
+        begin = time.perf_counter_ns()
         rows = pa.Table.from_batches(merge(request, 0, PREFIXES, count), self._schema)
-        return self._local(session, rows), MergeFigures("driver", merged_rows=rows.num_rows, bytes_read=read)
+        spent_ms = round((time.perf_counter_ns() - begin) / 1e6, 3)
+        figures = MergeFigures("driver", merged_rows=rows.num_rows, bytes_read=read, merge_task_ms=spent_ms)
+        return self._local(session, rows), figures
 
     def _by_executors(
         self, session: SparkSession, request: MergeRequest, kept: Kept, held: int, kept_bytes: int

@@ -56,6 +56,7 @@ class Repartition(Ingest):
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
         self.shuffled = {}
+        self.scattering_ns = sum(receipt.nanoseconds for receipt in scattered) if written else 0
         if not written:
             return scattered
         self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))

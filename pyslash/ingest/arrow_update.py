@@ -6,6 +6,7 @@ It is slower than the row bridge, and otherwise equal: the same accumulator, the
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -77,6 +78,7 @@ class ArrowUpdate:
 
         from pyslash.agent.process.launch import ensure_from_worker
 
+        began = time.perf_counter_ns()
         agent = ensure_from_worker(
             self.secret,
             self.arena_bytes,
@@ -100,7 +102,7 @@ class ArrowUpdate:
             self._make_room(agent, full.wanted_bytes)
             head = made.seal(arena, self.query, self.epoch, attempt)
         spare_collections()
-        return receipt_bytes(agent, head)
+        return receipt_bytes(agent, head, time.perf_counter_ns() - began)
 
     def _make_room(self, agent: AgentDescriptor, size: int) -> None:
         from pyslash.protocol.client import AgentClient

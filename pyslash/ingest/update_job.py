@@ -49,6 +49,7 @@ class Ingest:
         self.records_by_spark = 0  # records of the last update that native code left to Spark
         self.records_fetched = 0  # of the last update, from topics, past Spark's reader
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
+        self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
     def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.

@@ -194,7 +194,7 @@ class Empty:
 
 @dataclass(frozen=True)
 class Read:
-    """The ticket of a DoGet: ranges [offset in the block, length] of the block at `offset` in the arena."""
+    """Bytes of a block: ranges [offset in the block, length] of the block at `offset` in the arena."""
 
     offset: Unsigned
     ranges: Ranges
@@ -227,7 +227,7 @@ class Land:
 
 @dataclass(frozen=True)
 class Write:
-    """The descriptor of a DoPut: `length` bytes follow, for [offset, offset + length) of the arena."""
+    """Bytes for a replica: `length` of them follow, for [offset, offset + length) of the arena."""
 
     offset: Unsigned
     length: Size

@@ -1,6 +1,7 @@
-"""What an update task returns, the same bytes from the row bridge and from the Arrow path.
+"""What an update task returns, the same bytes from the JVM and from Python.
 
-int32 (little endian): length of the descriptor | the agent's descriptor, JSON | head of the block
+int64: nanoseconds of the task | int32: length of the descriptor (both little endian) | the agent's descriptor, JSON |
+head of the block
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from pyslash.errors import InvalidInputError
 from pyslash.protocol.descriptor import AgentDescriptor
 
 _LENGTH = struct.Struct("<i")
+_TASK = struct.Struct("<qi")
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """The agent that holds a block, and the block's head, parsed and as bytes."""
+    """The agent that holds a block, the block's head, parsed and as bytes, and how long its task took."""
 
     agent: AgentDescriptor
     head: Head
     raw_head: bytes
+    nanoseconds: int = 0
 
     @classmethod
     def parse(cls, receipt: bytes) -> Receipt:
@@ -31,18 +34,18 @@ class Receipt:
             InvalidInputError: cut short, or the descriptor is none.
             CorruptBlockError: the head fails its checks.
         """
-        if len(receipt) < _LENGTH.size:
+        if len(receipt) < _TASK.size:
             raise InvalidInputError(f"a receipt of {len(receipt)} bytes")
-        (length,) = _LENGTH.unpack_from(receipt)
-        end = _LENGTH.size + length
+        nanoseconds, length = _TASK.unpack_from(receipt)
+        end = _TASK.size + length
         if length < 0 or end > len(receipt):
             raise InvalidInputError(f"a receipt of {len(receipt)} bytes speaks of a descriptor of {length}")
         try:
-            agent = AgentDescriptor.from_json(receipt[_LENGTH.size : end])
+            agent = AgentDescriptor.from_json(receipt[_TASK.size : end])
         except ValueError as error:
             raise InvalidInputError(f"a receipt names no agent: {error}") from None
         raw_head = receipt[end:]
-        return cls(agent, Head(raw_head), raw_head)
+        return cls(agent, Head(raw_head), raw_head, nanoseconds)
 
     @classmethod
     def parse_all(cls, receipts: bytes) -> list[Receipt]:
@@ -64,7 +67,7 @@ class Receipt:
         return found
 
 
-def receipt_bytes(agent: AgentDescriptor, raw_head: bytes) -> bytes:
+def receipt_bytes(agent: AgentDescriptor, raw_head: bytes, nanoseconds: int = 0) -> bytes:
     """The bytes that `Receipt.parse` reads."""
     descriptor = agent.to_json().encode()
-    return _LENGTH.pack(len(descriptor)) + descriptor + raw_head
+    return _TASK.pack(nanoseconds, len(descriptor)) + descriptor + raw_head

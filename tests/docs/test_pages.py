@@ -7,14 +7,17 @@ import inspect
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from pyslash import errors
+from pyslash.epoch_progress import EpochProgress
 
 ROOT = Path(__file__).resolve().parents[2]
-TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
+DOCS = ROOT / "docs"
+TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
 # In the driver; an agent's warnings are in its own log.
 WARNING_PACKAGES = ("driver", "operators", "migrate", "emit", "ingest", "cluster", "spark", "state", "plan")
 PLACEHOLDER = re.compile(r"%[sd]")
@@ -53,6 +56,61 @@ def test_every_warning_has_an_entry() -> None:
     assert len(found) > 10
     entries = re.findall(r"^\| `([^`]+)` \|", TROUBLESHOOTING, re.MULTILINE)
     assert [text for text in found if PLACEHOLDER.sub("...", text) not in entries] == []
+
+
+def said() -> str:
+    """All texts of the code, Python's, Java's and C++'s, each piece of a literal on a line of its own."""
+    found: list[str] = []
+    for path in sorted((ROOT / "pyslash").rglob("*.py")):
+        found += [
+            piece
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            for piece in PLACEHOLDER.split(node.value)
+        ]
+    for path in (path for kind in ("java", "cpp", "h") for path in (ROOT / "native").rglob(f"*.{kind}")):
+        joined = re.sub(r'"\s*\+?\s*"', "", path.read_text())  # literals that are only divided over lines
+        found += re.findall(r'"((?:[^"\\\n]|\\.)*)"', joined)
+    return "\n".join(found)
+
+
+# What Python, pip, Spark and the kernel say.
+OTHERS_SAY = ("ModuleNotFoundError", "ImportError", "Unknown option", "No such file or directory", "Cannot run program")
+
+
+def test_every_message_that_is_quoted_is_said() -> None:
+    rows = re.findall(r"^\| (`.+?) \|(?= )", TROUBLESHOOTING, re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    pieces = [
+        piece.strip(" :,;")
+        for text in quoted
+        if not any(map(text.count, OTHERS_SAY))
+        for piece in re.split(r"\.{3}|spark\.[\w.]+", text)
+    ]
+    sentences = [piece for piece in pieces if " " in piece]
+    texts = said()
+    assert len(sentences) > 80
+    assert [piece for piece in sentences if piece not in texts] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+def test_every_test_that_is_named_exists(page: str) -> None:
+    named = re.findall(r"tests/[\w/]+\.(?:py|java)", (ROOT / page).read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_figures_that_are_named_are_those_of_an_epoch() -> None:
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (DOCS / "tuning.md").read_text(), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert len(named) > 10
+    assert named <= {field.name for field in fields(EpochProgress)}
+
+
+def test_every_phase_of_an_epoch_has_its_words() -> None:
+    """Each millisecond figure of `pyslash.progress` stands in the docs, so that none is read as another."""
+    times = {field.name for field in fields(EpochProgress) if field.name.endswith("_ms")}
+    text = "".join(path.read_text() for path in DOCS.glob("*.md"))
+    assert {name for name in times if f"`{name}`" not in text} == set()
 
 
 def test_no_page_has_a_figure_that_was_not_filled_in() -> None:

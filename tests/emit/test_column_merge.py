@@ -69,6 +69,7 @@ def test_blocks_are_merged_in_place_or_gathered(case: Case, transport: str) -> N
     assert counts["rows"] == len(rows)
     assert counts[used] > 100_000
     assert counts[unused] == 0
+    assert counts["merge_ns"] > 0 < counts["above_ns"]
     assert set(columns.new_counts().values()) == {0}
 
 

@@ -31,6 +31,7 @@ class Ingest:
     def __init__(self, query: Query) -> None:
         self._query = query
         self.shuffled: dict[str, int] = {}
+        self.scattering_ns = 0
         self.records_by_spark = self.records_fetched = 0
 
     def close(self) -> None:

@@ -27,18 +27,23 @@ def head() -> bytes:
 
 
 def test_a_receipt_comes_back_as_it_was(head: bytes) -> None:
-    receipt = Receipt.parse(receipt_bytes(AGENT, head))
+    receipt = Receipt.parse(receipt_bytes(AGENT, head, 17))
     assert receipt.agent == AGENT
+    assert receipt.nanoseconds == 17
     assert receipt.raw_head == head
     assert (receipt.head.query, receipt.head.epoch, receipt.head.attempt, receipt.head.rows) == (QUERY, 4, 5, 10)
 
 
 def test_a_receipt_that_is_cut_or_bent_is_refused(head: bytes) -> None:
     whole = receipt_bytes(AGENT, head)
-    for length in (0, 3, 4, 40, len(whole) - len(head), len(whole) - 1):
+    for length in (0, 3, 4, 11, 12, 40, len(whole) - len(head), len(whole) - 1):
         with pytest.raises((InvalidInputError, CorruptBlockError)):
             Receipt.parse(whole[:length])
-    for bent in (b"\xff\xff\xff\xff" + whole[4:], whole.replace(b'"pid"', b'"pit"'), whole.replace(b":7,", b":x,")):
+    for bent in (
+        whole[:8] + b"\xff\xff\xff\xff" + whole[12:],
+        whole.replace(b'"pid"', b'"pit"'),
+        whole.replace(b":7,", b":x,"),
+    ):
         with pytest.raises(InvalidInputError):
             Receipt.parse(bent)
 

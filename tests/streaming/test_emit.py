@@ -51,6 +51,31 @@ def test_the_rows_are_the_same_wherever_blocks_are(stream: Stream, transport: st
     read = {name: size for epoch in outcome.progress for name, size in epoch["bytes_read"].items()}
     assert set(read) == {"tcp" if transport == "tcp" else "shm"}
     assert all(size > 0 for size in read.values())
+    cores = stream.spark.sparkContext.defaultParallelism
+    merged = [epoch for epoch in outcome.progress if epoch["windows"]]
+    assert all(0 < epoch["merge_task_ms"] < cores * epoch["sink_ms"] for epoch in merged)
+    assert all(0 < epoch["sink_task_ms"] < cores * epoch["sink_ms"] for epoch in merged)
+    assert all(0 < epoch["update_task_ms"] < cores * epoch["update_ms"] for epoch in merged if epoch["rows"])
+    assert told(outcome) == measured(outcome)
+
+
+def test_a_merge_of_the_driver_has_its_time(stream: Stream) -> None:
+    outcome = run(aggregated(stream.read()), stream.folder, **{"merge.driverBytes": "1g"})
+    merged = [epoch for epoch in outcome.progress if epoch["windows"]]
+    assert {epoch["merged_by"] for epoch in merged} == {"driver"}
+    assert all(0 < epoch["merge_task_ms"] < epoch["merge_ms"] for epoch in merged)
+    assert told(outcome) == measured(outcome)
+
+
+def told(outcome: Outcome) -> dict[int, tuple[int, int]]:
+    """By micro-batch: the milliseconds of updates and of removals that Spark's progress has."""
+    operators = {each["batchId"]: each["stateOperators"][0] for each in outcome.spark_progress}
+    return {epoch: (each["allUpdatesTimeMs"], each["allRemovalsTimeMs"]) for epoch, each in operators.items()}
+
+
+def measured(outcome: Outcome) -> dict[int, tuple[int, int]]:
+    """The same by pyslash's own progress."""
+    return {each["epoch"]: (round(each["update_task_ms"]), round(each["merge_task_ms"])) for each in outcome.progress}
 
 
 def test_a_sink_may_run_the_merge_twice_and_in_part(spark: SparkSession, stream: Stream) -> None:

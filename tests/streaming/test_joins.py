@@ -132,6 +132,7 @@ def test_a_query_that_starts_again_goes_on_with_its_rows_and_knows_which_have_jo
         assert found.batches == expected.batches
         assert any(found.batches)
         assert {epoch["merged_by"] for epoch in found.progress} == {"2 homes"}
+        assert all(epoch["merge_task_ms"] > 0 for epoch in found.progress)
         hook._sweep()
         for stream in (left, right):
             add(stream, generator, 1047 + 10 * start)

@@ -61,7 +61,9 @@ def test_the_parts_of_a_micro_batch_come_to_all_of_it() -> None:
     spark = {"batch_ms": [90, 110], "spark_ms": {"triggerExecution": 200, "addBatch": 120}}
     parts = {"update_ms": 40, "commit_ms": 6, "merge_ms": 14, "sink_ms": 20}
     records = [run(5, "slash", 6e6, epochs=2, **spark, **parts), run(5, "spark-rocksdb", 2e6, **spark)]
-    assert "| q5 | 40 | 20 | 10 | 10 | 20 | 100 | 100 |" in profile(compare(records))
+    assert "| q5 | 40 | 20 |  | 10 | 10 | 20 | 100 | 100 |" in profile(compare(records))
+    records[0] |= {"checkpoint_ms": 24, "replica_ms": 8}
+    assert "| q5 | 40 | 20 | 16 | 10 | 10 | 4 | 100 | 100 |" in profile(compare(records))
     assert "q5" not in profile(compare([run(5, "slash", error="it failed")]))
 
 

@@ -40,6 +40,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private final JoinRules rules;
   private final long epoch;
   private final MergeCounts counts;
+  private final MergeCounts.Clock clock;
   private final BasePredicate condition; // null: all pairs join
   private final JoinedRow both = new JoinedRow();
   private final UnsafeRow left;
@@ -71,10 +72,14 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     noRight = nulls(rightSchema);
     joiner = GenerateUnsafeRowJoiner.create(leftSchema, rightSchema);
     copy = UnsafeRow.createFromByteArray(0, leftSchema.length());
+    clock = new MergeCounts.Clock(counts);
+    clock.begin();
     try {
       reader = open(order, keeps, prefixes);
     } catch (SlashException failure) {
       throw failure.forDriver();
+    } finally {
+      clock.end();
     }
   }
 
@@ -141,10 +146,13 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
       throw new TaskKilledException("the task that joins was killed");
     }
     long[] numbers;
+    clock.begin();
     try {
       numbers = Native.nextPairs(reader, PAIRS);
     } catch (SlashException failure) {
       throw failure.forDriver();
+    } finally {
+      clock.end();
     }
     if (numbers == null) {
       return false;
@@ -220,6 +228,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     if (reader != 0) {
       Native.closeJoin(reader);
       reader = 0;
+      clock.stop();
     }
   }
 }

@@ -50,6 +50,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private final NativeRows rows;
   private final NativeColumn[] columns;
   private final MergeCounts counts;
+  private final MergeCounts.Clock clock;
   private final ColumnarBatch batch;
 
   private MergeReader(
@@ -60,6 +61,8 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
       columns[i] = new NativeColumn(schema.fields()[i].dataType());
     }
     batch = new ColumnarBatch(columns);
+    clock = new MergeCounts.Clock(counts);
+    clock.begin();
     try {
       rows =
           order.home == null
@@ -67,6 +70,8 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
               : new Home(order, prefixes, keeps, counts);
     } catch (SlashException failure) {
       throw failure.forDriver();
+    } finally {
+      clock.end();
     }
   }
 
@@ -122,10 +127,13 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
       throw new TaskKilledException("the merge task was killed");
     }
     long[] numbers;
+    clock.begin();
     try {
       numbers = rows.next(BATCH_ROWS);
     } catch (SlashException failure) {
       throw failure.forDriver();
+    } finally {
+      clock.end();
     }
     if (numbers == null) {
       return false;
@@ -147,5 +155,6 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   @Override
   public void close() {
     rows.close();
+    clock.stop();
   }
 }

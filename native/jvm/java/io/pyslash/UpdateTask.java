@@ -19,8 +19,8 @@ import scala.runtime.BoxedUnit;
 /**
  * The update task: all rows of a partition into one block of the executor's arena.
  *
- * <p>Its one result is the statistics of event times and the receipt: int32 (little endian) length of the agent's
- * descriptor, the descriptor (JSON), the head of the block.
+ * <p>Its one result is the statistics of event times and the receipt: int64 (little endian) nanoseconds of the task, int32
+ * length of the agent's descriptor, the descriptor (JSON), the head of the block.
  */
 final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalRow>, byte[]> implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -70,6 +70,7 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
   }
 
   private byte[] update(TaskContext context, Iterator<InternalRow> rows) {
+    long began = System.nanoTime();
     Agent agent = AgentProcess.ensure(order.agent());
     EventTimes times = new EventTimes();
     long accumulator =
@@ -81,7 +82,7 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
       }
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query(), order.epoch(), context.taskAttemptId());
-      return result(times, agent.descriptor, head);
+      return result(times, System.nanoTime() - began, agent.descriptor, head);
     } finally {
       Native.closeAccumulator(accumulator);
     }
@@ -125,11 +126,11 @@ final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalR
     }
   }
 
-  private static byte[] result(EventTimes times, byte[] descriptor, byte[] head) {
+  private static byte[] result(EventTimes times, long nanos, byte[] descriptor, byte[] head) {
     ByteBuffer result =
-        ByteBuffer.allocate(EventTimes.BYTES + Integer.BYTES + descriptor.length + head.length)
+        ByteBuffer.allocate(EventTimes.BYTES + Long.BYTES + Integer.BYTES + descriptor.length + head.length)
             .order(ByteOrder.LITTLE_ENDIAN);
     times.write(result);
-    return result.putInt(descriptor.length).put(descriptor).put(head).array();
+    return result.putLong(nanos).putInt(descriptor.length).put(descriptor).put(head).array();
   }
 }
