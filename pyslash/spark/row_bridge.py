@@ -32,10 +32,10 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,
 }
-# The head of what `io.pyslash.UpdateResult` describes: statistics of event times, counts, length of the reasons.
+# The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
 _RESULT = struct.Struct("<qqqdqqqi")
 _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
-_MESSAGE = re.compile(r"io\.pyslash\.SlashException: (\w+): ([^\n]*)")
+_MESSAGE = re.compile(r"io\.pyslash\.core\.SlashException: (\w+): ([^\n]*)")
 
 
 def jar_path() -> Path:

@@ -1,5 +1,39 @@
 package io.pyslash;
 
+import io.pyslash.agent.AgentOrder;
+import io.pyslash.agent.Executors;
+import io.pyslash.catalyst.DeferredExec;
+import io.pyslash.catalyst.LocalRows;
+import io.pyslash.catalyst.Origin;
+import io.pyslash.catalyst.OverlappingWindows;
+import io.pyslash.catalyst.PlannedQuery;
+import io.pyslash.catalyst.StatefulNodes;
+import io.pyslash.catalyst.StreamingAggregate;
+import io.pyslash.catalyst.StreamingDeduplicate;
+import io.pyslash.ingest.FileScan;
+import io.pyslash.ingest.NativeInput;
+import io.pyslash.ingest.RecordOutlook;
+import io.pyslash.ingest.ScanOutlook;
+import io.pyslash.ingest.StaticTable;
+import io.pyslash.ingest.UpdateOrder;
+import io.pyslash.ingest.UpdateResult;
+import io.pyslash.ingest.UpdateRows;
+import io.pyslash.ingest.UpdateTask;
+import io.pyslash.join.StreamingJoin;
+import io.pyslash.merge.ArrowRows;
+import io.pyslash.merge.CloseHomes;
+import io.pyslash.merge.MergeCounts;
+import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergedRows;
+import io.pyslash.merge.RowsDataset;
+import io.pyslash.migrate.StateExport;
+import io.pyslash.shim.Reflection;
+import io.pyslash.sink.CommitValidation;
+import io.pyslash.sink.EpochFunction;
+import io.pyslash.sink.JobSink;
+import io.pyslash.sink.SinkOpening;
+import io.pyslash.sink.TableOpening;
+import io.pyslash.sink.WriterSettings;
 import io.pyslash.ui.Watch;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -24,7 +58,6 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -81,25 +114,7 @@ public final class Bridge {
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */
   public List<SparkPlan> statefulOperators(SparkPlan plan) {
-    return stateful(plan);
-  }
-
-  static List<SparkPlan> stateful(SparkPlan plan) {
-    List<SparkPlan> found = new ArrayList<>();
-    for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
-      found.addAll(stateful(child));
-    }
-    if (keepsState(plan.getClass())) {
-      found.add(plan);
-    }
-    return found;
-  }
-
-  private static boolean keepsState(Class<?> type) {
-    return type != null
-        && (type.getSimpleName().equals("StateStoreWriter")
-            || keepsState(type.getSuperclass())
-            || Arrays.stream(type.getInterfaces()).anyMatch(Bridge::keepsState));
+    return StatefulNodes.of(plan);
   }
 
   /** The classes of these operators without their packages, by blanks. */
@@ -109,12 +124,7 @@ public final class Bridge {
 
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
   public Object runningQuery(SparkSession session) {
-    return runningQueryOf(session);
-  }
-
-  static Object runningQueryOf(SparkSession session) {
-    String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
-    return Reflection.call(session.streams().get(UUID.fromString(id)), "streamingQuery");
+    return Reflection.runningQuery(session);
   }
 
   /** The physical plan of the micro-batch that a `StreamExecution` is running; copies of its nodes count in them. */
