@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.shim.StatefulNodes;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;

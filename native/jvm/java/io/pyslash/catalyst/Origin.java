@@ -1,10 +1,7 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.shim.Counters;
 import java.io.Serializable;
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
-import java.util.ArrayList;
-import java.util.List;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
@@ -22,47 +19,10 @@ public final class Origin implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final TreeNodeTag<Origin> TAG = new TreeNodeTag<>("slash.origin");
 
-  /** Fields of Spark's nodes that tasks count in; each has a method of its name, which makes a lazy one. */
-  private static final List<String> COUNTS = List.of("metrics", "accumulator", "eventTimeStats");
-
-  private static final ClassValue<List<Count>> countsOf = new ClassValue<>() {
-    @Override
-    protected List<Count> computeValue(Class<?> type) {
-      return countsOf(type);
-    }
-  };
-
   private final transient SparkPlan node; // tasks may be sent nodes with their tags
 
   private Origin(SparkPlan node) {
     this.node = node;
-  }
-
-  private record Count(Field field, Method made) {
-    void share(SparkPlan copy, SparkPlan origin) throws ReflectiveOperationException {
-      Object shared = made.invoke(origin);
-      if (made.invoke(copy) != shared) {
-        field.set(copy, shared);
-      }
-    }
-  }
-
-  private static List<Count> countsOf(Class<?> type) {
-    List<Count> found = new ArrayList<>();
-    for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
-      for (String name : COUNTS) {
-        try {
-          Field field = declaring.getDeclaredField(name);
-          Method made = declaring.getDeclaredMethod(name);
-          field.setAccessible(true);
-          made.setAccessible(true);
-          found.add(new Count(field, made));
-        } catch (NoSuchFieldException | NoSuchMethodException without) {
-          continue; // this class does not count there
-        }
-      }
-    }
-    return found;
   }
 
   /** Every node of this plan is Spark's own. */
@@ -90,13 +50,7 @@ public final class Origin implements Serializable {
       return plan; // Spark's own, and so is all that is below
     }
     if (origin != plan) {
-      try {
-        for (Count count : countsOf.get(plan.getClass())) {
-          count.share(plan, origin);
-        }
-      } catch (ReflectiveOperationException unknown) {
-        throw new IllegalStateException("what " + plan.nodeName() + " counts cannot be told to Spark", unknown);
-      }
+      Counters.share(plan, origin);
     }
     CollectionConverters.asJava(plan.children()).forEach(Origin::counting);
     return plan;

@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
@@ -17,7 +18,6 @@ import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.Option;
-import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** An operator of a streaming query that keeps state, cut out of Spark's physical plan: what is below it, and above. */
@@ -26,7 +26,7 @@ public abstract class PlannedOperator {
   protected static final long NO_WATERMARK = Long.MIN_VALUE;
 
   private final SparkPlan plan;
-  private final SparkPlan operator;
+  protected final SparkPlan operator;
 
   /** The operator of this plan. */
   protected PlannedOperator(SparkPlan plan, SparkPlan operator) {
@@ -148,9 +148,8 @@ public abstract class PlannedOperator {
     return Origin.of(operator).metrics().apply(name);
   }
 
-  /** A watermark (milliseconds) that is this field of the operator's. */
-  protected long watermark(int field) {
-    Option<?> watermark = (Option<?>) ((Product) operator).productElement(field);
+  /** A watermark in milliseconds. */
+  protected static long millis(Option<?> watermark) {
     return watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
   }
 

@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.shim.StatefulNodes;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -33,6 +34,7 @@ import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import org.apache.spark.sql.execution.aggregate.MergingSessionsExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataType;
@@ -58,15 +60,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * broadcasts, event-time statistics and the scans' metrics are Spark's own.
  */
 public final class StreamingAggregate extends StreamingOperator {
-  // Their packages differ between Spark's releases.
-  private static final Set<String> RESTORES = Set.of("StateStoreRestoreExec", "SessionWindowStateStoreRestoreExec");
-  private static final String SAVES_SESSIONS = "SessionWindowStateStoreSaveExec";
-  private static final String MERGES_SESSIONS = "MergingSessionsExec";
   private static final String DROPPED = "numRowsDroppedByWatermark";
-
-  // Fields of StateStoreSaveExec.
-  private static final int LATE_WATERMARK = 3;
-  private static final int EVICTION_WATERMARK = 4;
 
   private final BaseAggregateExec last;
   private final BaseAggregateExec partial;
@@ -94,7 +88,7 @@ public final class StreamingAggregate extends StreamingOperator {
     if (last == null) {
       throw new OnlySpark("the state of " + save.nodeName() + " is not used by an aggregation");
     }
-    isOfSessions = save.getClass().getSimpleName().equals(SAVES_SESSIONS);
+    isOfSessions = StatefulNodes.savesSessions(save);
     boolean inStage = false;
     SparkPlan node = save.children().head();
     SparkPlan restored = null;
@@ -107,13 +101,13 @@ public final class StreamingAggregate extends StreamingOperator {
         inStage = true;
       } else if (node instanceof InputAdapter) {
         inStage = false;
-      } else if (node.getClass().getSimpleName().equals(MERGES_SESSIONS)) {
+      } else if (node instanceof MergingSessionsExec) {
         sessionMerges++;
       } else if (node instanceof BaseAggregateExec) {
         if (++aggregates == 3 || isOfSessions) {
           break;
         }
-      } else if (RESTORES.contains(node.getClass().getSimpleName())) {
+      } else if (StatefulNodes.restores(node)) {
         restored = node;
       } else if (!(node instanceof SortExec || node instanceof ShuffleExchangeExec)) {
         throw new OnlySpark("the aggregation is planned with " + node.nodeName());
@@ -298,13 +292,13 @@ public final class StreamingAggregate extends StreamingOperator {
   @Override
   protected long lateWatermark() {
     // Whatever the output mode, late rows of sessions are dropped where sessions are restored.
-    return isTimed || isOfSessions && hasWatermark ? watermark(LATE_WATERMARK) : NO_WATERMARK;
+    return isTimed || isOfSessions && hasWatermark ? millis(StatefulNodes.lateWatermark(operator)) : NO_WATERMARK;
   }
 
   /** Windows that end at or before this (milliseconds) are closed; the least long: none are. */
   @Override
   protected long evictionWatermark() {
-    return isTimed ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
+    return isTimed ? millis(StatefulNodes.evictionWatermark(operator)) : NO_WATERMARK;
   }
 
   @Override
@@ -402,11 +396,6 @@ public final class StreamingAggregate extends StreamingOperator {
         named.add(WindowedInput.alias(window, other));
       }
     }
-  }
-
-  @Override
-  protected long watermark(int field) {
-    return super.watermark(isOfSessions ? field + 1 : field); // behind the session's own attribute
   }
 
   private Expression withoutWindow(Expression expression) {

@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.shim.StatefulNodes;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -13,8 +14,6 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
-import scala.Product;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -28,12 +27,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * </pre>
  */
 public final class StreamingDeduplicate extends StreamingOperator {
-  // Fields of StreamingDeduplicateExec.
-  private static final int KEYS = 0;
-  private static final int LATE_WATERMARK = 3;
-  private static final int EVICTION_WATERMARK = 4;
-
-  private final SparkPlan operator;
   private final WindowedInput input;
   private final Attribute time; // null: the input has no watermark
   private final List<Expression> keys = new ArrayList<>();
@@ -44,10 +37,8 @@ public final class StreamingDeduplicate extends StreamingOperator {
    *
    * @throws OnlySpark something about it is not understood
    */
-  @SuppressWarnings("unchecked") // the type of the operator's field
   public StreamingDeduplicate(SparkPlan plan, SparkPlan operator) {
     super(plan, operator);
-    this.operator = operator;
     SparkPlan below = operator.children().head();
     Attribute watermarked = null;
     for (Attribute column : CollectionConverters.asJava(below.output())) {
@@ -63,8 +54,7 @@ public final class StreamingDeduplicate extends StreamingOperator {
     }
     time = watermarked;
     input = WindowedInput.ofRows(below instanceof ShuffleExchangeExec exchange ? exchange.child() : below, time);
-    Seq<Attribute> unique = (Seq<Attribute>) ((Product) operator).productElement(KEYS);
-    keys.addAll(CollectionConverters.asJava(unique));
+    keys.addAll(CollectionConverters.asJava(StatefulNodes.keys(operator)));
     for (Attribute column : CollectionConverters.asJava(below.output())) {
       // Keys are the same if they are equal, as the zeros and all NaNs are; the row keeps its own one.
       boolean isFloating = column.dataType() instanceof DoubleType || column.dataType() instanceof FloatType;
@@ -107,18 +97,18 @@ public final class StreamingDeduplicate extends StreamingOperator {
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
   @Override
   protected long lateWatermark() {
-    return time == null ? NO_WATERMARK : watermark(LATE_WATERMARK);
+    return time == null ? NO_WATERMARK : millis(StatefulNodes.lateWatermark(operator));
   }
 
   /** Keys at or before this (milliseconds) are forgotten; the least long: none are. */
   @Override
   protected long evictionWatermark() {
-    return isTimed() || isWithinWatermark() ? watermark(EVICTION_WATERMARK) : NO_WATERMARK;
+    return isTimed() || isWithinWatermark() ? millis(StatefulNodes.evictionWatermark(operator)) : NO_WATERMARK;
   }
 
   /** Whether a key is kept for a delay after the time of the row that was emitted. */
   private boolean isWithinWatermark() {
-    return operator.getClass().getSimpleName().equals("StreamingDeduplicateWithinWatermarkExec");
+    return StatefulNodes.isWithinWatermark(operator);
   }
 
   /** Of a deduplication within the watermark: the watermark's delay, in milliseconds. */

@@ -3,7 +3,7 @@ package io.pyslash.ingest;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.pyslash.catalyst.OnlySpark;
-import io.pyslash.catalyst.Watermark;
+import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

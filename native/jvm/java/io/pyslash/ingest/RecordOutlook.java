@@ -4,7 +4,7 @@ import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.kafka.KafkaScanExec;
 import io.pyslash.records.JsonSchema;
 import io.pyslash.records.LineRecords;
-import io.pyslash.shim.Reflection;
+import io.pyslash.shim.StreamPlanning;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -70,14 +71,12 @@ public final class RecordOutlook {
     CollectionConverters.asJava(expression.children()).forEach(this::look);
   }
 
-  /** By the names of classes and methods: the classes are in other packages in other releases. */
   private void source(LogicalPlan leaf) {
-    String type = leaf.getClass().getSimpleName();
-    if (type.equals("StreamingRelation")) {
-      DataSource files = (DataSource) Reflection.call(leaf, "dataSource");
+    DataSource files = StreamPlanning.source(leaf);
+    if (files != null) {
       note(files.className().toLowerCase(Locale.ROOT), () -> check(files));
-    } else if (type.equals("StreamingRelationV2")) {
-      String name = ((String) Reflection.call(leaf, "sourceName")).toLowerCase(Locale.ROOT);
+    } else if (leaf instanceof StreamingRelationV2 relation) {
+      String name = relation.sourceName().toLowerCase(Locale.ROOT);
       note(name, () -> {});
       if (name.equals(KAFKA)) {
         topics(leaf);

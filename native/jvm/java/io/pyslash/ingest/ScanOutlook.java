@@ -1,7 +1,7 @@
 package io.pyslash.ingest;
 
 import io.pyslash.catalyst.OnlySpark;
-import io.pyslash.catalyst.Watermark;
+import io.pyslash.shim.Watermark;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;

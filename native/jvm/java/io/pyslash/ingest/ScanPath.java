@@ -1,8 +1,8 @@
 package io.pyslash.ingest;
 
 import io.pyslash.catalyst.OnlySpark;
-import io.pyslash.catalyst.Watermark;
 import io.pyslash.catalyst.WindowedInput;
+import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;

@@ -1,8 +1,8 @@
 package io.pyslash.ingest;
 
 import io.pyslash.catalyst.Origin;
-import io.pyslash.catalyst.Watermark;
 import io.pyslash.records.LineScanExec;
+import io.pyslash.shim.Watermark;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;

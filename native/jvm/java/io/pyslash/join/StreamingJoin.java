@@ -5,6 +5,7 @@ import io.pyslash.catalyst.PlannedOperator;
 import io.pyslash.catalyst.WindowedInput;
 import io.pyslash.merge.MergeCounts;
 import io.pyslash.merge.MergeOrder;
+import io.pyslash.shim.JoinNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -20,14 +21,12 @@ import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
-import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import scala.Option;
-import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -42,29 +41,12 @@ import scala.jdk.javaapi.CollectionConverters;
  * </pre>
  */
 public final class StreamingJoin extends PlannedOperator {
-  // Fields of StreamingSymmetricHashJoinExec.
-  private static final int LEFT_KEYS = 0;
-  private static final int RIGHT_KEYS = 1;
-  private static final int TYPE = 2;
-  private static final int CONDITION = 3;
-  private static final int LATE_WATERMARK = 5;
-  private static final int EVICTION_WATERMARK = 6;
-  private static final int STATE_WATERMARKS = 7;
-
-  // Fields of the condition, as Spark has split it.
-  private static final int LEFT_SIDE_ONLY = 0;
-  private static final int RIGHT_SIDE_ONLY = 1;
-  private static final int BOTH_SIDES = 2;
-  private static final int FULL = 3;
-
-  private static final String BY_KEY = "JoinStateKeyWatermarkPredicate";
   private static final String LATE_ROWS = "numRowsDroppedByWatermark";
   private static final long MICROS = 1000; // in a millisecond
   // By which evictions are tried, in milliseconds: the first one that there is, and two that are decades apart.
   private static final long[] WATERMARKS = {0, 1_000_000_000_000L, 4_000_000_000_000L};
 
-  private final SparkPlan operator;
-  private final Product fields;
+  private final JoinNode join;
   private final JoinRules rules;
   private final List<JoinSide> sides; // left, right
 
@@ -75,21 +57,15 @@ public final class StreamingJoin extends PlannedOperator {
    */
   public StreamingJoin(SparkPlan plan, SparkPlan operator) {
     super(plan, operator);
-    this.operator = operator;
-    fields = (Product) operator;
-    Product condition = (Product) fields.productElement(CONDITION);
-    Product evictions = (Product) fields.productElement(STATE_WATERMARKS);
-    rules = new JoinRules(type(), child(0).output(), child(1).output(), part(condition, BOTH_SIDES));
+    join = new JoinNode(operator);
+    rules = new JoinRules(type(), child(0).output(), child(1).output(), part(join.bothSides()));
     if (rules.condition() != null && !rules.condition().deterministic()) {
       throw new OnlySpark("its condition is not deterministic: " + rules.condition().sql());
     }
-    sides =
-        List.of(
-            side(0, LEFT_KEYS, part(condition, LEFT_SIDE_ONLY), (Option<?>) evictions.productElement(0)),
-            side(1, RIGHT_KEYS, part(condition, RIGHT_SIDE_ONLY), (Option<?>) evictions.productElement(1)));
-    if (Stream.of(LEFT_KEYS, RIGHT_KEYS).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
-      checkEviction(0, part(condition, FULL));
-      checkEviction(1, part(condition, FULL));
+    sides = List.of(side(0), side(1));
+    if (Stream.of(0, 1).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
+      checkEviction(0, part(join.fullCondition()));
+      checkEviction(1, part(join.fullCondition()));
     }
   }
 
@@ -124,13 +100,12 @@ public final class StreamingJoin extends PlannedOperator {
     return column instanceof NamedExpression named && named.metadata().contains(WATERMARK_KEY);
   }
 
-  @SuppressWarnings("unchecked") // the type of the operator's field
-  private Stream<Expression> keys(int field) {
-    return CollectionConverters.asJava((Seq<Expression>) fields.productElement(field)).stream();
+  private Stream<Expression> keys(int side) {
+    return CollectionConverters.asJava(join.keys(side)).stream();
   }
 
   private JoinRules.Type type() {
-    String name = ((JoinType) fields.productElement(TYPE)).sql();
+    String name = join.type().sql();
     try {
       return JoinRules.Type.valueOf(name.replace(' ', '_'));
     } catch (IllegalArgumentException unknown) {
@@ -142,20 +117,18 @@ public final class StreamingJoin extends PlannedOperator {
     return operator.children().apply(side);
   }
 
-  private static Expression part(Product condition, int field) {
-    Option<?> part = (Option<?>) condition.productElement(field);
+  private static Expression part(Option<Expression> part) {
     if (part.isEmpty()) {
       return null;
     }
-    Expression expression = (Expression) part.get();
+    Expression expression = part.get();
     if (expression.exists(one -> one instanceof PlanExpression<?>)) {
       throw new OnlySpark("its condition has a subquery: " + expression.sql());
     }
     return expression;
   }
 
-  @SuppressWarnings("unchecked") // the type of the operator's field
-  private JoinSide side(int side, int keys, Expression own, Option<?> eviction) {
+  private JoinSide side(int side) {
     Seq<Attribute> columns = child(side).output();
     List<Attribute> listed = CollectionConverters.asJava(columns);
     List<Attribute> watermarked =
@@ -163,21 +136,22 @@ public final class StreamingJoin extends PlannedOperator {
     if (watermarked.stream().map(Attribute::exprId).distinct().count() > 1) {
       throw new OnlySpark("one of its sides has more than one event time");
     }
-    long lateWatermark = watermark(LATE_WATERMARK);
+    long lateWatermark = lateWatermark();
     boolean hasLate = !watermarked.isEmpty() && lateWatermark != NO_WATERMARK;
     TimeField expiring = null;
     boolean byKey = false;
     long shift = 0;
-    if (eviction.isDefined()) {
-      byKey = eviction.get().getClass().getSimpleName().endsWith(BY_KEY);
-      LessThanOrEqual evicts = evicts(eviction.get());
+    JoinNode.Eviction eviction = join.eviction(side);
+    if (eviction != null) {
+      byKey = eviction.byKey();
+      LessThanOrEqual evicts = evicts(eviction.condition());
       expiring = TimeField.of(evicts.left(), byKey ? List.of() : listed);
-      shift = ((Number) ((Literal) evicts.right()).value()).longValue() - watermark(EVICTION_WATERMARK) * MICROS;
+      shift = ((Number) ((Literal) evicts.right()).value()).longValue() - evictionWatermark() * MICROS;
     }
     return new JoinSide(
         columns,
-        (Seq<Expression>) fields.productElement(keys),
-        own,
+        join.keys(side),
+        part(join.own(side)),
         hasLate ? TimeField.of(watermarked.get(0), listed) : null,
         hasLate ? lateWatermark * MICROS : 0,
         expiring,
@@ -186,15 +160,13 @@ public final class StreamingJoin extends PlannedOperator {
   }
 
   /** A side's predicate of rows that are evicted: their time is at most a moment, which follows from the watermark. */
-  private static LessThanOrEqual evicts(Object predicate) {
-    // Its class, and the fields behind this one, differ between Spark's releases.
-    Object evicts = ((Product) predicate).productElement(0);
+  private static LessThanOrEqual evicts(Expression evicts) {
     if (evicts instanceof LessThanOrEqual bound
         && bound.right() instanceof Literal moment
         && moment.value() instanceof Number) {
       return bound;
     }
-    throw new OnlySpark("it evicts rows in a way that is not known: " + evicts);
+    throw new OnlySpark("it evicts rows in a way that is not known: " + evicts.sql());
   }
 
   @Override
@@ -221,7 +193,7 @@ public final class StreamingJoin extends PlannedOperator {
 
   /** The type of the join, as SQL has it. */
   public String typeSql() {
-    return ((JoinType) fields.productElement(TYPE)).sql();
+    return join.type().sql();
   }
 
   /** What has to be equal. */
@@ -261,13 +233,13 @@ public final class StreamingJoin extends PlannedOperator {
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
   @Override
   protected long lateWatermark() {
-    return watermark(LATE_WATERMARK);
+    return millis(join.lateWatermark());
   }
 
   /** What is evicted follows from this (milliseconds); the least long: nothing is. */
   @Override
   protected long evictionWatermark() {
-    return watermark(EVICTION_WATERMARK);
+    return millis(join.evictionWatermark());
   }
 
   /** Late rows that the input has had. */

@@ -1,5 +1,6 @@
 package io.pyslash.kafka;
 
+import io.pyslash.core.SlashException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -30,7 +31,7 @@ final class KafkaReaderFactory implements PartitionReaderFactory {
       if (range.isResolved()) {
         return new KafkaRecords(range, needed, spark, fetched);
       }
-    } catch (ReflectiveOperationException | LinkageError unknown) {
+    } catch (SlashException | LinkageError unknown) {
       LOGGER.info("Spark reads its Kafka records itself: {}", unknown.toString());
     }
     return spark.createReader(partition);

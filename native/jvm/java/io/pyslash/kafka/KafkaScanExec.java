@@ -1,10 +1,10 @@
 package io.pyslash.kafka;
 
 import io.pyslash.records.ScanInPlaceExec;
+import io.pyslash.shim.KafkaConnector;
 import java.util.Set;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -14,7 +14,6 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.util.LongAccumulator;
 import scala.Function1;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
@@ -25,7 +24,6 @@ import scala.runtime.AbstractFunction1;
  */
 public final class KafkaScanExec extends ScanInPlaceExec {
   private static final long serialVersionUID = 1L;
-  private static final String STREAM = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream";
   // Of the columns a row of the source always has; headers are the eighth.
   private static final int COLUMNS = 7;
   public static final String HEADERS = "headers";
@@ -37,7 +35,7 @@ public final class KafkaScanExec extends ScanInPlaceExec {
 
   /** Whether rows of this scan can be read without Spark's reader: its columns are known, and Spark makes no token. */
   public static boolean canRead(MicroBatchScanExec scan, Set<Long> needed) {
-    if (!scan.stream().getClass().getName().equals(STREAM)) {
+    if (!KafkaConnector.reads(scan.stream())) {
       return false;
     }
     boolean wantsHeaders =

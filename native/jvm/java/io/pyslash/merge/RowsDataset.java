@@ -1,17 +1,13 @@
 package io.pyslash.merge;
 
-import io.pyslash.core.SlashException;
-import java.lang.reflect.Constructor;
+import io.pyslash.shim.SparkNodes;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
-import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -45,28 +41,8 @@ public final class RowsDataset {
   }
 
   public static Dataset<Row> of(SparkSession session, RDD<InternalRow> rows, StructType schema) {
-    Object[] known = {
-      DataTypeUtils.toAttributes(schema),
-      rows,
-      new UnknownPartitioning(0),
-      CollectionConverters.asScala(List.<SortOrder>of()).toSeq(),
-      false, // it is no stream
-      Option.empty(),
-      session,
-      Option.empty(), // statistics
-      Option.empty() // constraints
-    };
-    Constructor<?> make = LogicalRDD.class.getConstructors()[0];
-    List<Object> arguments = new ArrayList<>(Arrays.asList(known));
-    if (make.getParameterCount() > known.length) {
-      arguments.add(false); // 4.3: the rows are not those of a checkpoint
-    }
-    try {
-      LogicalRDD plan = (LogicalRDD) make.newInstance(arguments.toArray());
-      plan.setAnalyzed();
-      return Dataset.ofRows(session, plan);
-    } catch (ReflectiveOperationException e) {
-      throw new SlashException("internal", "Spark's LogicalRDD takes other arguments: " + e);
-    }
+    LogicalRDD plan = SparkNodes.rows(session, schema, rows);
+    plan.setAnalyzed();
+    return Dataset.ofRows(session, plan);
   }
 }

@@ -1,8 +1,8 @@
 package io.pyslash.sink;
 
-import io.pyslash.core.SlashException;
-import io.pyslash.shim.Reflection;
-import java.lang.reflect.Constructor;
+import io.pyslash.shim.RunningStream;
+import io.pyslash.shim.SparkNodes;
+import io.pyslash.shim.WriterSettings;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -22,7 +22,6 @@ import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.execution.streaming.sources.MemoryPlan;
 import org.apache.spark.sql.execution.streaming.sources.MemorySink;
-import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.streaming.OutputMode;
 import scala.Option;
 import scala.Some;
@@ -117,34 +116,16 @@ public final class JobSink {
     SQLExecution.withNewExecutionId(execution, Option.empty(), plan::executeCollect); // a write has no rows
     if (plan instanceof WriteToDataSourceV2Exec done && done.commitProgress().isDefined()) {
       if (rows.sparkSession().sparkContext().getLocalProperty(QUERY_ID) != null) { // else no query asks
-        SinkProgress.tell(Reflection.runningQuery(writer.session()), done);
+        SinkProgress.tell(RunningStream.of(writer.session()), done);
       }
       return done.commitProgress().get().numOutputRows();
     }
     return NOT_COUNTED;
   }
 
-  /** Spark's own node; its first arguments are (relation or none, table) before 4.3, then a relation alone. */
   private LogicalPlan writeOf(long batchId, Dataset<Row> rows) {
-    LogicalPlan query = rows.queryExecution().analyzed();
     String queryId = rows.sparkSession().sparkContext().getLocalProperty(QUERY_ID);
-    Option<Object> batch = new Some<>(batchId);
-    Constructor<?> make = WriteToMicroBatchDataSource.class.getConstructors()[0];
-    try {
-      Object write =
-          make.getParameterCount() == 7
-              ? make.newInstance(relation, table, query, queryId, options, outputMode, batch)
-              : make.newInstance(target(), query, queryId, options, outputMode, batch);
-      return (LogicalPlan) write;
-    } catch (ReflectiveOperationException e) {
-      throw new SlashException("internal", "Spark's WriteToMicroBatchDataSource takes other arguments: " + e);
-    }
-  }
-
-  private DataSourceV2Relation target() {
-    return relation.isDefined()
-        ? relation.get()
-        : DataSourceV2Relation.create(table, Option.empty(), Option.empty());
+    return SparkNodes.write(relation, table, rows.queryExecution().analyzed(), queryId, options, outputMode, batchId);
   }
 
   private Dataset<Row> contents(MemorySink memory) {

@@ -1,13 +1,12 @@
 package io.pyslash.sink;
 
-import java.lang.reflect.InvocationTargetException;
+import io.pyslash.shim.SparkNodes;
+import io.pyslash.shim.WriterSettings;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
-import org.apache.spark.sql.ForeachWriter;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -72,7 +71,7 @@ public final class SinkOpening {
   }
 
   private Table memory() {
-    writer.call("assertNotPartitioned", source);
+    writer.checkNotPartitioned(source);
     if (writer.options().get("queryName").isEmpty()) {
       throw WriterSettings.thrown(QueryCompilationErrors.queryNameNotSpecifiedForMemorySinkError());
     }
@@ -80,10 +79,8 @@ public final class SinkOpening {
   }
 
   private Table foreach() {
-    writer.call("assertNotPartitioned", source);
-    ForeachWriter<Object> function = writer.field("foreachWriter");
-    ExpressionEncoder<Object> encoder = writer.field("foreachWriterEncoder");
-    return ForeachWriterTable.apply(function, encoder);
+    writer.checkNotPartitioned(source);
+    return ForeachWriterTable.apply(writer.foreachWriter(), writer.foreachEncoder());
   }
 
   /** Of a data source: its V2 table if that takes streams, else its V1 sink. */
@@ -96,7 +93,7 @@ public final class SinkOpening {
     if (v2 && tableOf(provider(type), options) instanceof SupportsWrite table && takesStreams(table)) {
       return table;
     }
-    return writer.call("createV1Sink", options);
+    return writer.makeV1Sink(options);
   }
 
   private boolean disabled(Class<?> type) {
@@ -105,17 +102,11 @@ public final class SinkOpening {
   }
 
   private TableProvider provider(Class<?> type) {
-    try {
-      TableProvider provider = (TableProvider) type.getConstructor().newInstance();
-      if (provider instanceof PythonDataSourceV2 python) {
-        python.setShortName(source);
-      }
-      return provider;
-    } catch (InvocationTargetException e) {
-      throw WriterSettings.thrown(e.getCause());
-    } catch (ReflectiveOperationException e) {
-      throw WriterSettings.thrown(e);
+    TableProvider provider = SparkNodes.provider(type);
+    if (provider instanceof PythonDataSourceV2 python) {
+      python.setShortName(source);
     }
+    return provider;
   }
 
   private Table tableOf(TableProvider provider, CaseInsensitiveMap<String> options) {

@@ -1,12 +1,11 @@
 package io.pyslash.sink;
 
-import io.pyslash.shim.Reflection;
-import java.lang.reflect.Field;
+import io.pyslash.shim.QueryPlans;
+import io.pyslash.shim.RunningStream;
 import java.util.List;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
-import org.apache.spark.util.LazyTry;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
@@ -15,8 +14,6 @@ import scala.runtime.AbstractFunction0;
  * write of its own would stand; under `foreachBatch` there is none.
  */
 final class SinkProgress {
-  private static final String PLAN = "lazyExecutedPlan"; // of QueryExecution
-
   private SinkProgress() {}
 
   /**
@@ -24,18 +21,12 @@ final class SinkProgress {
    * again.
    */
   static void tell(Object stream, WriteToDataSourceV2Exec done) {
-    QueryExecution execution = (QueryExecution) Reflection.call(stream, "lastExecution");
+    QueryExecution execution = RunningStream.lastExecution(stream);
     SparkPlan rows = execution.executedPlan();
     WriteToDataSourceV2Exec write =
         (WriteToDataSourceV2Exec) done.withNewChildren(CollectionConverters.asScala(List.of(rows)).toSeq());
     write.commitProgress_$eq(done.commitProgress());
-    try {
-      Field plan = QueryExecution.class.getDeclaredField(PLAN);
-      plan.setAccessible(true);
-      plan.set(execution, new LazyTry<>(new Known(write)));
-    } catch (ReflectiveOperationException unknown) {
-      throw new IllegalStateException("Spark keeps the plan of a micro-batch elsewhere", unknown);
-    }
+    QueryPlans.setExecuted(execution, new Known(write));
     execution.executedPlan(); // evaluated now, as it was
   }
 

@@ -1,8 +1,6 @@
 package io.pyslash.sink;
 
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
-import java.util.Set;
+import io.pyslash.shim.QueryPlans;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -11,8 +9,6 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.v2.V2Writes$;
-import org.apache.spark.util.LazyTry;
-import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 
 /**
@@ -21,36 +17,18 @@ import scala.runtime.AbstractFunction0;
  * others are left out, unless somebody has brought more.
  */
 final class SinkWrite {
-  /** The field of a `QueryExecution` that makes its optimized plan; a release without it optimizes by all rules. */
-  private static final Field OPTIMIZED = optimized();
-
-  /** What of a session's extensions gives rules for logical plans. */
-  private static final Set<String> LOGICAL =
-      Set.of(
-          "buildResolutionRules",
-          "buildPostHocResolutionRules",
-          "buildCheckRules",
-          "buildOptimizerRules",
-          "buildPreOperatorOptimizationRules",
-          "buildPreCBORules",
-          "buildPlanNormalizationRules");
-
   private SinkWrite() {}
 
   /** The execution of this write (`WriteToMicroBatchDataSource`). */
   static QueryExecution of(SparkSession session, LogicalPlan write) {
     LogicalPlan rows = write.children().head();
-    boolean isPlain = (rows instanceof LocalRelation || rows instanceof LogicalRDD) && !hasMoreRules(session);
+    boolean isPlain = (rows instanceof LocalRelation || rows instanceof LogicalRDD) && !QueryPlans.hasMoreRules(session);
     if (isPlain) {
       write.setAnalyzed();
     }
     QueryExecution execution = Dataset.ofRows(session, write).queryExecution();
-    if (isPlain && OPTIMIZED != null) {
-      try {
-        OPTIMIZED.set(execution, new LazyTry<>(new Optimized(execution, rows)));
-      } catch (IllegalAccessException e) {
-        throw new IllegalStateException(e);
-      }
+    if (isPlain) {
+      QueryPlans.setOptimized(execution, new Optimized(execution, rows));
     }
     return execution;
   }
@@ -81,29 +59,6 @@ final class SinkWrite {
         write.setAnalyzed();
         return write;
       }
-    }
-  }
-
-  private static boolean hasMoreRules(SparkSession session) {
-    try {
-      for (Method build : session.extensions().getClass().getMethods()) {
-        if (LOGICAL.contains(build.getName()) && !((Seq<?>) build.invoke(session.extensions(), session)).isEmpty()) {
-          return true;
-        }
-      }
-    } catch (ReflectiveOperationException unknown) {
-      return true;
-    }
-    return !session.experimental().extraOptimizations().isEmpty();
-  }
-
-  private static Field optimized() {
-    try {
-      Field field = QueryExecution.class.getDeclaredField("lazyOptimizedPlan");
-      field.setAccessible(true);
-      return field;
-    } catch (ReflectiveOperationException | RuntimeException otherRelease) {
-      return null;
     }
   }
 }

@@ -1,7 +1,7 @@
 package io.pyslash.sink;
 
-import io.pyslash.core.SlashException;
-import java.lang.reflect.Constructor;
+import io.pyslash.shim.SparkNodes;
+import io.pyslash.shim.WriterSettings;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
-import org.apache.spark.sql.catalyst.plans.logical.OptionList;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -33,7 +32,6 @@ import org.apache.spark.sql.errors.QueryCompilationErrors;
 import org.apache.spark.sql.execution.datasources.DataSourceUtils;
 import org.apache.spark.sql.types.StructField;
 import scala.Option;
-import scala.Some;
 import scala.Tuple2;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -124,22 +122,9 @@ public final class TableOpening {
   }
 
   private UnresolvedTableSpec specification(Map<String, String> properties) {
-    List<Object> arguments = new ArrayList<>();
-    arguments.add(scala.collection.immutable.Map.from(CollectionConverters.asScala(properties)));
-    arguments.add(new Some<>(writer.source()));
-    arguments.add(new OptionList(seq(List.of())));
-    arguments.add(writer.options().get("path"));
-    arguments.addAll(List.of(Option.empty(), Option.empty(), Option.empty())); // comment, collation, serde
-    arguments.add(false); // external
-    Constructor<?> make = UnresolvedTableSpec.class.getConstructors()[0];
-    if (make.getParameterCount() > arguments.size()) {
-      arguments.add(seq(List.of())); // constraints, since 4.1
-    }
-    try {
-      return (UnresolvedTableSpec) make.newInstance(arguments.toArray());
-    } catch (ReflectiveOperationException | IllegalArgumentException e) {
-      throw new SlashException("internal", "Spark's UnresolvedTableSpec takes other arguments: " + e);
-    }
+    scala.collection.immutable.Map<String, String> copied =
+        scala.collection.immutable.Map.from(CollectionConverters.asScala(properties));
+    return SparkNodes.tableSpec(copied, writer.source(), writer.options().get("path"));
   }
 
   private static <T> Seq<T> seq(List<T> values) {
