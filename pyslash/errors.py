@@ -109,6 +109,10 @@ class RowBridgeUnavailableError(SlashError):
     """The jar of the row bridge is not in this installation, or cannot be added to the session."""
 
 
+class UnknownSparkError(RowBridgeUnavailableError):
+    """This release of Spark lacks a class or a member that pyslash takes by name."""
+
+
 class TransportUnavailableError(SlashError):
     """The transport that `spark.slash.transport` requires cannot be used for a peer."""
 

@@ -1,4 +1,4 @@
-package io.pyslash;
+package io.pyslash.core;
 
 import java.io.Serializable;
 import java.util.Arrays;

@@ -304,7 +304,7 @@ TEST_F(Fuzz, MutantsOfBlocksOfJoinsAreJoinedOrRefused) {
           for (const RowPair& pair : pairs) {
             for (const uint8_t* row : {pair.left, pair.right}) {
               if (row == nullptr) continue;
-              const spark::Exact exact(row, load<uint32_t>(row - 12));  // as io.pyslash.KeptRow finds its size
+              const spark::Exact exact(row, load<uint32_t>(row - 12));  // as io.pyslash.join.KeptRow finds its size
               spark::Reader().row(type.of, exact.get().data());
             }
           }

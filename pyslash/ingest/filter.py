@@ -1,4 +1,4 @@
-"""Filters over Arrow batches, as `io.pyslash.FilterText` writes them, in SQL's three-valued logic.
+"""Filters over Arrow batches, as `io.pyslash.ingest.FilterText` writes them, in SQL's three-valued logic.
 
 A filter is a list: an operator and its operands, which are filters, `["column", name, type]` or
 `["literal", type, value]`.

@@ -37,7 +37,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class ParquetScan:
-    """A micro-batch's files, as `io.pyslash.FileScan` tells them.
+    """A micro-batch's files, as `io.pyslash.ingest.FileScan` tells them.
 
     `columns` are (name, Spark type) of the event time and the plan's columns in order, `1.2` the third column of the
     second join's table, no name the moment 0 in every row; `time` is the column that has a watermark, if one has;

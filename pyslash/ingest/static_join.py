@@ -69,7 +69,7 @@ class StaticTable:
 
 @dataclass(frozen=True)
 class StaticJoin:
-    """A join as `io.pyslash.FileScan` tells it.
+    """A join as `io.pyslash.ingest.FileScan` tells it.
 
     `late`: above the watermark; `outer`: rows without one in the table are kept. `keys` are (name, Spark type) of the
     columns of the files; `columns` the Spark types of the table's, and `table_keys` the numbers of its keys.

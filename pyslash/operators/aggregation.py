@@ -162,7 +162,7 @@ class AggregationPlan(OperatorPlan):
 
     @classmethod
     def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:
-        """The `io.pyslash.StreamingOperator`."""
+        """The `io.pyslash.catalyst.StreamingOperator`."""
         return understood(lambda: bridge.aggregate(plan, node, mode))
 
     @classmethod
@@ -256,7 +256,7 @@ class Aggregation(StatefulOperator):
 
 
 def _input_columns(slots: list[int], columns: list[Column]) -> str:
-    """As `io.pyslash.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
+    """As `io.pyslash.catalyst.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
     of_slots = columns[len(columns) - len(slots) :]
     return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, of_slots, strict=True))
 

@@ -146,7 +146,7 @@ class JoinCut(JavaCut):
     """A join cut out of the physical plan of a micro-batch."""
 
     def __init__(self, java: JavaObject) -> None:
-        """`java`: the `io.pyslash.StreamingJoin`."""
+        """`java`: the `io.pyslash.join.StreamingJoin`."""
         super().__init__(java)
         self._began = (0, 0)
 

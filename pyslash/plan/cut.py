@@ -22,7 +22,7 @@ class OperatorCut(Protocol):
 
     @property
     def java(self) -> JavaObject:
-        """The JVM's `io.pyslash.StreamingOperator`."""
+        """The JVM's `io.pyslash.catalyst.StreamingOperator`."""
 
     @property
     def late_us(self) -> int:
@@ -73,7 +73,7 @@ class OperatorCut(Protocol):
 
 
 class JavaCut:
-    """An `OperatorCut` by the JVM's `io.pyslash.StreamingOperator`."""
+    """An `OperatorCut` by the JVM's `io.pyslash.catalyst.StreamingOperator`."""
 
     def __init__(self, java: JavaObject) -> None:
         self.java = java

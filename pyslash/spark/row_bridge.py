@@ -32,10 +32,10 @@ _ERRORS: dict[str, type[errors.SlashError]] = {
     "internal": errors.NativeError,
     "agent_start": errors.AgentStartError,
 }
-# The head of what `io.pyslash.UpdateResult` describes: statistics of event times, counts, length of the reasons.
+# The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
 _RESULT = struct.Struct("<qqqdqqqi")
 _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
-_MESSAGE = re.compile(r"io\.pyslash\.SlashException: (\w+): ([^\n]*)")
+_MESSAGE = re.compile(r"io\.pyslash\.core\.SlashException: (\w+): ([^\n]*)")
 
 
 def jar_path() -> Path:
@@ -76,6 +76,7 @@ class RowBridge:
 
         Raises:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
+            UnknownSparkError: this release of Spark lacks what pyslash takes of it by name.
         """
         leave_out_secrets()
         self._session = session
@@ -196,6 +197,8 @@ class RowBridge:
                 self._session.sql(f"ADD JAR '{path}'")
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
         except Py4JJavaError as failure:
+            if (ours := slash_error(failure)) is not None:
+                raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
 
 

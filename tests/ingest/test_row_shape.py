@@ -41,7 +41,7 @@ def mutants(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
     spark.sql(f"ADD JAR '{jar}'")
     jvm: Any = spark._jvm
     loader = spark._jsparkSession.sharedState().jarClassLoader()
-    return jvm.java.lang.Class.forName("io.pyslash.RowMutants", True, loader).getConstructors()[0]
+    return jvm.java.lang.Class.forName("io.pyslash.core.RowMutants", True, loader).getConstructors()[0]
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

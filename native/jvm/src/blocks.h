@@ -16,7 +16,7 @@ namespace pyslash::jvm {
 
 class Blocks {
  public:
-  // Has `source`, an io.pyslash.BlockSource, make all blocks readable, or those of an epoch; another one has no bytes.
+  // Has `source` (io.pyslash.core.BlockSource) make all blocks readable, or those of an epoch; others have no bytes.
   Blocks(JNIEnv* env, jobject source, bool all);
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;

@@ -30,7 +30,7 @@ const char* status_name(Status status) {
 void throw_slash_exception(JNIEnv* env, const char* status, const char* message) noexcept {
   if (env->ExceptionCheck()) return;
   // Each failing step below leaves its own Java exception pending (a missing class, no memory), which serves as well.
-  jclass type = env->FindClass("io/pyslash/SlashException");
+  jclass type = env->FindClass("io/pyslash/core/SlashException");
   if (!type) return;
   jmethodID make = env->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
   if (!make) return;

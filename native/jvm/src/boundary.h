@@ -1,5 +1,5 @@
 // The border between C++ and Java: every native method runs inside `guarded`, so no C++ exception and no wrong handle
-// gets past it as anything but an io.pyslash.SlashException.
+// gets past it as anything but an io.pyslash.core.SlashException.
 #pragma once
 
 #include <jni.h>

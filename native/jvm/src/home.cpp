@@ -1,4 +1,4 @@
-// The native methods of io.pyslash.Native that keep homes: groups that stay in this JVM from epoch to epoch.
+// The native methods of io.pyslash.core.Native that keep homes: groups that stay in this JVM from epoch to epoch.
 #include "pyslash/home.h"
 
 #include <jni.h>
@@ -42,11 +42,12 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jbyteArray plan_text, jbyteArray query,
-                                                        jlong prefix_lo, jlong prefix_hi, jbyteArray before,
-                                                        jbyteArray version, jlong epoch, jlong evicted_us, jlong pane,
-                                                        jlong closing_us, jboolean changed_only, jboolean keeps,
-                                                        jobject source, jlongArray bytes_read) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_openHome(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                             jbyteArray query, jlong prefix_lo, jlong prefix_hi,
+                                                             jbyteArray before, jbyteArray version, jlong epoch,
+                                                             jlong evicted_us, jlong pane, jlong closing_us,
+                                                             jboolean changed_only, jboolean keeps, jobject source,
+                                                             jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const Plan plan = Plan::parse(text_of(env, plan_text, "plan"));
     const HomeUpdate update{
@@ -63,7 +64,8 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openHome(JNIEnv* env, jclass, jby
   });
 }
 
-JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextHomeRows(JNIEnv* env, jclass, jlong handle, jlong max_rows) {
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_core_Native_nextHomeRows(JNIEnv* env, jclass, jlong handle,
+                                                                      jlong max_rows) {
   return guarded<jlongArray>(env, [&]() -> jlongArray {
     const auto rows = rows_of_homes().get(handle);
     const std::lock_guard lock(rows->home->mutex);
@@ -76,11 +78,11 @@ JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextHomeRows(JNIEnv* env, jc
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeHomeRows(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeHomeRows(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { rows_of_homes().close(handle); });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeHomes(JNIEnv* env, jclass, jbyteArray query) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeHomes(JNIEnv* env, jclass, jbyteArray query) {
   guarded<void>(env, [&] {
     const std::string of = text_of(env, query, "query");
     homes().close(of);

@@ -57,8 +57,8 @@ class Homes {
   std::map<std::tuple<std::string, uint64_t, uint64_t>, Kept> homes_;
 };
 
-// Brings a home to a version, unless another task has, by the blocks of `source`, an io.pyslash.BlockSource; the bytes
-// read of them go into `bytes_read`, a long[1].
+// Brings a home to a version, unless another task has, by the blocks of `source`, an io.pyslash.core.BlockSource; the
+// bytes read of them go into `bytes_read`, a long[1].
 template <typename Home>
 void advance(JNIEnv* env, Guarded<Home>& guarded, const HomeUpdate& update, jobject source, jlongArray bytes_read) {
   jlong bytes = 0;

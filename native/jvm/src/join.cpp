@@ -1,4 +1,4 @@
-// The native methods of io.pyslash.Native that join two streams: blocks of mapped arenas in, addresses of rows out.
+// The native methods of io.pyslash.core.Native that join two streams: blocks of mapped arenas in, rows' addresses out.
 #include "pyslash/join.h"
 
 #include <jni.h>
@@ -41,13 +41,13 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jbyteArray plan_text, jbyteArray query,
-                                                        jlong prefix_lo, jlong prefix_hi, jbyteArray before,
-                                                        jbyteArray version, jlong epoch, jlong evicted_us,
-                                                        jlong closing_us, jboolean left_outer, jboolean right_outer,
-                                                        jboolean remembers, jbyteArray left_shape,
-                                                        jbyteArray right_shape, jboolean keeps, jobject source,
-                                                        jlongArray bytes_read) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_openJoin(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                             jbyteArray query, jlong prefix_lo, jlong prefix_hi,
+                                                             jbyteArray before, jbyteArray version, jlong epoch,
+                                                             jlong evicted_us, jlong closing_us, jboolean left_outer,
+                                                             jboolean right_outer, jboolean remembers,
+                                                             jbyteArray left_shape, jbyteArray right_shape,
+                                                             jboolean keeps, jobject source, jlongArray bytes_read) {
   return guarded<jlong>(env, [&] {
     const auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
     const HomeUpdate update{
@@ -70,7 +70,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openJoin(JNIEnv* env, jclass, jby
   });
 }
 
-JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextPairs(JNIEnv* env, jclass, jlong handle, jlong most) {
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_core_Native_nextPairs(JNIEnv* env, jclass, jlong handle, jlong most) {
   return guarded<jlongArray>(env, [&]() -> jlongArray {
     const auto reader = readers().get(handle);
     const std::lock_guard lock(reader->join->mutex);
@@ -88,7 +88,7 @@ JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextPairs(JNIEnv* env, jclas
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeJoin(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeJoin(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { readers().close(handle); });
 }
 

@@ -1,4 +1,4 @@
-// The native methods of io.pyslash.Native that merge: blocks of mapped arenas in, addresses of columns out.
+// The native methods of io.pyslash.core.Native that merge: blocks of mapped arenas in, addresses of columns out.
 #include "pyslash/merge.h"
 
 #include <jni.h>
@@ -38,9 +38,9 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createMerger(JNIEnv* env, jclass, jbyteArray plan_text,
-                                                            jlongArray window_starts, jlong prefix_lo, jlong prefix_hi,
-                                                            jlong changed_in) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_createMerger(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                                 jlongArray window_starts, jlong prefix_lo,
+                                                                 jlong prefix_hi, jlong changed_in) {
   return guarded<jlong>(env, [&] {
     auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
     const auto starts = longs_of(env, window_starts, "the windows");
@@ -50,8 +50,8 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createMerger(JNIEnv* env, jclass,
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_addBlock(JNIEnv* env, jclass, jlong handle, jbyteArray raw_head,
-                                                        jlong arena, jlong place) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_addBlock(JNIEnv* env, jclass, jlong handle, jbyteArray raw_head,
+                                                             jlong arena, jlong place) {
   return guarded<jlong>(env, [&] {
     const Head head = read_head(bytes_of(env, raw_head, "head"));
     const auto mapped = arenas().get(arena);
@@ -63,7 +63,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_addBlock(JNIEnv* env, jclass, jlo
   });
 }
 
-JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextRows(JNIEnv* env, jclass, jlong handle, jlong max_rows) {
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_core_Native_nextRows(JNIEnv* env, jclass, jlong handle, jlong max_rows) {
   return guarded<jlongArray>(env, [&]() -> jlongArray {
     if (max_rows < 0) throw Error(Status::invalid_input, "max_rows must be positive");
     const auto guarded = mergers().get(handle);
@@ -74,7 +74,7 @@ JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_nextRows(JNIEnv* env, jclass
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeMerger(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeMerger(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { mergers().close(handle); });
 }
 

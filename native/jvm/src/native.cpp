@@ -1,4 +1,4 @@
-// The native methods of io.pyslash.Native.
+// The native methods of io.pyslash.core.Native.
 #include <fcntl.h>
 #include <jni.h>
 #include <unistd.h>
@@ -73,26 +73,27 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jint JNICALL Java_io_pyslash_Native_fields(JNIEnv* env, jclass, jbyteArray plan_text) {
+JNIEXPORT jint JNICALL Java_io_pyslash_core_Native_fields(JNIEnv* env, jclass, jbyteArray plan_text) {
   return guarded<jint>(
       env, [&] { return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).columns().size()); });
 }
 
-JNIEXPORT jint JNICALL Java_io_pyslash_Native_fixedRowBytes(JNIEnv* env, jclass, jbyteArray plan_text) {
+JNIEXPORT jint JNICALL Java_io_pyslash_core_Native_fixedRowBytes(JNIEnv* env, jclass, jbyteArray plan_text) {
   return guarded<jint>(
       env, [&] { return static_cast<jint>(Plan::parse(text_of(env, plan_text, "plan")).fixed_row_bytes()); });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createAccumulator(JNIEnv* env, jclass, jbyteArray plan_text,
-                                                                 jlong watermark_us, jlong epoch, jlong partition) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_createAccumulator(JNIEnv* env, jclass, jbyteArray plan_text,
+                                                                      jlong watermark_us, jlong epoch,
+                                                                      jlong partition) {
   return guarded<jlong>(env, [&] {
     auto plan = std::make_shared<const Plan>(Plan::parse(text_of(env, plan_text, "plan")));
     return accumulators().put(std::make_shared<GuardedAccumulator>(std::move(plan), watermark_us, epoch, partition));
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_add(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
-                                                  jlong rows) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_add(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
+                                                       jlong rows) {
   guarded<void>(env, [&] {
     if (page == 0 || bytes < 0 || rows < 0) throw Error(Status::invalid_input, "a page needs an address and sizes");
     const auto guarded = accumulators().get(handle);
@@ -102,8 +103,8 @@ JNIEXPORT void JNICALL Java_io_pyslash_Native_add(JNIEnv* env, jclass, jlong han
   });
 }
 
-JNIEXPORT jbyteArray JNICALL Java_io_pyslash_Native_seal(JNIEnv* env, jclass, jlong handle, jlong arena,
-                                                         jbyteArray query, jlong epoch, jlong attempt) {
+JNIEXPORT jbyteArray JNICALL Java_io_pyslash_core_Native_seal(JNIEnv* env, jclass, jlong handle, jlong arena,
+                                                              jbyteArray query, jlong epoch, jlong attempt) {
   return guarded<jbyteArray>(env, [&] {
     const BlockIdentity identity{id_of(env, query, "query id"), epoch, attempt};
     const auto guarded = accumulators().get(handle);
@@ -114,7 +115,7 @@ JNIEXPORT jbyteArray JNICALL Java_io_pyslash_Native_seal(JNIEnv* env, jclass, jl
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_rows(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_rows(JNIEnv* env, jclass, jlong handle) {
   return guarded<jlong>(env, [&] {
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
@@ -122,7 +123,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_rows(JNIEnv* env, jclass, jlong h
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_lateRows(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_lateRows(JNIEnv* env, jclass, jlong handle) {
   return guarded<jlong>(env, [&] {
     const auto guarded = accumulators().get(handle);
     const std::lock_guard lock(guarded->mutex);
@@ -130,11 +131,12 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_lateRows(JNIEnv* env, jclass, jlo
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeAccumulator(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeAccumulator(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { accumulators().close(handle); });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openArena(JNIEnv* env, jclass, jstring path, jbyteArray incarnation) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_openArena(JNIEnv* env, jclass, jstring path,
+                                                              jbyteArray incarnation) {
   return guarded<jlong>(env, [&] {
     const auto id = id_of(env, incarnation, "incarnation");
     const Descriptor file(text_of(env, path, "path"));
@@ -142,12 +144,13 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_openArena(JNIEnv* env, jclass, js
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeArena(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeArena(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { arenas().close(handle); });
 }
 
-JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_blockRanges(JNIEnv* env, jclass, jbyteArray raw_head, jlong pane_lo,
-                                                                jlong pane_hi, jlong prefix_lo, jlong prefix_hi) {
+JNIEXPORT jlongArray JNICALL Java_io_pyslash_core_Native_blockRanges(JNIEnv* env, jclass, jbyteArray raw_head,
+                                                                     jlong pane_lo, jlong pane_hi, jlong prefix_lo,
+                                                                     jlong prefix_hi) {
   return guarded<jlongArray>(env, [&]() -> jlongArray {
     const Head head = read_head(bytes_of(env, raw_head, "head"));
     std::vector<jlong> numbers{static_cast<jlong>(head.header.arena_offset), static_cast<jlong>(head.header.length),
@@ -164,7 +167,7 @@ JNIEXPORT jlongArray JNICALL Java_io_pyslash_Native_blockRanges(JNIEnv* env, jcl
   });
 }
 
-JNIEXPORT jint JNICALL Java_io_pyslash_Native_openDirectory(JNIEnv* env, jclass, jstring path) {
+JNIEXPORT jint JNICALL Java_io_pyslash_core_Native_openDirectory(JNIEnv* env, jclass, jstring path) {
   return guarded<jint>(env, [&] {
     const std::string folder = text_of(env, path, "path");
     const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -173,6 +176,6 @@ JNIEXPORT jint JNICALL Java_io_pyslash_Native_openDirectory(JNIEnv* env, jclass,
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeDirectory(JNIEnv*, jclass, jint fd) { close(fd); }
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeDirectory(JNIEnv*, jclass, jint fd) { close(fd); }
 
 }  // extern "C"

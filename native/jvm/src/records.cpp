@@ -1,4 +1,4 @@
-// Records of text: the native methods of io.pyslash.Native that read them.
+// Records of text: the native methods of io.pyslash.core.Native that read them.
 #include "pyslash/records.h"
 
 #include <jni.h>
@@ -38,14 +38,14 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_createRecordReader(JNIEnv* env, jclass, jbyteArray schema,
-                                                                  jboolean sized) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_createRecordReader(JNIEnv* env, jclass, jbyteArray schema,
+                                                                       jboolean sized) {
   return guarded<jlong>(
       env, [&] { return readers().put(std::make_shared<GuardedReader>(text_of(env, schema, "schema"), sized != 0)); });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readRecord(JNIEnv* env, jclass, jlong handle, jlong record,
-                                                          jlong bytes) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_readRecord(JNIEnv* env, jclass, jlong handle, jlong record,
+                                                               jlong bytes) {
   return guarded<jlong>(env, [&]() -> jlong {
     if (record == 0 || bytes < 0) throw Error(Status::invalid_input, "a record needs an address and a size");
     const auto guarded = readers().get(handle);
@@ -57,9 +57,9 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readRecord(JNIEnv* env, jclass, j
   });
 }
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readLines(JNIEnv* env, jclass, jlong handle, jlong page, jlong bytes,
-                                                         jlong last_start, jboolean skips_first, jboolean has_header,
-                                                         jboolean is_end, jboolean as_page) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_readLines(JNIEnv* env, jclass, jlong handle, jlong page,
+                                                              jlong bytes, jlong last_start, jboolean skips_first,
+                                                              jboolean has_header, jboolean is_end, jboolean as_page) {
   return guarded<jlong>(env, [&]() -> jlong {
     if (page == 0 || bytes < 0 || last_start < 0)
       throw Error(Status::invalid_input, "a page needs an address and a size");
@@ -94,11 +94,11 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_Native_readLines(JNIEnv* env, jclass, jl
   });
 }
 
-JNIEXPORT jobject JNICALL Java_io_pyslash_Native_buffer(JNIEnv* env, jclass, jlong address, jlong bytes) {
+JNIEXPORT jobject JNICALL Java_io_pyslash_core_Native_buffer(JNIEnv* env, jclass, jlong address, jlong bytes) {
   return env->NewDirectByteBuffer(reinterpret_cast<void*>(address), bytes);  // null: an exception is pending
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_closeRecordReader(JNIEnv* env, jclass, jlong handle) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_closeRecordReader(JNIEnv* env, jclass, jlong handle) {
   guarded<void>(env, [&] { readers().close(handle); });
 }
 

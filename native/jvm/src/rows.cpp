@@ -1,4 +1,4 @@
-// The native methods of io.pyslash.Native that look at rows of Spark's before Spark does.
+// The native methods of io.pyslash.core.Native that look at rows of Spark's before Spark does.
 #include <jni.h>
 
 #include "boundary.h"
@@ -21,14 +21,14 @@ using namespace pyslash::jvm;
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_io_pyslash_Native_rowShape(JNIEnv* env, jclass, jbyteArray text) {
+JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_rowShape(JNIEnv* env, jclass, jbyteArray text) {
   return guarded<jlong>(env, [&] {
     return shapes().put(std::make_shared<const RowShape>(RowShape::parse(text_of(env, text, "shape"))));
   });
 }
 
-JNIEXPORT void JNICALL Java_io_pyslash_Native_checkRow(JNIEnv* env, jclass, jlong handle, jbyteArray bytes, jint offset,
-                                                       jint length) {
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_checkRow(JNIEnv* env, jclass, jlong handle, jbyteArray bytes,
+                                                            jint offset, jint length) {
   guarded<void>(env, [&] {
     const auto shape = shapes().get(handle);
     if (bytes == nullptr || offset < 0 || length < 0 || length > env->GetArrayLength(bytes) - offset) {

@@ -62,7 +62,7 @@ def _registered(session: SparkSession) -> Iterator[Executor]:
     jvm: Any = session._jvm
     master = session.sparkContext.master
     is_local = master == "local" or master.startswith("local[")
-    for line in jvm.io.pyslash.Executors.idsAndHosts(is_local):
+    for line in jvm.io.pyslash.agent.Executors.idsAndHosts(is_local):
         yield Executor(*line.split(" "))
 
 

@@ -9,5 +9,8 @@ _BITS = {(1 << bits) // _REGISTERS_A_WORD + 1: bits for bits in range(4, 19)}
 
 
 def read(call: Call) -> Aggregate:
-    """Its input is the hash that Spark takes (`io.pyslash.StreamingAggregate`), whose first bits choose a register."""
+    """Its input is the hash that Spark takes (`io.pyslash.catalyst.StreamingAggregate`).
+
+    The first bits of it choose a register.
+    """
     return Aggregate("approx_count_distinct", False, call.sql, str(_BITS[int(call.java.aggBufferSchema().length())]))

@@ -12,7 +12,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 
 FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
-    # Of one column at most: `io.pyslash.StreamingAggregate` makes one of several. Spark makes count_if of it.
+    # Of one column at most: `io.pyslash.catalyst.StreamingAggregate` makes one of several. Spark makes count_if of it.
     "Count": named("count"),
     "Sum": sum_.read,
     "Average": average.read,
@@ -50,7 +50,7 @@ def aggregate_of(expression: JavaObject, inputs: Sequence[JavaObject]) -> Aggreg
 
     Args:
         expression: as Spark's optimizer has left it.
-        inputs: what it reads of a row, as `io.pyslash.StreamingAggregate` tells; nothing: it counts every row.
+        inputs: what it reads of a row, as `io.pyslash.catalyst.StreamingAggregate` tells; nothing: it counts every row.
 
     Raises:
         Uncovered: the function's modifiers are not covered.

@@ -30,7 +30,7 @@ struct KeptRow {
   const uint8_t* row() const { return reinterpret_cast<const uint8_t*>(this + 1); }
   BytesRef key() const { return {row() + (row_bytes + 7) / 8 * 8, key_bytes}; }
 };
-// Whoever has a row's address finds its size and `matched` in front of it: io.pyslash.KeptRow.
+// Whoever has a row's address finds its size and `matched` in front of it: io.pyslash.join.KeptRow.
 static_assert(sizeof(KeptRow) == 64 && offsetof(KeptRow, matched) == 56 && offsetof(KeptRow, row_bytes) == 52);
 
 class JoinTable {

@@ -1,13 +1,45 @@
 package io.pyslash;
 
+import io.pyslash.agent.AgentOrder;
+import io.pyslash.agent.Executors;
+import io.pyslash.catalyst.DeferredExec;
+import io.pyslash.catalyst.LocalRows;
+import io.pyslash.catalyst.Origin;
+import io.pyslash.catalyst.OverlappingWindows;
+import io.pyslash.catalyst.PlannedQuery;
+import io.pyslash.catalyst.StreamingAggregate;
+import io.pyslash.catalyst.StreamingDeduplicate;
+import io.pyslash.ingest.FileScan;
+import io.pyslash.ingest.NativeInput;
+import io.pyslash.ingest.RecordOutlook;
+import io.pyslash.ingest.ScanOutlook;
+import io.pyslash.ingest.StaticTable;
+import io.pyslash.ingest.UpdateOrder;
+import io.pyslash.ingest.UpdateResult;
+import io.pyslash.ingest.UpdateRows;
+import io.pyslash.ingest.UpdateTask;
+import io.pyslash.join.StreamingJoin;
+import io.pyslash.merge.ArrowRows;
+import io.pyslash.merge.CloseHomes;
+import io.pyslash.merge.MergeCounts;
+import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergedRows;
+import io.pyslash.merge.RowsDataset;
+import io.pyslash.migrate.StateExport;
+import io.pyslash.shim.RunningStream;
+import io.pyslash.shim.SparkShim;
+import io.pyslash.shim.StatefulNodes;
+import io.pyslash.shim.WriterSettings;
+import io.pyslash.sink.EpochFunction;
+import io.pyslash.sink.JobSink;
+import io.pyslash.sink.SinkOpening;
+import io.pyslash.sink.TableOpening;
 import io.pyslash.ui.Watch;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -18,20 +50,22 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
+  /** Fails if this release of Spark lacks what pyslash takes of it by name. */
+  public Bridge() {
+    SparkShim.check();
+  }
+
   /**
    * Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order; gives what
    * {@link UpdateResult} describes, in Base64: py4j's Python reads an array byte by byte.
@@ -81,25 +115,7 @@ public final class Bridge {
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */
   public List<SparkPlan> statefulOperators(SparkPlan plan) {
-    return stateful(plan);
-  }
-
-  static List<SparkPlan> stateful(SparkPlan plan) {
-    List<SparkPlan> found = new ArrayList<>();
-    for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
-      found.addAll(stateful(child));
-    }
-    if (keepsState(plan.getClass())) {
-      found.add(plan);
-    }
-    return found;
-  }
-
-  private static boolean keepsState(Class<?> type) {
-    return type != null
-        && (type.getSimpleName().equals("StateStoreWriter")
-            || keepsState(type.getSuperclass())
-            || Arrays.stream(type.getInterfaces()).anyMatch(Bridge::keepsState));
+    return StatefulNodes.of(plan);
   }
 
   /** The classes of these operators without their packages, by blanks. */
@@ -109,24 +125,19 @@ public final class Bridge {
 
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
   public Object runningQuery(SparkSession session) {
-    return runningQueryOf(session);
-  }
-
-  static Object runningQueryOf(SparkSession session) {
-    String id = session.sparkContext().getLocalProperty("sql.streaming.queryId");
-    return Reflection.call(session.streams().get(UUID.fromString(id)), "streamingQuery");
+    return RunningStream.of(session);
   }
 
   /** The physical plan of the micro-batch that a `StreamExecution` is running; copies of its nodes count in them. */
   public SparkPlan runningPlan(Object stream) {
-    SparkPlan plan = ((QueryExecution) Reflection.call(stream, "lastExecution")).executedPlan();
+    SparkPlan plan = RunningStream.lastExecution(stream).executedPlan();
     Origin.mark(plan);
     return plan;
   }
 
   /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
   public void expectNoStateStore(Object stream) {
-    CommitValidation.skip(stream);
+    RunningStream.expectNoStateStore(stream);
   }
 
   /** Gives a writer a `foreachBatch` function in Python; what is returned has it say how it fails. */

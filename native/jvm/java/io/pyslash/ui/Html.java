@@ -1,20 +1,18 @@
 package io.pyslash.ui;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.pyslash.shim.PageHeader;
 import jakarta.servlet.http.HttpServletRequest;
-import java.lang.reflect.Method;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
 import java.time.temporal.ChronoUnit;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 import org.apache.spark.ui.SparkUITab;
 import org.apache.spark.ui.UIUtils;
 import scala.Function0;
-import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.xml.Node;
@@ -94,22 +92,8 @@ final class Html {
   }
 
   /** The whole page, with the tabs above. */
-  @SuppressWarnings("unchecked")
   static Seq<Node> page(HttpServletRequest request, String title, String content, SparkUITab tab) {
     Function0<Seq<Node>> nodes = () -> CollectionConverters.asScala(List.<Node>of(new Unparsed(content))).toSeq();
-    // Its switches differ between releases; all are off.
-    Method header =
-        Arrays.stream(UIUtils.class.getMethods())
-            .filter(method -> method.getName().equals("headerSparkPage"))
-            .findFirst()
-            .orElseThrow();
-    Object[] arguments = new Object[header.getParameterCount()];
-    Arrays.fill(arguments, false);
-    System.arraycopy(new Object[] {request, title, nodes, tab, Option.empty()}, 0, arguments, 0, 5);
-    try {
-      return (Seq<Node>) header.invoke(null, arguments);
-    } catch (ReflectiveOperationException unknown) {
-      throw new IllegalStateException("Spark's headerSparkPage takes other arguments", unknown);
-    }
+    return PageHeader.page(request, title, nodes, tab);
   }
 }

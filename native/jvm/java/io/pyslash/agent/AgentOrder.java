@@ -1,0 +1,15 @@
+package io.pyslash.agent;
+
+import java.io.Serializable;
+
+/**
+ * How a task finds its executor's agent, or starts it. Travels inside the serialized task, never in an argument list or an
+ * environment: it holds the application's secret.
+ *
+ * @param python null: the executor's PYSPARK_PYTHON, or python3
+ * @param pythonPath entries before the executor's own PYTHONPATH, as one string with colons; null: none
+ * @param runtimeDirectory null: the agent's default
+ */
+public record AgentOrder(
+    byte[] secret, long arenaBytes, String python, String pythonPath, String runtimeDirectory, int startTimeoutSeconds)
+    implements Serializable {}

@@ -1,0 +1,270 @@
+package io.pyslash.catalyst;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.AbstractIterator;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * The rows of an update, and behind them, for each group of a task's, a row that has the buffers which Spark's own code has
+ * made of the group's rows.
+ *
+ * <pre>
+ *   time        key   value   buffer
+ *   10:00:03    a     7       -          a row as it came; left out if no native function reads it
+ *   10:00:04    a     1       -
+ *   10:00:00    a     -       01 f3 ..   what both rows have become: its time is that of their pane
+ * </pre>
+ */
+final class BuffersExec extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+
+  // So many groups at a time: a buffer may be some kilobytes on the heap.
+  private static final int MOST_GROUPS = 8192;
+  // Or so many rows: a buffer may hold all of them.
+  private static final int MOST_ROWS = 1 << 20;
+
+  /** What the output's columns are, and what they are made of. */
+  record Layout(List<Column> columns, List<BufferOf> functions, Panes panes, boolean keepsRows)
+      implements Serializable {}
+
+  /** A column of the output: one of the input's, which may be a key, or, behind them, the buffer of a function. */
+  record Column(Attribute attribute, int place, boolean isKey, boolean isBuffer) implements Serializable {}
+
+  /** Panes of event time. */
+  record Panes(long micros, long offset) implements Serializable {
+    long start(long time) {
+      return time - Math.floorMod(time - offset, micros);
+    }
+  }
+
+  private final SparkPlan child;
+  private final Layout layout;
+  private final Seq<SparkPlan> children;
+
+  BuffersExec(SparkPlan child, Layout layout) {
+    this.child = child;
+    this.layout = layout;
+    children = CollectionConverters.asScala(List.of(child)).toSeq();
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return child
+        .execute()
+        .mapPartitionsInternal(
+            new OfPartition(layout, List.copyOf(CollectionConverters.asJava(child.output()))),
+            true,
+            ClassTag$.MODULE$.apply(InternalRow.class));
+  }
+
+  private static final class OfPartition
+      extends AbstractFunction1<scala.collection.Iterator<InternalRow>, scala.collection.Iterator<InternalRow>>
+      implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    private final Layout layout;
+    private final List<Attribute> input;
+
+    OfPartition(Layout layout, List<Attribute> input) {
+      this.layout = layout;
+      this.input = input;
+    }
+
+    @Override
+    public scala.collection.Iterator<InternalRow> apply(scala.collection.Iterator<InternalRow> rows) {
+      return new Rows(rows, layout, input);
+    }
+  }
+
+  private record Group(long pane, UnsafeRow key) {}
+
+  /** A function with the rows that it leaves out. */
+  private record Updated(SparkFunction function, Expression filter) {
+    void take(InternalRow buffer, InternalRow row) {
+      if (filter == null || Boolean.TRUE.equals(filter.eval(row))) {
+        function.update(buffer, row);
+      }
+    }
+  }
+
+  private static final class Rows extends AbstractIterator<InternalRow> {
+    private final scala.collection.Iterator<InternalRow> rows;
+    private final Layout layout;
+    private final List<Updated> functions = new ArrayList<>();
+    private final List<DataType> keyTypes = new ArrayList<>();
+    private final UnsafeProjection keyOf;
+    private final UnsafeProjection passed;
+    private final UnsafeProjection ofGroup;
+    private Map<Group, InternalRow[]> groups = new LinkedHashMap<>();
+    private Iterator<Map.Entry<Group, InternalRow[]>> finished = Map.<Group, InternalRow[]>of().entrySet().iterator();
+    private int taken; // rows in `groups`
+
+    Rows(scala.collection.Iterator<InternalRow> rows, Layout layout, List<Attribute> input) {
+      this.rows = rows;
+      this.layout = layout;
+      for (BufferOf one : layout.functions) {
+        Expression filter = one.filter() == null ? null : SparkFunction.bound(one.filter(), input);
+        functions.add(new Updated(SparkFunction.of(one.function(), input), filter));
+      }
+      List<Expression> keys = new ArrayList<>();
+      List<Expression> all = new ArrayList<>();
+      StructType schema = new StructType();
+      for (Column column : layout.columns) {
+        DataType type = column.attribute.dataType();
+        Expression value = new BoundReference(column.place, type, true);
+        if (column.isKey) {
+          boolean isFloating = type instanceof DoubleType || type instanceof FloatType;
+          keys.add(isFloating ? new KnownFloatingPointNormalized(new NormalizeNaNAndZero(value)) : value);
+          keyTypes.add(type);
+        }
+        all.add(column.isBuffer ? Literal$.MODULE$.create(null, type) : value);
+        schema = schema.add(column.attribute.name(), type, true);
+      }
+      keyOf = UnsafeProjection.create(CollectionConverters.asScala(keys).toSeq());
+      passed = UnsafeProjection.create(CollectionConverters.asScala(all).toSeq());
+      ofGroup = UnsafeProjection.create(schema);
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (!finished.hasNext()) {
+        if (rows.hasNext()) {
+          if (layout.keepsRows) {
+            return true;
+          }
+          take(rows.next());
+        } else if (groups.isEmpty()) {
+          return false;
+        } else {
+          finish();
+        }
+      }
+      return true;
+    }
+
+    @Override
+    public InternalRow next() {
+      if (!hasNext()) {
+        throw new java.util.NoSuchElementException();
+      }
+      if (finished.hasNext()) {
+        return row(finished.next());
+      }
+      InternalRow row = rows.next();
+      take(row);
+      return passed.apply(row);
+    }
+
+    private void take(InternalRow row) {
+      if (row.isNullAt(0)) {
+        return; // of no window
+      }
+      UnsafeRow key = keyOf.apply(row);
+      Group group = new Group(layout.panes.start(row.getLong(0)), key);
+      InternalRow[] buffers = groups.get(group);
+      if (buffers == null) {
+        buffers = functions.stream().map(one -> one.function.empty()).toArray(InternalRow[]::new);
+        groups.put(new Group(group.pane, key.copy()), buffers);
+      }
+      for (int i = 0; i < buffers.length; i++) {
+        functions.get(i).take(buffers[i], row);
+      }
+      if (++taken == MOST_ROWS || groups.size() == MOST_GROUPS) {
+        finish();
+      }
+    }
+
+    private void finish() {
+      finished = groups.entrySet().iterator();
+      groups = new LinkedHashMap<>();
+      taken = 0;
+    }
+
+    private InternalRow row(Map.Entry<Group, InternalRow[]> group) {
+      Object[] values = new Object[layout.columns.size()];
+      values[0] = group.getKey().pane;
+      int key = 0;
+      for (int i = 1; i < values.length; i++) {
+        Column column = layout.columns.get(i);
+        if (column.isKey) {
+          values[i] = group.getKey().key.get(key, keyTypes.get(key));
+          key++;
+        } else if (column.isBuffer) {
+          values[i] = functions.get(column.place).function.bytes(group.getValue()[column.place]);
+        }
+      }
+      return ofGroup.apply(new GenericInternalRow(values));
+    }
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return CollectionConverters.asScala(layout.columns.stream().map(Column::attribute).toList()).toSeq();
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    return child.outputPartitioning();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return children;
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new BuffersExec(children.head(), layout);
+  }
+
+  @Override
+  public int productArity() {
+    return 2;
+  }
+
+  @Override
+  public Object productElement(int index) {
+    return index == 0 ? child : layout;
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof BuffersExec;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof BuffersExec exec && exec.child.equals(child) && exec.layout.equals(layout);
+  }
+
+  @Override
+  public int hashCode() {
+    return child.hashCode();
+  }
+}

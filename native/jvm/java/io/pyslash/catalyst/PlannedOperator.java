@@ -1,0 +1,199 @@
+package io.pyslash.catalyst;
+
+import io.pyslash.shim.Watermark;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkPlan$;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** An operator of a streaming query that keeps state, cut out of Spark's physical plan: what is below it, and above. */
+public abstract class PlannedOperator {
+  protected static final String WATERMARK_KEY = "spark.watermarkDelayMs";
+  protected static final long NO_WATERMARK = Long.MIN_VALUE;
+
+  private final SparkPlan plan;
+  protected final SparkPlan operator;
+
+  /** The operator of this plan. */
+  protected PlannedOperator(SparkPlan plan, SparkPlan operator) {
+    this.plan = plan;
+    this.operator = operator;
+  }
+
+  /** What is executed below it. */
+  protected abstract List<SparkPlan> below();
+
+  /** All that decides which rows the operator takes, as text. */
+  public abstract String fingerprint();
+
+  /** Rows that are complete by this (milliseconds) are late; the least long: none are. */
+  protected abstract long lateWatermark();
+
+  /** Groups that are complete by this (milliseconds) are forgotten; the least long: none are. */
+  protected abstract long evictionWatermark();
+
+  /**
+   * The watermarks for late rows and for eviction; 1 if the micro-batch has no input, else 0; 1 if Spark collects the event
+   * times of all rows, else 0: by blanks, in one call from Python.
+   */
+  public String times() {
+    boolean collectsTimes = below().stream().allMatch(PlannedOperator::collectsTimes);
+    return lateWatermark() + " " + evictionWatermark() + " " + (isWithoutRows() ? 1 : 0) + " " + (collectsTimes ? 1 : 0);
+  }
+
+  /** Whether every row of a stream passes an operator that collects event times. */
+  private static boolean collectsTimes(SparkPlan node) {
+    if (Watermark.is(node)) {
+      return true;
+    }
+    return node.children().isEmpty()
+        ? isStatic(node)
+        : CollectionConverters.asJava(node.children()).stream().allMatch(PlannedOperator::collectsTimes);
+  }
+
+  private static boolean isStatic(SparkPlan leaf) {
+    return leaf.logicalLink().isDefined() && !leaf.logicalLink().get().isStreaming();
+  }
+
+  /** Spark's operators that collect the event times of the input. */
+  private List<SparkPlan> watermarks() {
+    return below().stream().flatMap(input -> Watermark.in(input).stream()).map(Origin::of).toList();
+  }
+
+  /** The delay of each of them in milliseconds, by blanks. */
+  public String delays() {
+    return watermarks().stream().map(Watermark::delay).map(String::valueOf).collect(Collectors.joining(" "));
+  }
+
+  /** What each of them has collected, a line each: count, least, greatest and mean (milliseconds), by blanks. */
+  public String eventTimes() {
+    return watermarks().stream().map(Watermark::collected).collect(Collectors.joining("\n"));
+  }
+
+  /** Has one of them, from the top down, collect these as well; milliseconds. */
+  public void addEventTimes(int watermark, long count, long least, long greatest, double mean) {
+    Watermark.collect(watermarks().get(watermark), count, least, greatest, mean);
+  }
+
+  /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
+  private boolean isWithoutRows() {
+    // Static tables bring no rows of their own: Spark refuses joins that would keep them.
+    return leaves().stream()
+        .filter(leaf -> !isStatic(leaf))
+        .allMatch(leaf -> leaf instanceof LocalTableScanExec local && local.rows().isEmpty());
+  }
+
+  /** Forget what Spark has counted below, before the rows are read once more. */
+  public void resetCounts() {
+    below().forEach(PlannedOperator::resetCounts);
+  }
+
+  /** What is observed starts over by itself, and what is broadcast is not made again. */
+  private static void resetCounts(SparkPlan node) {
+    if (node instanceof Exchange) {
+      return;
+    }
+    SparkPlan counted = Origin.of(node);
+    CollectionConverters.asJava(counted.metrics()).values().forEach(SQLMetric::reset);
+    if (Watermark.is(counted)) {
+      Watermark.times(counted).reset();
+    }
+    CollectionConverters.asJava(node.children()).forEach(PlannedOperator::resetCounts);
+  }
+
+  private List<SparkPlan> leaves() {
+    return below().stream().flatMap(input -> CollectionConverters.asJava(input.collectLeaves()).stream()).toList();
+  }
+
+  /** Operators with their expressions, and the code of Python functions among them. */
+  protected static void describe(SparkPlan node, StringBuilder text) {
+    text.append(node.nodeName()).append('\n');
+    for (Expression expression : CollectionConverters.asJava(node.expressions())) {
+      text.append("  ").append(StableSql.of(expression)).append('\n');
+      expression.foreach(
+          one -> {
+            if (one instanceof PythonUDF function) {
+              text.append("  ").append(function.func().command().hashCode()).append('\n');
+            }
+            return null;
+          });
+    }
+    CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text));
+  }
+
+  /** Spark's figures of the operator, as its progress, its listeners and its UI show them: `name=value`, by blanks. */
+  public void count(String metrics) {
+    for (String metric : metrics.split(" ")) {
+      String[] named = metric.split("=");
+      metric(named[0]).set(Long.parseLong(named[1]));
+    }
+  }
+
+  /** A metric of Spark's operator. */
+  protected final SQLMetric metric(String name) {
+    return Origin.of(operator).metrics().apply(name);
+  }
+
+  /** A watermark in milliseconds. */
+  protected static long millis(Option<?> watermark) {
+    return watermark.isDefined() ? ((Number) watermark.get()).longValue() : NO_WATERMARK;
+  }
+
+  /** The physical plan of merged rows, which tells of no logical plan that it might be a static table. */
+  protected static SparkPlan planned(Dataset<Row> merged) {
+    boolean isLocal = merged.queryExecution().analyzed() instanceof LocalRelation;
+    SparkPlan plan = isLocal ? LocalRows.plan(merged) : merged.queryExecution().executedPlan();
+    for (SparkPlan leaf : CollectionConverters.asJava(plan.collectLeaves())) {
+      leaf.unsetTagValue(SparkPlan$.MODULE$.LOGICAL_PLAN_TAG());
+      leaf.unsetTagValue(SparkPlan$.MODULE$.LOGICAL_PLAN_INHERITED_TAG());
+    }
+    return plan;
+  }
+
+  /** The whole plan, with another one, made to stand in generated code or not, in the place of one of its operators. */
+  protected final SparkPlan with(SparkPlan replaced, Function<Boolean, SparkPlan> other) {
+    return replaced(plan, replaced, other, false);
+  }
+
+  private static SparkPlan replaced(
+      SparkPlan node, SparkPlan operator, Function<Boolean, SparkPlan> other, boolean inStage) {
+    if (node == operator) {
+      return other.apply(inStage);
+    }
+    boolean below = node instanceof WholeStageCodegenExec || inStage && !(node instanceof InputAdapter);
+    List<SparkPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+    for (int i = 0; i < children.size(); i++) {
+      if (contains(children.get(i), operator)) {
+        children.set(i, replaced(children.get(i), operator, other, below));
+      }
+    }
+    return node.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  /** A plan of its own as part of generated code, or not. */
+  protected static SparkPlan placed(SparkPlan rows, boolean inStage) {
+    if (!inStage) {
+      return rows;
+    }
+    return rows instanceof WholeStageCodegenExec stage ? stage.child() : new InputAdapter(rows);
+  }
+
+  private static boolean contains(SparkPlan node, SparkPlan wanted) {
+    return node == wanted
+        || CollectionConverters.asJava(node.children()).stream().anyMatch(child -> contains(child, wanted));
+  }
+}

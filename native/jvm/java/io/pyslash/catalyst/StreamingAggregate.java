@@ -1,0 +1,499 @@
+package io.pyslash.catalyst;
+
+import io.pyslash.shim.StatefulNodes;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.XxHash64;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.First;
+import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.CoalesceExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import org.apache.spark.sql.execution.aggregate.MergingSessionsExec;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * An aggregation of a streaming query, found in Spark's physical plan and taken apart around its state.
+ *
+ * <pre>
+ *   operators above                              kept, over the merged rows
+ *   aggregate (final)                            its result expressions are kept
+ *   StateStoreSave                               tells the watermarks
+ *   aggregate (merge), StateStoreRestore, aggregate (merge), Exchange, aggregate (partial)
+ *   operators below, a window among them         kept without the window: the input
+ * </pre>
+ *
+ * <p>The plan is one that Spark has planned but not executed; its own nodes are executed below and above, so that
+ * broadcasts, event-time statistics and the scans' metrics are Spark's own.
+ */
+public final class StreamingAggregate extends StreamingOperator {
+  private static final String DROPPED = "numRowsDroppedByWatermark";
+
+  private final BaseAggregateExec last;
+  private final BaseAggregateExec partial;
+  private final WindowedInput input;
+  private final int windowAt; // among the grouping expressions; -1: there is none
+  private final boolean hasWatermark; // the window's event time has one
+  private final boolean isTimed; // groups become complete as the watermark moves
+  private final boolean isOfSessions;
+  private final boolean mergesSessionsEarly; // in the tasks that read rows, where late ones are not dropped yet
+  private final SparkPlan restore;
+  private final List<Expression> keys = new ArrayList<>();
+  private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
+  private final Seq<AggregateExpression> functions;
+  private BuffersExec.Panes panes; // of what Spark's own code keeps buffers of; null: of nothing
+
+  /**
+   * The aggregation whose state this operator of the plan saves.
+   *
+   * @param mode the query's output mode, in lower case
+   * @throws OnlySpark something about it is not understood
+   */
+  public StreamingAggregate(SparkPlan plan, SparkPlan save, String mode) {
+    super(plan, save);
+    last = finalOver(plan, save);
+    if (last == null) {
+      throw new OnlySpark("the state of " + save.nodeName() + " is not used by an aggregation");
+    }
+    isOfSessions = StatefulNodes.savesSessions(save);
+    boolean inStage = false;
+    SparkPlan node = save.children().head();
+    SparkPlan restored = null;
+    int sessionMerges = 0;
+    for (int aggregates = 0; true; node = node.children().head()) {
+      if (node instanceof ReusedExchangeExec reused) {
+        node = reused.child(); // that of an aggregation beside this one, which has the same input
+      }
+      if (node instanceof WholeStageCodegenExec) {
+        inStage = true;
+      } else if (node instanceof InputAdapter) {
+        inStage = false;
+      } else if (node instanceof MergingSessionsExec) {
+        sessionMerges++;
+      } else if (node instanceof BaseAggregateExec) {
+        if (++aggregates == 3 || isOfSessions) {
+          break;
+        }
+      } else if (StatefulNodes.restores(node)) {
+        restored = node;
+      } else if (!(node instanceof SortExec || node instanceof ShuffleExchangeExec)) {
+        throw new OnlySpark("the aggregation is planned with " + node.nodeName());
+      }
+    }
+    restore = restored;
+    mergesSessionsEarly = sessionMerges > 1;
+    partial = (BaseAggregateExec) node;
+    SparkPlan below = node.children().head();
+    input = mayHaveWindow(partial) ? new WindowedInput(below, inStage, isOfSessions) : WindowedInput.ofAllTime(below, inStage);
+    functions = partial.aggregateExpressions();
+    boolean isWatermarked = false;
+    int found = -1;
+    int index = 0;
+    for (NamedExpression grouping : CollectionConverters.asJava(partial.groupingExpressions())) {
+      if (grouping instanceof Attribute attribute && input.isWindow(attribute)) {
+        if (found >= 0) {
+          throw new OnlySpark("it groups by more than one window");
+        }
+        found = index;
+        isWatermarked = attribute.metadata().contains(WATERMARK_KEY);
+      } else {
+        if (grouping.metadata().contains(WATERMARK_KEY)) {
+          throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
+        }
+        keys.add(KeyBytes.of(withoutWindow(key((Expression) grouping))));
+      }
+      index++;
+    }
+    if (input.isWindowed() && found < 0) {
+      throw new OnlySpark("there is no time window() among the grouping expressions, though there is one below");
+    }
+    windowAt = found;
+    hasWatermark = isWatermarked;
+    isTimed = hasWatermark && !mode.equals("complete");
+    if (!isTimed && mode.equals("append")) {
+      throw new OnlySpark(
+          windowAt < 0
+              ? "in append mode it has to group by a time window()"
+              : "the window's time column carries no watermark: call withWatermark() on it");
+    }
+    for (AggregateExpression function : CollectionConverters.asJava(functions)) {
+      List<Expression> values = inputsOf(function);
+      values.forEach(this::withoutWindow);
+      inputs.add(values);
+    }
+  }
+
+  /**
+   * Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. Empty
+   * without a window.
+   */
+  public long[] window(boolean thinned) {
+    return input.parameters(thinned);
+  }
+
+  /**
+   * How a session goes on: for so many microseconds from a row on; 0: until a time of the row's own, which the input has
+   * behind its event time.
+   */
+  public long gap() {
+    return input.gap();
+  }
+
+  /** The SQL of the end of a row's session. */
+  public String sessionEnd() {
+    return describe(input.endOfRow());
+  }
+
+  /** Whether rows are late by what a task's rows make of their session, not each by itself. */
+  public boolean isLateByTask() {
+    return mergesSessionsEarly;
+  }
+
+  @Override
+  WindowedInput input() {
+    return input;
+  }
+
+  /** Whether groups become complete, and are forgotten, as the watermark moves. */
+  public boolean isTimed() {
+    return isTimed;
+  }
+
+  /**
+   * From now on, Spark's own code computes these functions, and what it has computed of a task's rows stands in rows of its
+   * own, one a group ({@link BuffersExec}). All that others read of such a row is null.
+   *
+   * @param which numbers of functions, by blanks
+   * @param paneMicros length of panes, none of which belongs to a window in part
+   * @param offset a time at which one begins
+   */
+  public void keepBuffers(String which, long paneMicros, long offset) {
+    panes = new BuffersExec.Panes(paneMicros, offset);
+    Set<String> kept = Set.of(which.split(" "));
+    for (int i = 0; i < inputs.size(); i++) {
+      AggregateExpression function = functions.apply(i);
+      if (kept.contains(Integer.toString(i))) {
+        Expression filter = function.filter().isDefined() ? function.filter().get() : null;
+        inputs.set(i, List.of(new BufferOf(function.aggregateFunction(), filter)));
+      } else if (function.filter().isEmpty() && (inputs.get(i).isEmpty() || heedsNulls(function))) {
+        List<Expression> values = new ArrayList<>(inputs.get(i));
+        values.add(one());
+        inputs.set(i, values);
+      }
+    }
+  }
+
+  @Override
+  public SparkPlan input(String columns) {
+    return panes == null ? super.input(columns) : withBuffers(columns);
+  }
+
+  /** The same with buffers: what their functions read crosses to {@link BuffersExec}, which leaves it out. */
+  private SparkPlan withBuffers(String columns) {
+    List<Expression> values = new ArrayList<>(keys);
+    inputs.forEach(values::addAll);
+    List<BufferOf> buffers = new ArrayList<>();
+    List<NamedExpression> rows = new ArrayList<>(List.of(input.moment()));
+    List<BuffersExec.Column> found = new ArrayList<>();
+    found.add(new BuffersExec.Column(input.moment().toAttribute(), 0, false, false));
+    for (String slot : columns.replace("?", "").split(" ")) {
+      int at = Integer.parseInt(slot);
+      String name = "column" + found.size();
+      if (values.get(at) instanceof BufferOf buffer) {
+        Attribute column = WindowedInput.alias(buffer, name).toAttribute();
+        found.add(new BuffersExec.Column(column, buffers.size(), false, true));
+        buffers.add(buffer);
+      } else {
+        NamedExpression column = WindowedInput.alias(values.get(at), name);
+        Attribute nullable = column.toAttribute().withNullability(true); // in a row of buffers
+        found.add(new BuffersExec.Column(nullable, rows.size(), at < keys.size(), false));
+        rows.add(column);
+      }
+    }
+    boolean keepsRows = found.stream().anyMatch(one -> !one.isBuffer() && !one.isKey() && one.place() > 0);
+    Set<Long> read = new HashSet<>();
+    for (BufferOf buffer : buffers) {
+      for (Expression leaf : CollectionConverters.asJava(buffer.collectLeaves())) {
+        if (leaf instanceof Attribute attribute && read.add(attribute.exprId().id())) {
+          rows.add(attribute);
+        }
+      }
+    }
+    return new BuffersExec(input.plan(rows), new BuffersExec.Layout(found, buffers, panes, keepsRows));
+  }
+
+  /** Grouping expressions but the window. */
+  @Override
+  public List<Expression> keys() {
+    return keys;
+  }
+
+  /** The aggregate functions, as the partial aggregation has them. */
+  public Seq<AggregateExpression> functions() {
+    return functions;
+  }
+
+  /**
+   * What each function reads; nothing if it counts every row. The last of its inputs is null where a `FILTER` leaves the
+   * row out; a function that heeds nulls has that as an input of its own.
+   */
+  @Override
+  public List<List<Expression>> inputs() {
+    return inputs;
+  }
+
+  /** The attributes that the state gives: keys, functions. */
+  public List<Attribute> results() {
+    List<Attribute> results = new ArrayList<>();
+    List<NamedExpression> groupings = CollectionConverters.asJava(last.groupingExpressions());
+    for (int i = 0; i < groupings.size(); i++) {
+      if (i != windowAt) {
+        results.add(groupings.get(i).toAttribute());
+      }
+    }
+    results.addAll(CollectionConverters.asJava(last.aggregateAttributes()));
+    return results;
+  }
+
+  /** Rows of windows that end at or before this (milliseconds) are late; the least long: none are. */
+  @Override
+  protected long lateWatermark() {
+    // Whatever the output mode, late rows of sessions are dropped where sessions are restored.
+    return isTimed || isOfSessions && hasWatermark ? millis(StatefulNodes.lateWatermark(operator)) : NO_WATERMARK;
+  }
+
+  /** Windows that end at or before this (milliseconds) are closed; the least long: none are. */
+  @Override
+  protected long evictionWatermark() {
+    return isTimed ? millis(StatefulNodes.evictionWatermark(operator)) : NO_WATERMARK;
+  }
+
+  @Override
+  public void count(String metrics) {
+    super.count(metrics);
+    if (isOfSessions) {
+      Origin.of(restore).metrics().apply(DROPPED).set(metric(DROPPED).value()); // where Spark drops them
+    }
+  }
+
+  /** Whether one of the keys is of a window's type: there are windows below, or the plan is not understood. */
+  private static boolean mayHaveWindow(BaseAggregateExec partial) {
+    return CollectionConverters.asJava(partial.groupingExpressions()).stream()
+        .anyMatch(
+            grouping ->
+                ((Expression) grouping).dataType() instanceof StructType struct
+                    && List.of(struct.fieldNames()).equals(List.of("start", "end")));
+  }
+
+  /**
+   * The whole plan, with merged rows in the place of the state.
+   *
+   * @param merged columns: the window's start and end, keys, functions' results; more are ignored
+   */
+  @Override
+  public SparkPlan over(Dataset<Row> merged) {
+    SparkPlan groups = planned(merged);
+    boolean isEmpty = groups instanceof LocalTableScanExec local && local.rows().isEmpty();
+    boolean isGlobal = windowAt < 0 && keys.isEmpty(); // a group of all rows has a row of none too
+    return with(
+        (SparkPlan) last,
+        inStage -> isEmpty && isGlobal ? overNothing(groups, inStage) : results(groups, inStage));
+  }
+
+  /** Spark's own final aggregation, over a partition without rows. */
+  private SparkPlan overNothing(SparkPlan empty, boolean inStage) {
+    List<NamedExpression> columns = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(((SparkPlan) partial).output())) {
+      columns.add(WindowedInput.alias(Literal$.MODULE$.create(null, column.dataType()), column));
+    }
+    SparkPlan nothing = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), empty);
+    SparkPlan task = new CoalesceExec(1, nothing); // one, where the empty plan has none
+    SparkPlan aggregate = ((SparkPlan) last).withNewChildren(CollectionConverters.asScala(List.of(task)).toSeq());
+    return inStage ? new InputAdapter(aggregate) : aggregate;
+  }
+
+  private SparkPlan results(SparkPlan merged, boolean inStage) {
+    SparkPlan rows = placed(merged, inStage);
+    List<Attribute> columns = CollectionConverters.asJava(merged.output());
+    List<Attribute> results = results();
+    List<NamedExpression> named = new ArrayList<>();
+    if (windowAt >= 0) {
+      name(columns, named);
+    }
+    for (int i = 0; i < results.size(); i++) {
+      Attribute column = columns.get(i + 2);
+      named.add(
+          WindowedInput.alias(
+              i < keys.size() ? key(column, keys.get(i), results.get(i)) : result(column, i - keys.size()),
+              results.get(i)));
+    }
+    rows = new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
+    for (Expression condition : input.windowConditions()) {
+      rows = new FilterExec(condition, rows);
+    }
+    return new ProjectExec(last.resultExpressions(), rows);
+  }
+
+  private static Expression key(Attribute column, Expression key, Attribute as) {
+    return key instanceof KeyBytes ? KeyBytes.value(column, as.dataType()) : column;
+  }
+
+  /** The result of a function, out of the column that native code has given. */
+  private Expression result(Attribute column, int function) {
+    AggregateFunction of = functions.apply(function).aggregateFunction();
+    if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
+      return SparkResult.ofBuffers(column, of);
+    }
+    return isEstimated(of) ? SparkResult.ofRegisters(column, of) : column;
+  }
+
+  /** The window of merged rows, under every name that it has. */
+  private void name(List<Attribute> columns, List<NamedExpression> named) {
+    Expression window =
+        new CreateNamedStruct(
+            seq(
+                Literal$.MODULE$.create("start", DataTypes.StringType),
+                columns.get(0),
+                Literal$.MODULE$.create("end", DataTypes.StringType),
+                columns.get(1)));
+    Attribute grouped = CollectionConverters.asJava(last.groupingExpressions()).get(windowAt).toAttribute();
+    named.add(WindowedInput.alias(window, grouped));
+    for (Attribute other : input.windows()) {
+      if (other.exprId().id() != grouped.exprId().id()) {
+        named.add(WindowedInput.alias(window, other));
+      }
+    }
+  }
+
+  private Expression withoutWindow(Expression expression) {
+    if (input.readsWindow(expression)) {
+      throw new OnlySpark(expression.sql() + " reads the window itself; only the result may");
+    }
+    return expression;
+  }
+
+  /** A grouping expression as the native core takes it, which normalizes floating-point keys by itself. */
+  private static Expression key(Expression grouping) {
+    Expression value = grouping instanceof Alias alias ? alias.child() : grouping;
+    if (value instanceof KnownFloatingPointNormalized known && known.child() instanceof NormalizeNaNAndZero normalized) {
+      return normalized.child();
+    }
+    return value;
+  }
+
+  private static List<Expression> inputsOf(AggregateExpression function) {
+    List<Expression> arguments =
+        CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
+    List<Expression> values = new ArrayList<>(taken(function.aggregateFunction(), arguments));
+    if (function.filter().isDefined()) {
+      if (values.isEmpty() || heedsNulls(function)) {
+        values.add(one());
+      }
+      Expression last = values.remove(values.size() - 1);
+      values.add(new If(function.filter().get(), last, Literal$.MODULE$.create(null, last.dataType())));
+    }
+    return values;
+  }
+
+  private static List<Expression> taken(AggregateFunction function, List<Expression> arguments) {
+    if (function instanceof Count) {
+      return counted(arguments);
+    }
+    return isEstimated(function) ? List.of(hashed(arguments.get(0))) : arguments;
+  }
+
+  /** Whether native code computes it, of hashes: of plain types, so that no collation decides what is distinct. */
+  private static boolean isEstimated(AggregateFunction function) {
+    return function instanceof HyperLogLogPlusPlus distinct
+        && NativeTypes.nameOf(distinct.child().dataType()) != null;
+  }
+
+  /** The hash that Spark's HyperLogLog++ takes of a value; null of null. */
+  private static Expression hashed(Expression value) {
+    boolean isFloating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
+    Expression normalized = isFloating ? new NormalizeNaNAndZero(value) : value;
+    Expression hash = new XxHash64(seq(normalized));
+    return value.nullable()
+        ? new If(new IsNotNull(value), hash, Literal$.MODULE$.create(null, DataTypes.LongType))
+        : hash;
+  }
+
+  /** Whether a row counts whose value is null. */
+  private static boolean heedsNulls(AggregateExpression function) {
+    return function.aggregateFunction() instanceof First first && !first.ignoreNulls()
+        || function.aggregateFunction() instanceof Last last && !last.ignoreNulls();
+  }
+
+  /** What count() counts where it is not null; nothing: every row. */
+  private static List<Expression> counted(List<Expression> arguments) {
+    List<Expression> nullable = arguments.stream().filter(Expression::nullable).toList();
+    if (nullable.isEmpty()) {
+      return List.of();
+    }
+    DataType type = nullable.get(0).dataType();
+    if (nullable.size() == 1 && NativeTypes.nameOf(type) != null) {
+      return nullable;
+    }
+    Expression present =
+        nullable.stream().<Expression>map(IsNotNull::new).reduce((one, other) -> new And(one, other)).get();
+    return List.of(new If(present, one(), Literal$.MODULE$.create(null, DataTypes.IntegerType)));
+  }
+
+  private static Expression one() {
+    return Literal$.MODULE$.create(1, DataTypes.IntegerType);
+  }
+
+  private static BaseAggregateExec finalOver(SparkPlan node, SparkPlan save) {
+    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
+      SparkPlan below = child;
+      while (below instanceof WholeStageCodegenExec || below instanceof InputAdapter || below instanceof SortExec) {
+        below = below.children().head();
+      }
+      if (below == save && node instanceof BaseAggregateExec aggregate) {
+        return aggregate;
+      }
+      BaseAggregateExec found = finalOver(child, save);
+      if (found != null) {
+        return found;
+      }
+    }
+    return null;
+  }
+
+  private static Seq<Expression> seq(Expression... expressions) {
+    return CollectionConverters.asScala(List.of(expressions)).toSeq();
+  }
+}

@@ -1,0 +1,216 @@
+package io.pyslash.ingest;
+
+import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.kafka.KafkaScanExec;
+import io.pyslash.records.JsonDecoder;
+import io.pyslash.records.JsonSchema;
+import io.pyslash.records.LineRecords;
+import io.pyslash.records.LineScanExec;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.execution.CollapseCodegenStages;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.AbstractDataType;
+import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.util.LongAccumulator;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, {@link LineScanExec} in that of a scan of
+ * JSON or CSV files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has
+ * no generated code for `from_json`, and so interrupts a stage for it.
+ */
+public final class NativeInput {
+  private final SQLConf conf;
+  private final boolean readsJson;
+  private final boolean readsCsv;
+  private final boolean readsKafka;
+  private final LongAccumulator leftToSpark;
+  private final LongAccumulator fetched;
+  private final LongAccumulator inPages;
+  private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
+  private final List<String> obstacles = new ArrayList<>();
+  private final SparkPlan plan;
+  private boolean readsItself; // files or topics
+
+  /**
+   * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
+   * @param readsCsv the same of CSV files
+   * @param readsKafka whether records of topics come past Spark's reader
+   */
+  public NativeInput(SparkPlan spark, boolean readsJson, boolean readsCsv, boolean readsKafka) {
+    conf = spark.conf();
+    leftToSpark = new LongAccumulator();
+    fetched = new LongAccumulator();
+    inPages = new LongAccumulator();
+    this.readsJson = readsJson;
+    this.readsCsv = readsCsv;
+    this.readsKafka = readsKafka;
+    SparkPlan decoded = readsJson || readsCsv || readsKafka ? decoded(spark, null) : spark;
+    if (decoders.isEmpty() && !readsItself) {
+      plan = spark;
+    } else {
+      spark.session().sparkContext().register(leftToSpark);
+      spark.session().sparkContext().register(fetched);
+      spark.session().sparkContext().register(inPages);
+      plan = SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
+    }
+  }
+
+  /** What is to be executed: Spark's own plan where native code reads none of its records. */
+  public SparkPlan plan() {
+    return plan;
+  }
+
+  /** Why Spark reads all records of a `from_json`, or of files. */
+  public List<String> obstacles() {
+    return obstacles;
+  }
+
+  /** Records that Spark has read, of those that native code was given. */
+  public long leftToSpark() {
+    return leftToSpark.sum();
+  }
+
+  /** Records of topics that have come past Spark's reader. */
+  public long fetched() {
+    return fetched.sum();
+  }
+
+  /** Records of files that have not been rows of their own between the reader and the update, but pages of them. */
+  public long inPages() {
+    return inPages.sum();
+  }
+
+  /**
+   * The same operators without stages, what is broadcast excepted.
+   *
+   * @param needed columns that are needed of this node; null if it may be all
+   */
+  private SparkPlan decoded(SparkPlan node, Set<Long> needed) {
+    if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
+      return decoded(node.children().head(), needed);
+    }
+    if (readsKafka && node instanceof MicroBatchScanExec scan) {
+      return consumed(scan, needed == null ? ids(scan.outputSet()) : needed);
+    }
+    if (node instanceof FileSourceScanExec scan && readsFiles(scan.relation().fileFormat())) {
+      return scanned(scan);
+    }
+    if (node.children().isEmpty()) { // Spark looks for its figures in the very scans that it has planned
+      return node;
+    }
+    Set<Long> below = null;
+    if (node instanceof ProjectExec || (node instanceof FilterExec && needed != null)) {
+      below = ids(node.references());
+      if (node instanceof FilterExec) {
+        below.addAll(needed);
+      }
+    }
+    List<SparkPlan> children = new ArrayList<>();
+    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
+      children.add(child instanceof Exchange ? child : decoded(child, below));
+    }
+    return node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
+  }
+
+  private static Set<Long> ids(AttributeSet columns) {
+    Set<Long> ids = new HashSet<>();
+    CollectionConverters.asJava(columns).forEach(column -> ids.add(column.exprId().id()));
+    return ids;
+  }
+
+  private SparkPlan consumed(MicroBatchScanExec scan, Set<Long> needed) {
+    return KafkaScanExec.canRead(scan, needed) ? inOneStage(new KafkaScanExec(scan, needed, fetched), needed) : scan;
+  }
+
+  /** These columns by an operator that has generated code, so that what stands above has the rows in one stage with it. */
+  private SparkPlan inOneStage(SparkPlan scan, Set<Long> columns) {
+    readsItself = true;
+    List<NamedExpression> chosen = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(scan.output())) {
+      if (columns.contains(column.exprId().id())) {
+        chosen.add(column);
+      }
+    }
+    return new ProjectExec(CollectionConverters.asScala(chosen).toSeq(), scan);
+  }
+
+  private boolean readsFiles(FileFormat format) {
+    return readsJson && LineRecords.isJson(format) || readsCsv && LineRecords.isCsv(format);
+  }
+
+  private SparkPlan scanned(FileSourceScanExec scan) {
+    try {
+      return inOneStage(new LineScanExec(scan, leftToSpark, inPages), ids(scan.outputSet()));
+    } catch (OnlySpark reason) {
+      obstacles.add(reason.getMessage());
+      return scan;
+    }
+  }
+
+  private final class Replacing extends AbstractPartialFunction<Expression, Expression> {
+    @Override
+    public boolean isDefinedAt(Expression expression) {
+      return readsJson && expression instanceof JsonToStructs;
+    }
+
+    @Override
+    public Expression apply(Expression expression) {
+      JsonToStructs json = (JsonToStructs) expression;
+      try {
+        Expression known = decoders.get(json.canonicalized());
+        if (known == null) {
+          known = decoder(json);
+          decoders.put(json.canonicalized(), known);
+        }
+        return invoke(json, known);
+      } catch (OnlySpark reason) {
+        obstacles.add(reason.getMessage());
+        return json;
+      }
+    }
+  }
+
+  private Expression decoder(JsonToStructs json) {
+    JsonSchema schema = JsonSchema.of(json, conf);
+    return new Literal(
+        new JsonDecoder(schema.text(), schema.fields(), json, leftToSpark), ObjectType.apply(Function.class));
+  }
+
+  /** As an interface of Java's own: generated code finds no class of an added jar. */
+  private static Expression invoke(JsonToStructs json, Expression decoder) {
+    return new Invoke(
+        decoder,
+        "apply",
+        json.dataType(),
+        CollectionConverters.asScala(List.of(json.child())).toSeq(),
+        CollectionConverters.asScala(List.<AbstractDataType>of()).toSeq(),
+        true,
+        true,
+        true);
+  }
+}

@@ -1,0 +1,101 @@
+package io.pyslash.ingest;
+
+import io.pyslash.catalyst.Origin;
+import io.pyslash.records.LineScanExec;
+import io.pyslash.shim.Watermark;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SQLExecutionRDD;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The rows that an update job takes.
+ *
+ * <p>Spark's watermark operator writes each row's event time into a row of its own, and divides generated code into two
+ * stages with a row written between them. Where only columns are chosen above it, the job runs without it, in one stage,
+ * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway. Where they are columns of
+ * files and nothing else, it takes the pages of rows that native code has read.
+ */
+public final class UpdateRows {
+  /** An operator stands above the watermark that has to stay there. */
+  private static final class MustStay extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    MustStay() {
+      super(null, null, false, false);
+    }
+  }
+
+  /** Attributes that are the event time: its own, and what it is renamed to. */
+  private final Set<Long> times = new HashSet<>();
+
+  public final RDD<InternalRow> rows;
+
+  private final boolean keepsTimeless; // rows without a time count
+
+  /** Whether the tasks have to collect the statistics of event times. */
+  public final boolean withoutWatermark;
+
+  public UpdateRows(SparkPlan plan, boolean keepsTimeless) {
+    this.keepsTimeless = keepsTimeless;
+    SparkPlan fused = fused(plan);
+    withoutWatermark = fused != null;
+    SparkPlan chosen = Origin.counting(withoutWatermark ? fused : plan);
+    RDD<InternalRow> pages = withoutWatermark ? LineScanExec.pagesOf(fused) : null;
+    rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
+  }
+
+  private SparkPlan fused(SparkPlan plan) {
+    if (!(plan instanceof WholeStageCodegenExec above)) {
+      return null;
+    }
+    try {
+      SparkPlan stage = withoutWatermark(above.child());
+      long first = stage.output().head().exprId().id();
+      return times.contains(first) ? new WholeStageCodegenExec(stage, above.codegenStageId()) : null;
+    } catch (MustStay operator) {
+      return null;
+    }
+  }
+
+  private SparkPlan withoutWatermark(SparkPlan node) {
+    if (node instanceof InputAdapter boundary
+        && Watermark.is(boundary.child())
+        && boundary.child().children().head() instanceof WholeStageCodegenExec below) {
+      times.add(Watermark.time(boundary.child()).exprId().id());
+      return below.child();
+    }
+    if (node instanceof ProjectExec project) {
+      SparkPlan child = withoutWatermark(project.child());
+      for (Object column : CollectionConverters.asJava(project.projectList())) {
+        if (column instanceof Alias alias && isTime(alias.child())) {
+          times.add(alias.exprId().id());
+        }
+      }
+      return project.withNewChildren(CollectionConverters.asScala(List.of(child)).toSeq());
+    }
+    if (node instanceof FilterExec filter) {
+      SparkPlan child = withoutWatermark(filter.child());
+      // Rows without a time have moved the watermark when Spark drops them, and the accumulator drops them by itself.
+      if (!keepsTimeless && filter.condition() instanceof IsNotNull present && isTime(present.child())) {
+        return child;
+      }
+    }
+    throw new MustStay();
+  }
+
+  private boolean isTime(Object expression) {
+    return expression instanceof Attribute attribute && times.contains(attribute.exprId().id());
+  }
+}

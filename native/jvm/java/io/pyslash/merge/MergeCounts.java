@@ -1,0 +1,88 @@
+package io.pyslash.merge;
+
+import java.io.Serializable;
+import java.util.LinkedHashMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.spark.SparkContext;
+import org.apache.spark.util.LongAccumulator;
+
+/** What merge tasks do: bytes of blocks that they read, by transport, rows that they give, and their time. */
+public final class MergeCounts implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** Of blocks that are read where they are. */
+  static final String IN_PLACE = "shm";
+
+  /** Bytes by transport, before a task counts them. */
+  static final class Bytes extends LinkedHashMap<String, Long> {
+    private static final long serialVersionUID = 1L;
+
+    void add(String transport, long bytes) {
+      merge(transport, bytes, Long::sum);
+    }
+
+    long sum() {
+      return values().stream().mapToLong(Long::longValue).sum();
+    }
+  }
+
+  /** A task's time while it has merged rows to give: that of the merge, and all other, of what stands above it. */
+  static final class Clock {
+    private final MergeCounts counts;
+    private final long opened = System.nanoTime();
+    private long begun;
+    private long merging;
+    private boolean over;
+
+    Clock(MergeCounts counts) {
+      this.counts = counts;
+    }
+
+    void begin() {
+      begun = System.nanoTime();
+    }
+
+    void end() {
+      merging += System.nanoTime() - begun;
+    }
+
+    /** The task has all its rows. Acts once. */
+    void stop() {
+      if (!over) {
+        over = true;
+        counts.nanosMerging.add(merging);
+        counts.nanosAbove.add(System.nanoTime() - opened - merging);
+      }
+    }
+  }
+
+  private final LinkedHashMap<String, LongAccumulator> bytesRead = new LinkedHashMap<>();
+  private final LongAccumulator rowsGiven;
+  private final LongAccumulator nanosMerging;
+  private final LongAccumulator nanosAbove;
+
+  public MergeCounts(SparkContext spark) {
+    for (String transport : new String[] {IN_PLACE, "tcp", "verbs"}) {
+      bytesRead.put(transport, spark.longAccumulator("bytes that pyslash has read by " + transport));
+    }
+    rowsGiven = spark.longAccumulator("rows merged by pyslash");
+    nanosMerging = spark.longAccumulator("nanoseconds of pyslash's merges");
+    nanosAbove = spark.longAccumulator("nanoseconds of what takes rows that pyslash has merged");
+  }
+
+  void read(String transport, long bytes) {
+    bytesRead.get(transport).add(bytes);
+  }
+
+  public void gave(long rows) {
+    rowsGiven.add(rows);
+  }
+
+  /** So far: bytes by shm, tcp and verbs, then rows, then nanoseconds of merges and of what is above, by blanks. */
+  public String soFar() {
+    return Stream.concat(bytesRead.values().stream(), Stream.of(rowsGiven, nanosMerging, nanosAbove))
+        .map(count -> Long.toString(count.sum()))
+        .collect(Collectors.joining(" "));
+  }
+}

@@ -1,0 +1,162 @@
+package io.pyslash.merge;
+
+import io.pyslash.core.Native;
+import io.pyslash.core.SlashException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** The merge task: maps the arenas, has native code make rows of them, and shows Spark the columns where they are. */
+final class MergeReader implements PartitionReader<ColumnarBatch> {
+  // So many rows of a few columns stay in a CPU's second-level cache until Spark has read them.
+  private static final long BATCH_ROWS = 8192;
+  private static final int NUMBERS_A_COLUMN = 4;
+
+  /** Travels with the task. */
+  static final class Factory implements PartitionReaderFactory {
+    private static final long serialVersionUID = 1L;
+
+    private final MergeOrder order;
+    private final StructType schema;
+    private final boolean keeps;
+    private final MergeCounts counts;
+
+    Factory(MergeOrder order, StructType schema, boolean keeps, MergeCounts counts) {
+      this.order = order;
+      this.schema = schema;
+      this.keeps = keeps;
+      this.counts = counts;
+    }
+
+    @Override
+    public boolean supportColumnarReads(InputPartition partition) {
+      return true;
+    }
+
+    @Override
+    public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+      return new MergeReader(order, schema, (MergedRows.Prefixes) partition, keeps, counts);
+    }
+
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      throw new UnsupportedOperationException("merged rows are columns");
+    }
+  }
+
+  private final NativeRows rows;
+  private final NativeColumn[] columns;
+  private final MergeCounts counts;
+  private final MergeCounts.Clock clock;
+  private final ColumnarBatch batch;
+
+  private MergeReader(
+      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
+    this.counts = counts;
+    columns = new NativeColumn[schema.length()];
+    for (int i = 0; i < columns.length; i++) {
+      columns[i] = new NativeColumn(schema.fields()[i].dataType());
+    }
+    batch = new ColumnarBatch(columns);
+    clock = new MergeCounts.Clock(counts);
+    clock.begin();
+    try {
+      rows =
+          order.home == null
+              ? new PartMerger(order, prefixes, counts)
+              : new Home(order, prefixes, keeps, counts);
+    } catch (SlashException failure) {
+      throw failure.forDriver();
+    } finally {
+      clock.end();
+    }
+  }
+
+  /** Rows that native code makes, a batch at a time. */
+  interface NativeRows {
+    long[] next(long maxRows);
+
+    void close();
+  }
+
+  /** Of groups that are folded before they are read: this JVM keeps them for the next epoch, or for this task alone. */
+  private static final class Home implements NativeRows {
+    private final long reader;
+
+    Home(MergeOrder order, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
+      long[] read = new long[1];
+      MergeOrder.Home home = order.home;
+      try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
+        reader =
+            Native.openHome(
+                order.planText,
+                home.query(),
+                prefixes.lo(),
+                prefixes.hi(),
+                home.before(),
+                home.version(),
+                home.epoch(),
+                home.evictedMicros(),
+                home.pane(),
+                home.closingMicros(),
+                order.changedIn >= 0,
+                keeps,
+                blocks,
+                read);
+        blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
+      }
+    }
+
+    @Override
+    public long[] next(long maxRows) {
+      return Native.nextHomeRows(reader, maxRows);
+    }
+
+    @Override
+    public void close() {
+      Native.closeHomeRows(reader);
+    }
+  }
+
+  @Override
+  public boolean next() {
+    if (TaskContext.get().isInterrupted()) {
+      throw new TaskKilledException("the merge task was killed");
+    }
+    long[] numbers;
+    clock.begin();
+    try {
+      numbers = rows.next(BATCH_ROWS);
+    } catch (SlashException failure) {
+      throw failure.forDriver();
+    } finally {
+      clock.end();
+    }
+    if (numbers == null) {
+      return false;
+    }
+    batch.setNumRows((int) numbers[0]);
+    counts.gave(numbers[0]);
+    for (int i = 0; i < columns.length; i++) {
+      int at = 1 + NUMBERS_A_COLUMN * i;
+      columns[i].set(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]);
+    }
+    return true;
+  }
+
+  @Override
+  public ColumnarBatch get() {
+    return batch;
+  }
+
+  @Override
+  public void close() {
+    rows.close();
+    clock.stop();
+  }
+}

@@ -1,0 +1,109 @@
+package io.pyslash.records;
+
+import io.pyslash.core.Native;
+import java.io.Serializable;
+import java.util.List;
+import java.util.function.Function;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.LongAccumulator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * `from_json` of a task, record by record: by native code where that is certain to read as Spark does, else by Spark's own
+ * expression.
+ *
+ * <p>A row is valid until the next record, as Spark's operators have their rows.
+ */
+public final class JsonDecoder implements Function<Object, Object>, Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final long FIRST_BYTES = 1 << 12;
+  private static final int MOST_BYTES = 1 << 20; // of a record: Jackson has bounds of its own for what is longer
+
+  private final byte[] schema;
+  private final int fields;
+  private final Expression spark;
+  private final LongAccumulator leftToSpark;
+
+  private transient TaskContext task;
+  private transient long reader;
+  private transient long page;
+  private transient long pageBytes;
+  private transient UnsafeRow row;
+
+  /** `schema`: as the native core's RecordReader reads it; `leftToSpark` counts records. */
+  public JsonDecoder(byte[] schema, int fields, JsonToStructs json, LongAccumulator leftToSpark) {
+    this.schema = schema;
+    this.fields = fields;
+    Expression input = new BoundReference(0, json.child().dataType(), true);
+    spark = json.withNewChildren(CollectionConverters.asScala(List.of(input)).toSeq());
+    this.leftToSpark = leftToSpark;
+  }
+
+  @Override
+  public InternalRow apply(Object record) {
+    UTF8String json = (UTF8String) record;
+    int size = json.numBytes();
+    TaskContext current = TaskContext.get();
+    if (current == null || size > MOST_BYTES) { // native memory belongs to a task
+      return bySpark(json);
+    }
+    if (current != task) {
+      open(current);
+    }
+    if (size > pageBytes) {
+      grow(size);
+    }
+    Platform.copyMemory(json.getBaseObject(), json.getBaseOffset(), null, page, size);
+    long found = Native.readRecord(reader, page, size);
+    if (found == 0) {
+      return bySpark(json);
+    }
+    row.pointTo(null, Platform.getLong(null, found + Long.BYTES), (int) Platform.getLong(null, found));
+    return row;
+  }
+
+  private InternalRow bySpark(UTF8String json) {
+    leftToSpark.add(1L);
+    return (InternalRow) spark.eval(new GenericInternalRow(new Object[] {json}));
+  }
+
+  private void open(TaskContext current) {
+    close();
+    task = current;
+    row = new UnsafeRow(fields);
+    reader = Native.createRecordReader(schema, false);
+    grow(FIRST_BYTES);
+    current.<Void>addTaskCompletionListener(
+        ended -> {
+          if (ended == task) {
+            close();
+          }
+          return null;
+        });
+  }
+
+  private void grow(long bytes) {
+    Platform.freeMemory(page);
+    page = 0;
+    page = Platform.allocateMemory(2 * bytes);
+    pageBytes = 2 * bytes;
+  }
+
+  private void close() {
+    if (task != null) {
+      Native.closeRecordReader(reader);
+      Platform.freeMemory(page);
+      page = 0;
+      pageBytes = 0;
+      task = null;
+    }
+  }
+}

@@ -1,0 +1,61 @@
+package io.pyslash.records;
+
+import io.pyslash.catalyst.OnlySpark;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Columns that records of JSON are read into. */
+public final class JsonSchema extends RecordSchema {
+  private final int fields;
+
+  /**
+   * Of a `from_json`.
+   *
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  public static JsonSchema of(JsonToStructs json, SQLConf conf) {
+    if (!(json.dataType() instanceof StructType columns)) {
+      throw new OnlySpark("from_json gives " + json.dataType().simpleString() + ", not a struct");
+    }
+    Map<String, String> options = CollectionConverters.asJava(json.options());
+    return new JsonSchema("from_json", columns, options, Set.of(), json.timeZoneId().get(), conf);
+  }
+
+  /**
+   * `harmless`: options, in lower case, that do not change what a record is read as.
+   *
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  JsonSchema(
+      String reader, StructType columns, Map<String, String> options, Set<String> harmless, String zone, SQLConf conf) {
+    super(reader, options, harmless, conf);
+    fields = columns.length();
+    text.append("pyslash-json 1\nzone ").append(offset(zone)).append('\n');
+    describe(columns, corrupt);
+  }
+
+  public int fields() {
+    return fields;
+  }
+
+  /** `corrupt`: the column that no record has; null: there is none such in a struct. */
+  private void describe(StructType columns, String corrupt) {
+    check(columns);
+    for (StructField column : columns.fields()) {
+      String name = hex(column.name());
+      if (column.name().equals(corrupt)) {
+        text.append("field none -\n");
+      } else if (column.dataType() instanceof StructType struct && struct.length() > 0) {
+        text.append("struct ").append(name).append(' ').append(struct.length()).append('\n');
+        describe(struct, null);
+      } else {
+        text.append("field ").append(type(column.dataType())).append(' ').append(name).append('\n');
+      }
+    }
+  }
+}

@@ -1,0 +1,104 @@
+package io.pyslash.shim;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Arrays;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OptionList;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Some;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Nodes of Spark's logical plans whose constructors take other parameters in other releases. */
+public final class SparkNodes {
+  private static final Constructor<?> LOGICAL_RDD = Member.constructor(LogicalRDD.class);
+  private static final Constructor<?> WRITE = Member.constructor(WriteToMicroBatchDataSource.class);
+  private static final Constructor<?> TABLE_SPEC = Member.constructor(UnresolvedTableSpec.class);
+
+  private SparkNodes() {}
+
+  /** Rows that an RDD gives; they are no stream. */
+  public static LogicalRDD rows(SparkSession session, StructType schema, RDD<InternalRow> rows) {
+    return make(
+        LOGICAL_RDD,
+        DataTypeUtils.toAttributes(schema),
+        rows,
+        new UnknownPartitioning(0),
+        CollectionConverters.asScala(java.util.List.<SortOrder>of()).toSeq(),
+        false,
+        Option.empty(),
+        session,
+        Option.empty(), // statistics
+        Option.empty(), // constraints
+        false); // since 4.3: the rows are not those of a checkpoint
+  }
+
+  /** The write of a micro-batch, to a table that a catalog may have given a relation. */
+  public static LogicalPlan write(
+      Option<DataSourceV2Relation> relation,
+      Table table,
+      LogicalPlan rows,
+      String queryId,
+      Map<String, String> options,
+      OutputMode mode,
+      long batchId) {
+    Option<Object> batch = new Some<>(batchId);
+    if (WRITE.getParameterCount() == 7) { // before 4.3
+      return Member.make(WRITE, relation, table, rows, queryId, options, mode, batch);
+    }
+    DataSourceV2Relation target =
+        relation.isDefined() ? relation.get() : DataSourceV2Relation.create(table, Option.empty(), Option.empty());
+    return Member.make(WRITE, target, rows, queryId, options, mode, batch);
+  }
+
+  /** A table that is to be made; without comment, collation and serde, and not external. */
+  public static UnresolvedTableSpec tableSpec(Map<String, String> properties, String provider, Option<String> location) {
+    return make(
+        TABLE_SPEC,
+        properties,
+        new Some<>(provider),
+        new OptionList(none()),
+        location,
+        Option.empty(),
+        Option.empty(),
+        Option.empty(),
+        false,
+        none()); // since 4.1: constraints
+  }
+
+  /** What a data source is made by. */
+  public static TableProvider provider(Class<?> type) {
+    try {
+      return (TableProvider) type.getConstructor().newInstance();
+    } catch (InvocationTargetException failure) {
+      throw Member.thrown(failure.getCause());
+    } catch (ReflectiveOperationException noProvider) {
+      throw Member.thrown(noProvider);
+    }
+  }
+
+  private static <T> Seq<T> none() {
+    return CollectionConverters.asScala(java.util.List.<T>of()).toSeq();
+  }
+
+  /** Without the last arguments, where a release has no parameters for them. */
+  private static <T> T make(Constructor<?> constructor, Object... newest) {
+    return Member.make(constructor, Arrays.copyOf(newest, Math.min(newest.length, constructor.getParameterCount())));
+  }
+}

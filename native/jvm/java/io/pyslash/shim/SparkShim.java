@@ -1,0 +1,40 @@
+package io.pyslash.shim;
+
+import java.lang.invoke.MethodHandles;
+import java.util.List;
+
+/**
+ * All that pyslash takes of Spark by name, because it is private, or because its class or its parameters are others in
+ * other releases. The classes of this package hold the names in their static fields, and nothing else of pyslash reflects.
+ */
+public final class SparkShim {
+  private static final List<Class<?>> NAMES =
+      List.of(
+          Counters.class,
+          JoinNode.class,
+          PageHeader.class,
+          QueryPlans.class,
+          RunningStream.class,
+          SparkNodes.class,
+          StatefulNodes.class,
+          StreamPlanning.class,
+          Watermark.class,
+          WriterSettings.class);
+
+  private SparkShim() {}
+
+  /** Looks up every name. Fails at the first one that this release of Spark lacks. */
+  public static void check() {
+    for (Class<?> names : NAMES) {
+      try {
+        MethodHandles.lookup().ensureInitialized(names);
+      } catch (IllegalAccessException impossible) {
+        throw new IllegalStateException(impossible);
+      } catch (ExceptionInInitializerError failure) {
+        throw Member.thrown(failure.getCause());
+      } catch (NoClassDefFoundError again) { // such a class fails only once with its reason
+        throw Member.missing("what " + names.getSimpleName() + " takes of it", again);
+      }
+    }
+  }
+}
