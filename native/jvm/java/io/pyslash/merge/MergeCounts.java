@@ -28,27 +28,27 @@ public final class MergeCounts implements Serializable {
   }
 
   /** A task's time while it has merged rows to give: that of the merge, and all other, of what stands above it. */
-  static final class Clock {
+  public static final class Clock {
     private final MergeCounts counts;
     private final long opened = System.nanoTime();
     private long begun;
     private long merging;
     private boolean over;
 
-    Clock(MergeCounts counts) {
+    public Clock(MergeCounts counts) {
       this.counts = counts;
     }
 
-    void begin() {
+    public void begin() {
       begun = System.nanoTime();
     }
 
-    void end() {
+    public void end() {
       merging += System.nanoTime() - begun;
     }
 
     /** The task has all its rows. Acts once. */
-    void stop() {
+    public void stop() {
       if (!over) {
         over = true;
         counts.nanosMerging.add(merging);
