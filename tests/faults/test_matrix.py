@@ -64,7 +64,7 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
         assert applications.tally({"name": name}, sink, results[name]["struck"]).exact, name
 
 
-@pytest.mark.timeout(700)
+@pytest.mark.timeout(1100)
 def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
     rounds: dict[str, tuple[str, Strikes]] = {
         "nobody dies": (
@@ -87,7 +87,7 @@ def test_faults_of_every_kind_change_no_row(applications: Applications) -> None:
         ),
         "the checkpoint goes back": ("files", [("put back", "after manifest"), ("put back", "before release")]),
     }
-    strike(applications, rounds, conf_of={"nobody dies": UPDATES_IN_PYTHON}, timeout=500)
+    strike(applications, rounds, conf_of={"nobody dies": UPDATES_IN_PYTHON}, timeout=900)
 
 
 # The model has rows that are repartitioned in `make test`, too.

@@ -75,6 +75,8 @@ def draw_between(seed: int, kind: str, columns: tuple[str, ...], results: tuple[
         return Between(after=made, has_table=True, keeps_order=keeps_order)
     steps = _steps(rng, kind, columns)
     is_below = kind.endswith("below the watermark") or (not kind.endswith("above the watermark") and rng.random() < 0.5)
+    # A time that is computed above the watermark has none.
+    is_below = is_below or any(step[:2] == ("with", "ts") for step in steps)
     return Between(before=steps) if is_below else Between(after=steps)
 
 

@@ -79,7 +79,7 @@ class Streams:
         self._local = threading.local()
 
     def compare(self, case: Case) -> Comparison:
-        """Run a case on both engines. A stream that pyslash refuses, as not covered, is a difference too."""
+        """Run a case on both engines. A stream that either of them refuses is a difference too."""
         outcomes = []
         with folder() as place:
             root = Path(place)
@@ -90,9 +90,8 @@ class Streams:
                 try:
                     outcomes.append(run(case, self._session(), engine, root / "files", work, self._servers))
                 except Exception as refusal:
-                    if not outcomes:
-                        raise  # Spark refuses what was drawn
-                    return Comparison(case, Tally(), [f"refused: {type(refusal).__name__}: {refusal}"])
+                    by = "Spark refuses what was drawn" if not outcomes else "refused"
+                    return Comparison(case, Tally(), [f"{by}: {type(refusal).__name__}: {refusal}"])
         return Comparison(case, _tally(case, outcomes[0]), list(differences(case, *outcomes)))
 
     def seeds(self, seeds: Iterable[int]) -> Iterator[Comparison]:
