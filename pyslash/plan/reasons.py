@@ -87,11 +87,6 @@ REASONS = (
     ),
     Reason("its plan is not understood: {}", _QUERY, _REPORT),
     Reason("its plan cannot be read: {}", _QUERY, "an installation with its jar: a wheel, or a build with a JDK"),
-    Reason(
-        "this release of Spark plans streams in a way that is not known: {}",
-        _QUERY,
-        "a release of Spark from 4.0 to 4.3",
-    ),
     Reason("the trigger {} is not covered", _QUERY, "a trigger of processing time, `availableNow` or `once`"),
     Reason(
         "a row has too many windows for a query with several stateful operators",
