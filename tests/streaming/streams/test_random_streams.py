@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,7 @@ def test_streams_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first
     tally += engines.check(range(first, min(first + AT_ONCE, SEEDS.stop)), RESULTS, SHRINKING)
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4.3", reason="a key of 151 is a double, which is left to Spark before 4.3")
 @pytest.mark.timeout(600)
 def test_streams_that_have_found_faults_find_none(engines: Streams) -> None:
     engines.check(FOUND, RESULTS, SHRINKING)
