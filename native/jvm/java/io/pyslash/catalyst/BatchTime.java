@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import scala.Function1;
 import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 
@@ -30,16 +29,11 @@ final class BatchTime extends AbstractPartialFunction<Expression, Expression> {
   }
 
   @Override
-  public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
-    if (!isDefinedAt(expression)) {
-      return otherwise.apply(expression);
-    }
+  public Expression apply(Expression expression) {
     Option<String> zone = Option.apply("UTC"); // an instant has no zone, and Spark wants one
     if (expression instanceof TimeZoneAwareExpression aware) {
       zone = aware.timeZoneId();
     }
-    @SuppressWarnings("unchecked") // B is above Expression: Scala's own signature says so, Java's cannot
-    B batch = (B) new CurrentBatchTimestamp(0L, expression.dataType(), zone);
-    return batch;
+    return new CurrentBatchTimestamp(0L, expression.dataType(), zone);
   }
 }

@@ -2,7 +2,6 @@ package io.pyslash.catalyst;
 
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
-import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
 
 /** The SQL of an expression, the same in each micro-batch: Spark gives `rand()` and the like another seed in each. */
@@ -21,12 +20,7 @@ final class StableSql extends AbstractPartialFunction<Expression, Expression> {
   }
 
   @Override
-  public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
-    if (!(expression instanceof ExpressionWithRandomSeed random)) {
-      return otherwise.apply(expression);
-    }
-    @SuppressWarnings("unchecked") // B is above Expression: Scala's own signature says so, Java's cannot
-    B seedless = (B) random.withNewSeed(0);
-    return seedless;
+  public Expression apply(Expression expression) {
+    return ((ExpressionWithRandomSeed) expression).withNewSeed(0);
   }
 }

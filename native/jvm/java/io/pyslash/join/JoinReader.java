@@ -2,7 +2,6 @@ package io.pyslash.join;
 
 import io.pyslash.core.Native;
 import io.pyslash.core.RowShape;
-import io.pyslash.core.SlashException;
 import io.pyslash.merge.GatheredBlocks;
 import io.pyslash.merge.MergeCounts;
 import io.pyslash.merge.MergeOrder;
@@ -80,14 +79,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     joiner = GenerateUnsafeRowJoiner.create(leftSchema, rightSchema);
     copy = UnsafeRow.createFromByteArray(0, leftSchema.length());
     clock = new MergeCounts.Clock(counts);
-    clock.begin();
-    try {
-      reader = open(order, keeps, prefixes);
-    } catch (SlashException failure) {
-      throw failure.forDriver();
-    } finally {
-      clock.end();
-    }
+    reader = clock.time(() -> open(order, keeps, prefixes));
   }
 
   private static UnsafeRow nulls(StructType schema) {
@@ -152,15 +144,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     if (TaskContext.get().isInterrupted()) {
       throw new TaskKilledException("the task that joins was killed");
     }
-    long[] numbers;
-    clock.begin();
-    try {
-      numbers = Native.nextPairs(reader, PAIRS);
-    } catch (SlashException failure) {
-      throw failure.forDriver();
-    } finally {
-      clock.end();
-    }
+    long[] numbers = clock.time(() -> Native.nextPairs(reader, PAIRS));
     if (numbers == null) {
       return false;
     }

@@ -1,7 +1,9 @@
 package io.pyslash.merge;
 
+import io.pyslash.core.SlashException;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.SparkContext;
@@ -31,7 +33,6 @@ public final class MergeCounts implements Serializable {
   public static final class Clock {
     private final MergeCounts counts;
     private final long opened = System.nanoTime();
-    private long begun;
     private long merging;
     private boolean over;
 
@@ -39,12 +40,16 @@ public final class MergeCounts implements Serializable {
       this.counts = counts;
     }
 
-    public void begin() {
-      begun = System.nanoTime();
-    }
-
-    public void end() {
-      merging += System.nanoTime() - begun;
+    /** What native code gives, in time that counts as the merge's; its failure is one for the driver. */
+    public <T> T time(Supplier<T> merge) {
+      long begun = System.nanoTime();
+      try {
+        return merge.get();
+      } catch (SlashException failure) {
+        throw failure.forDriver();
+      } finally {
+        merging += System.nanoTime() - begun;
+      }
     }
 
     /** The task has all its rows. Acts once. */

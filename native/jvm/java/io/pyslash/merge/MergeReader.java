@@ -1,7 +1,6 @@
 package io.pyslash.merge;
 
 import io.pyslash.core.Native;
-import io.pyslash.core.SlashException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -64,17 +63,12 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     }
     batch = new ColumnarBatch(columns);
     clock = new MergeCounts.Clock(counts);
-    clock.begin();
-    try {
-      rows =
-          order.home == null
-              ? new PartMerger(order, prefixes, counts)
-              : new Home(order, prefixes, keeps, counts);
-    } catch (SlashException failure) {
-      throw failure.forDriver();
-    } finally {
-      clock.end();
-    }
+    rows =
+        clock.time(
+            () ->
+                order.home == null
+                    ? new PartMerger(order, prefixes, counts)
+                    : new Home(order, prefixes, keeps, counts));
   }
 
   /** Rows that native code makes, a batch at a time. */
@@ -128,15 +122,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     if (TaskContext.get().isInterrupted()) {
       throw new TaskKilledException("the merge task was killed");
     }
-    long[] numbers;
-    clock.begin();
-    try {
-      numbers = rows.next(BATCH_ROWS);
-    } catch (SlashException failure) {
-      throw failure.forDriver();
-    } finally {
-      clock.end();
-    }
+    long[] numbers = clock.time(() -> rows.next(BATCH_ROWS));
     if (numbers == null) {
       return false;
     }
