@@ -19,6 +19,11 @@ class LiveBlock:
     raw: bytes
 
 
+def panes_of(blocks: list[LiveBlock]) -> set[int]:
+    """The panes that these blocks have groups of."""
+    return {pane for block in blocks for pane, _, _ in block.head.panes}
+
+
 class LiveState:
     """The live blocks of each agent (by incarnation), as of the last commit, and what they take in memory."""
 

@@ -112,12 +112,8 @@ def _start(
 ) -> StreamingQuery:
     """`DataStreamWriter.start` with its own signature."""
     assert _spark_start is not None
-    spark_start = _spark_start
-    if mode_of(writer._spark.conf.get) == "off":
-        _leave_alone(writer, queryName, options)
-        return spark_start(writer, path, format, outputMode, partitionBy, queryName, **options)
-    _tell(writer, format, outputMode, partitionBy, queryName, options)
-    return _run(writer, lambda: spark_start(writer, path), path=path)
+    told = (format, outputMode, partitionBy, queryName, options)
+    return _intercept(writer, partial(_spark_start, writer, path), told, path=path)
 
 
 def _to_table(
@@ -131,12 +127,24 @@ def _to_table(
 ) -> StreamingQuery:
     """`DataStreamWriter.toTable` with its own signature."""
     assert _spark_to_table is not None
-    spark_to_table = _spark_to_table
+    told = (format, outputMode, partitionBy, queryName, options)
+    return _intercept(writer, partial(_spark_to_table, writer, tableName), told, table=tableName)
+
+
+def _intercept(
+    writer: DataStreamWriter,
+    on_spark: Callable[..., StreamingQuery],
+    told: tuple[str | None, str | None, str | list[str] | None, str | None, dict[str, Any]],
+    path: str | None = None,
+    table: str | None = None,
+) -> StreamingQuery:
+    """Start the query on pyslash or by `on_spark`, which takes what it was `told` besides where to write."""
+    *settings, query_name, options = told
     if mode_of(writer._spark.conf.get) == "off":
-        _leave_alone(writer, queryName, options)
-        return spark_to_table(writer, tableName, format, outputMode, partitionBy, queryName, **options)
-    _tell(writer, format, outputMode, partitionBy, queryName, options)
-    return _run(writer, lambda: spark_to_table(writer, tableName), table=tableName)
+        _leave_alone(writer, query_name, options)
+        return on_spark(*settings, query_name, **options)
+    _tell(writer, *told)
+    return _run(writer, on_spark, path=path, table=table)
 
 
 def _tell(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslash.cluster.live_state import LiveBlock
+from pyslash.cluster.live_state import panes_of
 from pyslash.conf import Conf
 from pyslash.driver.epoch_record import EpochRecord, Stored
 from pyslash.driver.recovery import RunState
@@ -35,12 +35,7 @@ class EpochFigures:
     pinned_bytes: int
     spilled_bytes: int
     watermark_us: int
-    merged_by: str
-    emit: str
-    merged_rows: int
-    merge_task_ms: float = 0.0
-    memory: dict[str, dict[str, int]] = field(default_factory=dict)
-    bytes_read: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ class OperatorRun:
         blocks = coordinator.live_blocks()
         changes = [block for block in blocks if block.head.epoch == manifest.epoch]
         windows = self.plan.emission.windows(
-            _panes(blocks), _panes(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
+            panes_of(blocks), panes_of(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
         )
         merged = self._operator.merge(batch, MergeInputs(manifest, blocks, changes, windows))
         return merged, EpochFigures(
@@ -178,7 +173,6 @@ class OperatorRun:
             spilled_bytes=coordinator.live.spilled_bytes,
             memory=coordinator.live.memory,
             watermark_us=manifest.watermark_us,
-            **vars(merged.figures),
         )
 
     @property
@@ -247,7 +241,3 @@ def _watermarks(cut: OperatorCut, mode: OutputMode, last: Manifest | None, is_ea
     if mode is OutputMode.UPDATE:
         evicted_us = max(late_us, evicted_us)
     return Watermarks(late_us, evicted_us, max(evicted_us, cut.eviction_us))
-
-
-def _panes(blocks: list[LiveBlock]) -> set[int]:
-    return {pane for block in blocks for pane, _, _ in block.head.panes}

@@ -125,6 +125,7 @@ class OperatorRunner:
         with progress.timed("merge"):
             merged, figures = run.merge(execution, manifest)
         progress.take(figures)
+        progress.take(merged.figures)
         return merged.plan
 
     def emitted(self, execution: SparkBatch, progress: EpochProgress) -> None:

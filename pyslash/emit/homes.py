@@ -7,7 +7,9 @@ import logging
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from pyslash import memory
 from pyslash.cluster.find_agents import executors
+from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge
 
@@ -55,3 +57,8 @@ class Homes:
                 "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception
             )
         self.ranges = 0
+
+
+def bytes_of(blocks: list[LiveBlock]) -> int:
+    """Bytes that executors need to keep all groups, or rows, of these blocks."""
+    return sum(memory.of_home(groups, size) for block in blocks for _, groups, size in block.head.panes)

@@ -11,11 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyslash import memory
 from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, Reading
-from pyslash.emit.homes import Homes
+from pyslash.emit.homes import Homes, bytes_of
 from pyslash.emit.merge import PREFIXES, Kept, MergeRequest, merge
 from pyslash.plan.emission import Emission
 from pyslash.spark.row_bridge import RowBridge
@@ -89,7 +88,7 @@ class Merging:
         produced = held * min(window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             return self._by_driver(session, request)
-        return self._by_executors(session, request, kept, held, self._kept_bytes(blocks))
+        return self._by_executors(session, request, blocks, kept, held)
 
     def _by_driver(self, session: SparkSession, request: MergeRequest) -> tuple[DataFrame, MergeFigures]:
         read: dict[str, int] = {}
@@ -104,12 +103,12 @@ class Merging:
         return self._local(session, rows), figures
 
     def _by_executors(
-        self, session: SparkSession, request: MergeRequest, kept: Kept, held: int, kept_bytes: int
+        self, session: SparkSession, request: MergeRequest, blocks: list[LiveBlock], kept: Kept, held: int
     ) -> tuple[DataFrame, MergeFigures]:
-        """`held`: bytes to read of the windows; `kept_bytes`: what keeping all groups takes."""
+        """`blocks`: all that there are; `held`: bytes to read of the windows."""
         emission, schema = self._emission, self._result_schema
         whole = replace(request, panes=emission.kept_panes(kept.evicted_us, kept.pane))
-        if emission.keeps_groups and self._homes.have_room(session, self._columns, kept_bytes):
+        if emission.keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(blocks)):
             ranges = self._homes.open(session)
             rows = self._columns.rows(session, whole, schema, ranges, kept, keeps=True)
             return rows, MergeFigures(f"{ranges} homes", "columns")
@@ -125,8 +124,7 @@ class Merging:
 
     def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
         """Bytes that executors need to keep all groups of these blocks."""
-        panes = [pane for block in blocks for pane in block.head.panes]
-        needed = self._emission.window.overlap * sum(memory.of_home(groups, size) for _, groups, size in panes)
+        needed = self._emission.window.overlap * bytes_of(blocks)
         if self._emission.new_only:
             return needed // 2  # of groups that have been emitted only the keys are kept
         return needed

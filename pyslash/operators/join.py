@@ -13,10 +13,8 @@ from typing import ClassVar, Self
 
 from pyspark.sql import SparkSession
 
-from pyslash import memory
-from pyslash.cluster.live_state import LiveBlock
 from pyslash.emit.column_merge import ColumnMerge, JoinRequest
-from pyslash.emit.homes import Homes
+from pyslash.emit.homes import Homes, bytes_of
 from pyslash.emit.merge import Kept
 from pyslash.emit.merging import MergeFigures
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
@@ -179,7 +177,7 @@ class StreamJoin(StatefulOperator):
         """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
         manifest, session = inputs.manifest, batch.session
         kept = Kept(*manifest.versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
-        keeps = self._homes.have_room(session, self._columns, _kept_bytes(inputs.blocks))
+        keeps = self._homes.have_room(session, self._columns, bytes_of(inputs.blocks))
         ranges = self._homes.open(session)
         request = JoinRequest(
             operator=batch.cut.java,
@@ -196,9 +194,3 @@ class StreamJoin(StatefulOperator):
     def forget(self) -> None:
         """Have executors drop the rows that they keep."""
         self._homes.forget(self._columns)
-
-
-def _kept_bytes(blocks: list[LiveBlock]) -> int:
-    """Bytes that executors need to keep all rows of these blocks."""
-    panes = [pane for block in blocks for pane in block.head.panes]
-    return sum(memory.of_home(rows, size) for _, rows, size in panes)

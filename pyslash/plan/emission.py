@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,7 +75,7 @@ class Emission:
         """Windows that groups of this pane are too late for: Spark drops them of each."""
         if self.new_only:
             return 0
-        return sum(start + self.window.size_us <= emitted_us for start in self.window.starts_covering(pane))
+        return bisect_right(self.window.starts_covering(pane), emitted_us - self.window.size_us)
 
     def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
         """What may be read of blocks to keep their groups where they are merged: first and end, microseconds.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyslash.cluster.live_state import LiveBlock
+from pyslash.cluster.live_state import LiveBlock, panes_of
 from pyslash.emit.merge import MergeRequest
 from pyslash.emit.merging import arrow_schema
 from pyslash.operators.aggregation import AggregationPlan
@@ -49,9 +49,8 @@ class DeduplicationWithinWatermark(Deduplication):
         # They are to hear of the epoch's commit, which frees the candidates, whatever else they hold.
         coordinator.group.meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
         state = coordinator.live_blocks()
-        panes = {pane for block in state for pane, _, _ in block.head.panes}
         evicted_us = inputs.last.watermark_us if inputs.last is not None else NO_WATERMARK_US
-        live = windows_between(plan.window, panes, evicted_us)
+        live = windows_between(plan.window, panes_of(state), evicted_us)
         tasks = inputs.batch.session.sparkContext.defaultParallelism
         whole = windows_between(TimeWindow.all_time(), {0}, NO_WATERMARK_US)
         new = [(receipt.agent, receipt.raw_head) for receipt in written]
