@@ -23,7 +23,7 @@ MIB = 1 << 20
 Pair = tuple[AgentDescriptor, AgentClient]
 
 
-def wait_until_gone(pid: int, seconds: float = 10) -> bool:
+def wait_until_gone(pid: int, seconds: float = 120) -> bool:
     """Whether a process that is no child of ours ends within the time."""
     try:
         handle = os.pidfd_open(pid)

@@ -43,7 +43,7 @@ print(sys.modules["__main__"].__dict__ is globals())
 def run(command: list[str], **kwargs: object) -> subprocess.CompletedProcess[str]:
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     kwargs["env"] = ENVIRONMENT | kwargs.get("env", {})  # type: ignore[operator]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **kwargs)  # type: ignore[call-overload]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, **kwargs)  # type: ignore[call-overload]
 
 
 def write(path: Path, text: str) -> Path:
@@ -215,7 +215,7 @@ def test_a_prompt_runs_the_users_startup_file_and_has_the_hook(tmp_path: Path) -
         b"import sys, os; print(mine, os.environ['PYTHONSTARTUP'], type(sys.meta_path[0]).__name__)\nexit(4)\n",
     )
     try:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=900)
     finally:
         process.kill()
         os.close(leader)

@@ -55,7 +55,7 @@ def expected(stream: Stream) -> list[tuple[object, ...]]:
 
 
 def finish(query: StreamingQuery) -> StreamingQuery:
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(900)
     return query
 
 
@@ -168,7 +168,7 @@ def test_a_failing_sink_replays_the_epoch_with_the_same_rows(stream: Stream) -> 
         )
 
     with pytest.raises(StreamingQueryException, match="out of order"):
-        start().awaitTermination(120)
+        start().awaitTermination(900)
     again = finish(start())
     assert attempts[2][0] == attempts[2][1] != []
     assert [figures["replayed"] for figures in pyslash.progress(again)] == [True, False, False]

@@ -84,7 +84,7 @@ class Target:
         """Run a query to its end, by this mode."""
         self.spark.conf.set("spark.slash.mode", self.mode)
         query = start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(900)
         assert bool(pyslash.progress(query)) == (self.mode == "require")
 
 

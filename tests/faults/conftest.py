@@ -81,7 +81,7 @@ class Applications:
         """So many epochs of a round are struck; two are left for strikes that had to wait for somebody to strike."""
         return len(self.stream.batches) - 1 - application.FIRST_STRUCK - 2
 
-    def run(self, executors: int, timeout: float = 240, **conf: str) -> int:
+    def run(self, executors: int, timeout: float = 900, **conf: str) -> int:
         """Run the rounds that are not done yet in an application of so many executors; its exit status."""
         rounds = [{"operator": application.OPERATOR, **given} for given in self.rounds]
         spec: dict[str, Any] = {"master": self.master, "executors": executors, "folder": str(self.folder)}

@@ -70,6 +70,6 @@ def failed_at(stream: Stream, rows: Rows, epoch: int) -> None:
 
     query = start(stream, rows, fail)
     with pytest.raises(StreamingQueryException, match="between the sink"):
-        query.awaitTermination(120)
+        query.awaitTermination(900)
     runner: Any = hook.runner_of(query)
     kill_agents(runner.operators[0].state.coordinator)

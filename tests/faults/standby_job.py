@@ -178,7 +178,7 @@ def run_case(stream: Stream, folder: Path, durability: str, victim: str, point: 
             writer = counts.writeStream.option("checkpointLocation", str(folder / "checkpoint")).foreachBatch(sink)
             query = writer.trigger(availableNow=True).start()
             try:
-                query.awaitTermination(180)
+                query.awaitTermination(900)
                 break
             except StreamingQueryException as failure:
                 errors.append(str(failure))

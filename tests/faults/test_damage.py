@@ -49,10 +49,10 @@ def test_a_damaged_checkpoint_is_refused_until_it_is_whole_again(stream: Stream,
         left = DAMAGES[name](whole)
         path.unlink() if left is None else path.write_bytes(left)
         with pytest.raises(StreamingQueryException, match=path.name):
-            start(stream, rows).awaitTermination(120)
+            start(stream, rows).awaitTermination(900)
         assert sorted(rows) == [0, 1, 2], name
         path.write_bytes(whole)
-    assert start(stream, rows).awaitTermination(120)
+    assert start(stream, rows).awaitTermination(900)
     check(record, "damaged checkpoint", stream, rows)
 
 
@@ -74,8 +74,8 @@ def test_a_full_checkpoint_fails_the_batch_and_a_later_start_goes_on(stream: Str
     with little_room(stream.folder / "checkpoint" / "slash" / "blocks") as make_room:
         for _ in range(2):  # the same again while there is no room
             with pytest.raises(StreamingQueryException, match=r"cannot be written: .*Errno 28"):
-                start(stream, rows).awaitTermination(120)
+                start(stream, rows).awaitTermination(900)
         assert emitted(rows) == []
         make_room()
-        assert start(stream, rows).awaitTermination(120)
+        assert start(stream, rows).awaitTermination(900)
     check(record, "full checkpoint", stream, rows)

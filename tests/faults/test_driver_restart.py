@@ -39,7 +39,6 @@ def restart(
             assert applications.tally(given, sink, len(given["strikes"])).exact
 
 
-@pytest.mark.timeout(600)
 def test_a_query_whose_driver_is_killed_goes_on_with_more_executors_and_then_with_fewer(
     applications: Applications,
 ) -> None:

@@ -111,7 +111,6 @@ def check(applications: Applications) -> None:
     assert all(tally.exact for tally in tallies), tallies
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("struck_inside", [8], indirect=True)
 def test_faults_inside_tasks_and_agents_change_no_row(struck_inside: Applications) -> None:
     for operator, strikes in QUICK.items():

@@ -70,7 +70,7 @@ def test_an_agent_killed_at_any_point_changes_no_row(
     strike(monkeypatch, point, 4)
     rows: Rows = {}
     query = start(stream, rows)
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(900)
     assert emitted(rows) == expected(stream)
     assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
 
@@ -86,7 +86,7 @@ def test_an_agent_killed_while_a_changed_query_begins_changes_no_row(
     changed = ["avg(v)", "count(v)", "sum(v)"]
     rows: Rows = {}
     query = start(stream, rows, aggregates=changed)
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(900)
     assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
     batches = stream.expected_batches(lambda read: counted(read, *changed))
     due = {epoch: sorted((row[0].start, *row[1:]) for row in batch) for epoch, batch in enumerate(batches)}
@@ -111,7 +111,7 @@ def test_an_agent_whose_answer_is_lost_is_given_up_though_it_lives(
     monkeypatch.setattr(AgentClient, call, faulty)
     rows: Rows = {}
     query = start(stream, rows)
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(900)
     assert emitted(rows) == expected(stream)
     assert sum(figures["recoveries"] for figures in pyslash.progress(query)) == 1
 
@@ -120,7 +120,7 @@ def test_a_query_that_lost_every_agent_and_its_driver_s_memory_goes_on(stream: S
     rows: Rows = {}
     failed_at(stream, rows, 3)
     second = start(stream, rows)
-    assert second.awaitTermination(120)
+    assert second.awaitTermination(900)
     assert pyslash.progress(second)[0]["replayed"]
     assert emitted(rows) == expected(stream)
 
@@ -135,13 +135,13 @@ def test_a_driver_that_was_replaced_ends_with_a_clear_error(stream: Stream) -> N
 
     query = start(stream, rows, rival)
     with pytest.raises(StreamingQueryException, match="was replaced by run"):
-        query.awaitTermination(120)
+        query.awaitTermination(900)
     assert sorted(rows) == [0, 1, 2]
 
 
 def test_files_of_dead_windows_are_deleted(stream: Stream) -> None:
     rows: Rows = {}
-    assert start(stream, rows).awaitTermination(120)
+    assert start(stream, rows).awaitTermination(900)
     names = {path.name for path in (stream.folder / "checkpoint" / "slash" / "blocks").glob("*.arrow")}
     assert 0 < len(names) < 7
     assert cli.main(["state", "verify", str(stream.folder / "checkpoint")]) == 0

@@ -13,7 +13,6 @@ from tests.faults.soak import Soak
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 def test_random_kills_for_half_a_minute_change_no_row(
     spark: SparkSession, cluster: str, record: Record, tmp_path: Path
 ) -> None:

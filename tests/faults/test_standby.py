@@ -41,27 +41,23 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
     return run([*ONE_LOST, *ONE_AFTER_ANOTHER, *ALL_LOST], tmp_path_factory.mktemp("standby"))
 
 
-@pytest.mark.timeout(660)
 @pytest.mark.parametrize("case", ONE_LOST)
 def test_a_lost_agent_comes_back_from_memory(findings: dict[str, Finding], case: str) -> None:
     comes_back_from_memory(case, findings[case])
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(660)
 def test_lost_agents_come_back_from_memory_at_any_point(tmp_path: Path) -> None:
     for case, found in run(MORE_LOST, tmp_path).items():
         comes_back_from_memory(case, found)
 
 
-@pytest.mark.timeout(660)
 @pytest.mark.parametrize("case", ONE_AFTER_ANOTHER)
 def test_agents_may_be_lost_one_after_another(findings: dict[str, Finding], case: str) -> None:
     are_lost_one_after_another(case, findings[case])
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(660)
 def test_agents_may_be_lost_one_after_another_at_any_point(tmp_path: Path) -> None:
     for case, found in run(MORE_AFTER_ANOTHER, tmp_path).items():
         are_lost_one_after_another(case, found)

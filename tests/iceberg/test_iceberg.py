@@ -46,7 +46,7 @@ class Table:
                 self.counts().writeStream.outputMode(self.output).option("checkpointLocation", str(self.checkpoint))
             )
             query = writer.trigger(availableNow=True).toTable(self.name, format="iceberg")
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(900)
             assert bool(pyslash.progress(query)) == (self.mode == "require")
 
     def snapshots(self) -> list[tuple[str, Counter[tuple[object, ...]]]]:

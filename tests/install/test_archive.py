@@ -16,7 +16,6 @@ from tests.install.kubernetes import ROOT
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 def test_executors_run_in_the_archive_that_spark_ships(tmp_path: Path) -> None:
     """As spark-conf/yarn.conf has it, but for the cluster: the names of the archive and of Python are the file's."""
     environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_TOOL_OPTIONS",)}
@@ -41,5 +40,5 @@ def test_executors_run_in_the_archive_that_spark_ships(tmp_path: Path) -> None:
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += [str(ROOT / "tests" / "cluster" / "grouped.py"), str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
     assert FOUND in done.stdout, done.stderr[-6000:]

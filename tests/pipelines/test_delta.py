@@ -61,7 +61,7 @@ def test_a_table_has_the_versions_that_plain_spark_gives_it(
         checkpoint = str(tmp_path / f"checkpoint-{mode}")
         writer = revenue.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         query = start(writer, tmp_path / mode)
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(900)
         assert bool(pyslash.progress(query)) == (mode == "require")
         table = tmp_path / mode
         found[mode] = [(batch, rows_of(table, files)) for batch, files in versions(table) if batch is not None]

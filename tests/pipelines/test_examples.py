@@ -72,7 +72,7 @@ def test_a_sink_gets_what_plain_spark_gives_it(spark: SparkSession, kafka: str, 
                 spark.conf.set("spark.slash.mode", mode)
                 more = ["--available-now", "--offsets-per-trigger", str(A_BATCH)]
                 query = script.start(spark, script.parse([*arguments, *more]))
-                assert query.awaitTermination(120)
+                assert query.awaitTermination(900)
                 assert bool(pyslash.progress(query)) == (mode == "require")
             rewind(tmp_path / "require" / "checkpoint")
         plain, ours = (sinks[mode].written() for mode in ("off", "require"))

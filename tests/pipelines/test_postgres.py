@@ -80,9 +80,9 @@ def test_an_upsert_is_done_once(spark: SparkSession, kafka: str, database: str, 
         writer = revenue.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer = writer.trigger(availableNow=True).foreachBatch(upsert(database, tmp_path / "failed"))
         with pytest.raises(StreamingQueryException, match="between the transaction"):
-            writer.start().awaitTermination(120)
+            writer.start().awaitTermination(900)
         query = writer.start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(900)
         assert pyslash.progress(query)
     finally:
         spark.conf.unset("spark.slash.mode")

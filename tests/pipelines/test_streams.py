@@ -36,7 +36,6 @@ def test_a_source_gives_the_rows_of_the_case(
     check(spark, of_every_value(source), tmp_path, kafka)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
 def test_streams_are_sparks_batch_by_batch(engines: Streams, first: int) -> None:
     engines.check(range(first, min(first + AT_ONCE, SEEDS.stop)), RESULTS, SHRINKING)

@@ -15,7 +15,6 @@ MOST = 10
 KILLS = 100
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("delta_jars")
 def test_a_few_kills(kafka: str, tmp_path: Path) -> None:
     struck = Struck(tmp_path, kafka, seed=101)

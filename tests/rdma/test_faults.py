@@ -64,7 +64,6 @@ def impatient(shared_secret: bytes) -> Iterator[VerbsTransport]:
     made.close()
 
 
-@pytest.mark.timeout(120)
 def test_a_peer_that_is_killed_in_the_middle(port: Port, impatient: VerbsTransport, shared_secret: bytes) -> None:
     with peer(shared_secret, 24 << 20, [16 << 20]) as doomed:
         assert impatient.unreachable(doomed.descriptor) is None
@@ -89,7 +88,6 @@ def link_down() -> Iterator[None]:
 
 
 @two_hosts
-@pytest.mark.timeout(180)
 def test_a_link_that_goes_down_in_the_middle(remote: Peer, impatient: VerbsTransport) -> None:
     index = SIZES.index(8 * (1 << 20) + 1)
     assert impatient.unreachable(remote.descriptor) is None
@@ -125,7 +123,6 @@ def losing(percent: int) -> Iterator[None]:
 
 
 @two_hosts
-@pytest.mark.timeout(240)
 def test_one_packet_in_a_hundred_is_lost(remote: Peer, impatient: VerbsTransport) -> None:
     assert impatient.unreachable(remote.descriptor) is None
     outcomes = {"right": 0, "wrong": 0, "typed error": 0}

@@ -30,7 +30,6 @@ def own_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.timeout(600)
 def test_a_hundred_connections_leave_nothing(remote: Peer, shared_secret: bytes, control: AgentClient) -> None:
     offset, size = remote.blocks[0]
 

@@ -29,7 +29,7 @@ from tests.rdma.conftest import MIB
 from tests.rdma.peer import SELF, Peer, peer
 
 __all__ = ["jvm", "request_agent", "runtime_root"]
-pytestmark = [pytest.mark.rdma, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.rdma
 SECONDS = 60
 # An agent gives its calls to a standby 30 s each (agent.replicate); emulated hosts are slow on top of it.
 GRACE_SECONDS = 30

@@ -18,7 +18,7 @@ NETDEV = "rxetest0"
 def script(*arguments: str) -> tuple[int, str]:
     """Exit status, and all that was said."""
     command = [str(SCRIPT), *arguments]
-    done = subprocess.run(command, env={**os.environ, "RXE_LINK": LINK}, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env={**os.environ, "RXE_LINK": LINK}, capture_output=True, text=True, timeout=900)
     return done.returncode, done.stdout + done.stderr
 
 

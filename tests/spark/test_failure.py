@@ -50,7 +50,7 @@ def failed(df: DataFrame, sink: Callable[[DataStreamWriter], DataStreamWriter], 
         query = writer.trigger(availableNow=True).start()
         assert (hook.runner_of(query) is not None) == (mode != "off")
         with pytest.raises(StreamingQueryException) as raised:
-            query.awaitTermination(180)
+            query.awaitTermination(900)
     return why(raised.value)
 
 
@@ -150,7 +150,7 @@ def test_an_error_begins_with_its_own_words(
     callback = EpochCallback(spark, lambda batch, epoch: fail(spark))
     query = callback.attach(stream.read().writeStream, RowBridge(spark).java).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination(180)
+        query.awaitTermination(900)
     assert why(raised.value).startswith(said)
     thrown: Any = query._jsq.exception().get()
     of_the_error = thrown.getCause().getCause()

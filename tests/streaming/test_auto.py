@@ -69,7 +69,7 @@ def test_a_checkpoint_that_is_told_by_the_query_name(stream: Stream, tmp_path: P
         with settings(stream.spark, values):
             writer = sums(stream).writeStream.queryName("sums").trigger(availableNow=True)
             query = writer.foreachBatch(lambda batch, _: rows.extend(batch.collect())).start()
-            assert query.awaitTermination(180)
+            assert query.awaitTermination(900)
         return rows
 
     run("off")
@@ -111,7 +111,7 @@ def test_plain_spark_without_pyslash_ends_in_its_first_batch_on_state_of_ours(st
     add(stream, LAST)
     writer = sums(stream).writeStream.option("checkpointLocation", str(tmp_path / "c")).format("noop")
     with pytest.raises(StreamingQueryException, match="CANNOT_LOAD_STATE_STORE"):
-        writer.trigger(availableNow=True).start().awaitTermination(180)
+        writer.trigger(availableNow=True).start().awaitTermination(900)
 
 
 # The first batch, which tells the rest.
@@ -268,7 +268,7 @@ def test_what_the_function_raises_is_the_querys_exception_and_it_is_called_once(
 
     query = sums(stream).writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path / "c")).start()
     with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination(180)
+        query.awaitTermination(900)
     assert calls == [0]
     assert "FOREACH_BATCH_USER_FUNCTION_ERROR" in str(raised.value)
     assert "ZeroDivisionError: the job's own" in str(raised.value)

@@ -109,7 +109,7 @@ def states(stream: Stream, query: Query, mode: str) -> list[dict[str, Any]]:
     stream.spark.conf.set("spark.slash.mode", mode)
     try:
         running = query(stream.read()).writeStream.format("noop").trigger(availableNow=True).start()
-        assert running.awaitTermination(120)
+        assert running.awaitTermination(900)
     finally:
         stream.spark.conf.unset("spark.slash.mode")
         pyslash.disable()
@@ -169,7 +169,7 @@ def test_explain_tells_what_is_kept(stream: Stream) -> None:
     try:
         writer = QUERIES["keys"](stream.read()).writeStream.format("noop").trigger(availableNow=True)
         query = writer.start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(900)
         query.explain()
         assert pyslash.progress(query)
     finally:

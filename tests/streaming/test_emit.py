@@ -89,7 +89,7 @@ def test_a_sink_may_run_the_merge_twice_and_in_part(spark: SparkSession, stream:
     try:
         writer = aggregated(stream.read()).writeStream.foreachBatch(sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(stream.folder / "checkpoint")).start()
-        query.awaitTermination(120)
+        query.awaitTermination(900)
     finally:
         spark.conf.unset("spark.slash.merge.driverBytes")
         pyslash.disable()

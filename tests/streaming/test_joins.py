@@ -152,7 +152,7 @@ def test_a_result_that_is_read_twice_is_the_same(spark: SparkSession, tmp_path: 
     try:
         with settings(spark, {"spark.slash.mode": "require"}):
             writer = within("left_semi")(left, right).writeStream.foreachBatch(read).trigger(availableNow=True)
-            assert writer.start().awaitTermination(120)
+            assert writer.start().awaitTermination(900)
     finally:
         pyslash.disable()
     assert [first for first, _ in twice] == expected

@@ -173,7 +173,6 @@ def same(found: Any, expected: Any) -> bool:
 RUNS = {f"{family}-{ingest}": (family, ingest) for family in FAMILIES for ingest in ("rows", "files", "arrow")}
 
 
-@pytest.mark.timeout(900)  # Spark compiles some seventy aggregates
 @pytest.mark.parametrize("name", some_at_night(RUNS, {*RUNS} - {"moments-rows"}))
 def test_as_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     family, ingest = RUNS[name]

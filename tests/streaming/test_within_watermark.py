@@ -135,7 +135,7 @@ def test_agents_that_die_cost_no_row(spark: SparkSession, tmp_path: Path) -> Non
     with settings(spark, {"spark.slash.mode": "require", "spark.slash.durability": "checkpoint"}):
         writer = query(stream.read()).writeStream.option("checkpointLocation", str(tmp_path / "ours"))
         running = writer.foreachBatch(take).trigger(availableNow=True).start()
-        assert running.awaitTermination(180)
+        assert running.awaitTermination(900)
     assert killed
     assert found == expected
 
@@ -184,7 +184,7 @@ def test_state_is_what_may_still_suppress_a_row(spark: SparkSession, tmp_path: P
     assert sum(map(len, found.batches)) > 150
     with settings(spark, {"spark.slash.mode": "require"}):
         running = QUERIES["key"](stream.read()).writeStream.format("noop").trigger(availableNow=True).start()
-        assert running.awaitTermination(120)
+        assert running.awaitTermination(900)
     held = [state["numRowsTotal"] for one in running.recentProgress for state in one["stateOperators"]]
     assert max(held[3:]) < sum(map(len, found.batches))
 

@@ -62,7 +62,7 @@ def test_state_outlives_the_workers_that_wrote_it(spark: SparkSession, tmp_path:
     try:
         writer = stream.read().groupBy(window, "k").agg(*calls).writeStream.foreachBatch(sink)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(900)
     finally:
         spark.conf.unset("spark.slash.ingest")
         spark.conf.unset("spark.slash.mode")

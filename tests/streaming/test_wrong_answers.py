@@ -151,7 +151,7 @@ def test_the_current_time_is_that_of_the_batch(spark: SparkSession, tmp_path: Pa
         writer = grouped.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
         query = writer.trigger(availableNow=True).start()
         with nullcontext() if fail_in is None else pytest.raises(StreamingQueryException, match="out of order"):
-            query.awaitTermination(180)
+            query.awaitTermination(900)
 
     with settings(spark, {"spark.slash.mode": "require"}):
         run(fail_in=2)

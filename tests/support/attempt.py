@@ -102,7 +102,7 @@ def attempt(
         writer = df.writeStream.option("checkpointLocation", str(checkpoint)).outputMode(output).foreachBatch(take)
         made.query = writer.trigger(availableNow=True).start()
         try:
-            assert made.query.awaitTermination(180)
+            assert made.query.awaitTermination(900)
         except StreamingQueryException as error:
             made.error = error
         made.watermarks = [(one.batchId, one.eventTime.get("watermark")) for one in made.query.recentProgress]

@@ -43,7 +43,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def run_application(program: str, *arguments: str, timeout: float = 240) -> str:
+def run_application(program: str, *arguments: str, timeout: float = 900) -> str:
     """Standard output of a Python program in a process of its own: there is one Spark application in each."""
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))

@@ -19,7 +19,7 @@ def run_example(name: str, source: Path, folder: Path, *arguments: str) -> Path:
         [python, str(EXAMPLES / name), *folders, "--files-per-trigger", "1", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
         env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--conf spark.slash.mode=require pyspark-shell"},
     )

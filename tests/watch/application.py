@@ -95,7 +95,7 @@ def run(name: str, df: DataFrame) -> StreamingQuery:
 def finished(writer: DataStreamWriter) -> StreamingQuery:
     """The query that it starts, over all that there is to read."""
     query = writer.format("noop").trigger(availableNow=True).start()
-    assert query.awaitTermination(240)
+    assert query.awaitTermination(900)
     return query
 
 
@@ -107,7 +107,7 @@ def fail(name: str, df: DataFrame) -> StreamingQuery:
 
     query = df.writeStream.queryName(name).foreachBatch(raises).trigger(availableNow=True).start()
     with suppress(StreamingQueryException):
-        query.awaitTermination(240)
+        query.awaitTermination(900)
     return query
 
 

@@ -51,7 +51,6 @@ def test_lines_are_collected_with_their_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 def test_two_workers_of_this_machine(tmp_path: Path) -> None:
     hosts, out, report = (tmp_path / name for name in ("hosts", "out.jsonl", "report.html"))
     hosts.write_text("127.0.0.1 slots=1\n127.0.0.2 slots=1\n")

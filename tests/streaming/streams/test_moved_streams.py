@@ -64,7 +64,6 @@ def _cases(number: int, first: int = 0) -> list[Case]:
     return [*islice((case for seed in count(first) if (case := moving(seed)) is not None), number)]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", [INTO_SLASH, INTO_SPARK])
 def test_rows_are_those_of_a_query_that_never_moved(
     spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]

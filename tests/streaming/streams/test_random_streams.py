@@ -35,14 +35,12 @@ def tally() -> Tally:
     return Tally()
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
 def test_streams_are_sparks_batch_by_batch(engines: Streams, tally: Tally, first: int) -> None:
     tally += engines.check(range(first, min(first + AT_ONCE, SEEDS.stop)), RESULTS, SHRINKING)
 
 
 @pytest.mark.skipif(pyspark.__version__ < "4.3", reason="a key of 151 is a double, which is left to Spark before 4.3")
-@pytest.mark.timeout(600)
 def test_streams_that_have_found_faults_find_none(engines: Streams) -> None:
     engines.check(FOUND, RESULTS, SHRINKING)
 
