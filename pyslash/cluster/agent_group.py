@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 from pyslash.errors import AgentError, AgentTimeoutError, StaleIncarnationError, StateLostError
@@ -21,11 +21,20 @@ Result = TypeVar("Result")
 class AgentGroup:
     """Every agent that holds state of a query, or is about to. Agents are named by their incarnations."""
 
-    def __init__(self, query_id: bytes, secret: bytes, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        query_id: bytes,
+        secret: bytes,
+        timeout_seconds: float,
+        client: Callable[..., AgentClient] = AgentClient,
+        pool: Callable[..., Executor] = ThreadPoolExecutor,
+    ) -> None:
+        """`client` makes what calls an agent, `pool` what calls several at the same time."""
         self._query_id = query_id
         self._secret, self._token = secret, query_token(secret, query_id)
         self._timeout = timeout_seconds
         self._probe_timeout = min(timeout_seconds, _PROBE_SECONDS)
+        self._client, self._pool = client, pool
         self._clients: dict[str, AgentClient] = {}
 
     @property
@@ -46,7 +55,7 @@ class AgentGroup:
         """Add these agents, whether they hold state yet or not."""
         for agent in agents:
             if agent.incarnation not in self._clients:
-                self._clients[agent.incarnation] = AgentClient(
+                self._clients[agent.incarnation] = self._client(
                     agent, self._query_id, self._token, timeout_seconds=self._timeout, secret=self._secret
                 )
 
@@ -71,7 +80,7 @@ class AgentGroup:
         try:
             if len(clients) <= 1:
                 return {name_of(client): call(client) for client in clients}
-            with ThreadPoolExecutor(min(_MOST_THREADS, len(clients)), thread_name_prefix="pyslash-coordinator") as pool:
+            with self._pool(min(_MOST_THREADS, len(clients)), thread_name_prefix="pyslash-coordinator") as pool:
                 return dict(zip(map(name_of, clients), pool.map(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(

@@ -33,10 +33,10 @@ class Coordinator:
 
     def __init__(
         self,
+        group: AgentGroup,
         query_id: bytes,
         plan: str,
         secret: bytes,
-        timeout_seconds: float,
         run: int = 0,
         checkpoint_timeout_seconds: float = 120,
         spill: tuple[str, int] = ("", 0),
@@ -48,7 +48,7 @@ class Coordinator:
         """
         self.query_id = query_id
         self.read_token = query_token(secret, query_id, Right.READ)
-        self.group = AgentGroup(query_id, secret, timeout_seconds)
+        self.group = group
         self.live = LiveState()
         self.room = Room(self.group, run, spill, checkpoint_timeout_seconds)
         self.replicas = Replicas(self.group, self.live, self.room, plan, run, checkpoint_timeout_seconds)

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.agent_group import AgentGroup
-from pyslash.cluster.find_agents import executors, find_agents
 from pyslash.conf import Conf
+from pyslash.driver.ports import Ports
 from pyslash.errors import SlashError
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.durable import DurableState
@@ -21,10 +21,11 @@ logger = logging.getLogger("pyslash")
 class AgentSearch:
     """Finds them for one query. `known` are the agents of the run before, by incarnation, which may keep replicas."""
 
-    def __init__(self, conf: Conf, secret: bytes) -> None:
+    def __init__(self, conf: Conf, secret: bytes, ports: Ports) -> None:
         self.known: dict[str, AgentDescriptor] = {}
         self._conf = conf
         self._secret = secret
+        self._ports = ports
 
     def remember(self, agents: Collection[AgentDescriptor]) -> None:
         """The agents of this run, for the next one."""
@@ -32,7 +33,7 @@ class AgentSearch:
 
     def standby(self, session: SparkSession, agents: Collection[AgentDescriptor]) -> list[AgentDescriptor]:
         """If one agent alone (of `agents`) has the state and another executor is running by now: the agents of both."""
-        if self._conf.replicates and len(agents) == 1 and executors(session) > 1:
+        if self._conf.replicates and len(agents) == 1 and self._ports.executors(session) > 1:
             try:
                 return self._find(session)
             except SlashError as error:
@@ -65,4 +66,4 @@ class AgentSearch:
     def _find(self, session: SparkSession, by_worker: bool = False) -> list[AgentDescriptor]:
         conf = self._conf
         by_worker = by_worker or conf.ingest == "arrow"
-        return find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)
+        return self._ports.find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
 from pyslash.driver.operator_runner import OperatorRunner
+from pyslash.driver.ports import Ports
 from pyslash.driver.sinks import Sink
 from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import EpochProgress, ProgressLog
@@ -47,11 +48,13 @@ class EpochRunner:
         spark_batch: Callable[[DataFrame], SparkBatch],
         watch: QueryWatch | None = None,
         name: str = "",
+        ports: Ports | None = None,
     ) -> None:
         """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
-        with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one.
+        with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one;
+        `ports` is what it reaches of the application.
         """
-        self.operators = [OperatorRunner(operator, conf, secret) for operator in operators]
+        self.operators = [OperatorRunner(operator, conf, secret, ports or Ports()) for operator in operators]
         self.progress: ProgressLog | None = None
         self._sink = sink
         self._conf = conf

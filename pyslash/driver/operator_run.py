@@ -1,6 +1,6 @@
-"""One run of an operator: from its beginning until the query ends or an agent is lost. Its steps take and give values.
+"""One run of an operator: from its beginning until the query ends or an agent is lost.
 
-inputs -> update -> store -> log -> commit -> merge -> count
+Its steps take and give values: inputs -> update -> store -> log -> commit -> merge -> count.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pyslash.cluster.live_state import panes_of
 from pyslash.conf import Conf
 from pyslash.driver.epoch_record import EpochRecord, Stored
+from pyslash.driver.ports import Ports
 from pyslash.driver.recovery import RunState
 from pyslash.emit.column_merge import Reading
-from pyslash.emit.repartition import ingest_of
 from pyslash.epoch_progress import Timed
 from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, Update
 from pyslash.operators.table import operator_of
@@ -53,14 +53,14 @@ class UpdateFigures:
 class OperatorRun:
     """The steps of the epochs of one run."""
 
-    def __init__(self, batch: SparkBatch, state: RunState, conf: Conf, secret: bytes) -> None:
+    def __init__(self, batch: SparkBatch, state: RunState, conf: Conf, secret: bytes, ports: Ports) -> None:
         """`batch`: of the run's first epoch."""
         self.state = state
         self.plan = state.plan
         self._conf = conf
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
-        self._ingest = ingest_of(session, of_rows, conf, query_id, secret, run, coordinator.group.meet)
+        self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, run, coordinator.group.meet)
         reading = Reading(
             query_id=query_id,
             token=coordinator.read_token,

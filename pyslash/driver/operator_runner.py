@@ -13,6 +13,7 @@ import logging
 from pyslash.conf import Conf
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
+from pyslash.driver.ports import Ports
 from pyslash.driver.recovery import Recovery, RunState
 from pyslash.driver.replica_watch import ReplicaWatch
 from pyslash.epoch_progress import EpochProgress
@@ -37,13 +38,14 @@ _BEFORE_LOG = frozenset({Phase.BEGUN, Phase.UPDATED, Phase.STORED})
 class OperatorRunner:
     """Runs the epochs of one stateful operator of a started query, in one run after the other."""
 
-    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes) -> None:
+    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes, ports: Ports) -> None:
         self.plan = plan
         self.phase = Phase.EMITTED
         self._conf = conf
         self._secret = secret
-        self._recovery = Recovery(plan, conf, secret)
-        self._replicas = ReplicaWatch(conf, self._recovery.agents)
+        self._ports = ports
+        self._recovery = Recovery(plan, conf, secret, ports)
+        self._replicas = ReplicaWatch(conf, self._recovery.agents, ports)
         self._run: OperatorRun | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
 
@@ -171,7 +173,7 @@ class OperatorRunner:
         state, brought_back = self._recovery.begin(execution, epoch, progress.timed)
         progress.bring_back(brought_back)
         self.plan = state.plan
-        self._run = OperatorRun(execution, state, self._conf, self._secret)
+        self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports)
         return self._run
 
     def _update(self, run: OperatorRun, execution: SparkBatch, epoch: int, progress: EpochProgress) -> Manifest:

@@ -10,11 +10,12 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from pyslash.cluster.agent_group import AgentGroup
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
 from pyslash.driver.agent_search import AgentSearch
-from pyslash.driver.plan_change import evolution_of, warn_of
+from pyslash.driver.ports import Ports
 from pyslash.driver.rewinding import check_files, rewound, withdraw, written_of
 from pyslash.epoch_progress import BroughtBack, Timed
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
@@ -23,10 +24,10 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
-from pyslash.state.checkpoint_files import checkpoint_files
 from pyslash.state.directory import BlockDirectory
 from pyslash.state.durable import DurableState
 from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
+from pyslash.state.plan_change import evolution_of, warn_of
 
 logger = logging.getLogger("pyslash")
 
@@ -57,14 +58,15 @@ class RunState:
 class Recovery:
     """Begins runs of one query, as often as it takes."""
 
-    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes) -> None:
+    def __init__(self, plan: OperatorPlan, conf: Conf, secret: bytes, ports: Ports) -> None:
         self._plan = plan
         self._conf = conf
         self._secret = secret
+        self._ports = ports
         self._driver = uuid4().hex
         self._run_held = 0
         self._memory_failed = False  # when the state was last to be put together from it
-        self.agents = AgentSearch(conf, secret)
+        self.agents = AgentSearch(conf, secret, ports)
 
     def may_succeed_after(self, error: Exception) -> bool:
         """Whether to try again after an attempt has failed to bring the state back."""
@@ -84,20 +86,22 @@ class Recovery:
         """
         session: SparkSession = execution.session
         manifests = ManifestLog(
-            checkpoint_files(session, execution.checkpoint, MANIFESTS),
-            checkpoint_files(session, execution.checkpoint, RUNS),
+            self._ports.files(session, execution.checkpoint, MANIFESTS),
+            self._ports.files(session, execution.checkpoint, RUNS),
             self._driver,
+            self._ports.next_run,
         )
         run = self._run_held = manifests.take_over(self._run_held)
         written, forgotten = written_of(execution, manifests, epoch, self._conf)
         last = self._last_manifest(execution, manifests, epoch)
         evolution = evolution_of(last, self._plan.identity, self._conf.plan_change, epoch)
         operator = self._plan.evolved(evolution)
+        query_id, timeout = execution.query_id.bytes, self._conf.agent_call_timeout
         coordinator = Coordinator(
-            execution.query_id.bytes,
+            AgentGroup(query_id, self._secret, timeout, self._ports.client, self._ports.pool),
+            query_id,
             operator.text,
             self._secret,
-            self._conf.agent_call_timeout,
             run,
             self._conf.checkpoint_timeout,
             (self._conf.spill_directory, self._conf.spill_bytes),
@@ -139,8 +143,8 @@ class Recovery:
             RewoundCheckpointError: it is of other batches than Spark's, and the sink may have their rows.
         """
         try:
-            files = checkpoint_files(execution.session, execution.checkpoint, MANIFESTS)
-            runs = checkpoint_files(execution.session, execution.checkpoint, RUNS)
+            files = self._ports.files(execution.session, execution.checkpoint, MANIFESTS)
+            runs = self._ports.files(execution.session, execution.checkpoint, RUNS)
         except OSError:
             return  # nothing can be written there, and nothing was
         manifests = ManifestLog(files, runs)

@@ -8,6 +8,7 @@ import threading
 from pyslash.conf import Conf
 from pyslash.driver.agent_search import AgentSearch
 from pyslash.driver.keeper import Keeper
+from pyslash.driver.ports import Ports
 from pyslash.driver.recovery import RunState
 from pyslash.spark.execution import SparkBatch
 
@@ -21,10 +22,11 @@ class ReplicaWatch:
     not while tasks run.
     """
 
-    def __init__(self, conf: Conf, search: AgentSearch) -> None:
+    def __init__(self, conf: Conf, search: AgentSearch, ports: Ports) -> None:
         self.lock = threading.RLock()
         self._conf = conf
         self._search = search
+        self._ports = ports
         self._state: RunState | None = None
         self._keeper: Keeper | None = None
         self._has_standby = True  # until it turns out otherwise, which is said once
@@ -34,7 +36,7 @@ class ReplicaWatch:
         self._state = state
         if self._lacks_replicas(state):
             if self._keeper is None:
-                self._keeper = Keeper(lambda: self.replicate_again(execution), "pyslash replicas")
+                self._keeper = self._ports.keeper(lambda: self.replicate_again(execution), "pyslash replicas")
             self._keeper.wake()
 
     def replicate_again(self, execution: SparkBatch) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -147,11 +147,17 @@ class Manifest:
 class ManifestLog:
     """The manifests of one checkpoint, as one driver writes them."""
 
-    def __init__(self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "") -> None:
-        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name."""
+    def __init__(
+        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", next_run: Callable[[int], int] = next_run
+    ) -> None:
+        """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name.
+
+        `next_run` gives a run's number, above another one.
+        """
         self._files = files
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
+        self._next_run = next_run
         self.run = 0
         self.run_before = 0
 
@@ -177,7 +183,7 @@ class ManifestLog:
         before = max(earlier, default=0)
         if held and before > held and not self._is_own(before):
             raise _replaced(held, before)
-        run = next_run(max(held, before))
+        run = self._next_run(max(held, before))
         try:
             self._create(self._runs, str(run), self._driver)
         except FileExistsError as error:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pyslash.conf import Conf
-from pyslash.driver import agent_search
 from pyslash.driver.agent_search import AgentSearch
+from pyslash.driver.ports import Ports
 from pyslash.protocol.descriptor import AgentDescriptor
 
 SECRET = secrets.token_bytes(32)
@@ -24,14 +24,21 @@ KNOWN = [agent(name) for name in "abc"]
 
 
 class Search:
-    """`find_agents` and a group's probe, with the answers of a test."""
+    """A search with the answers of a test."""
 
     def __init__(
-        self, durability: str, answering: str, silent: bool = False, ingest: str = "auto", found: str = "n"
+        self,
+        durability: str,
+        answering: str,
+        silent: bool = False,
+        ingest: str = "auto",
+        found: str = "n",
+        executors: int = 1,
     ) -> None:
         self.found: list[bool] = []
         self._finds = found
-        self.search = AgentSearch(self._conf(durability, ingest), SECRET)
+        ports = Ports(find_agents=self._find, executors=lambda session: executors)
+        self.search = AgentSearch(self._conf(durability, ingest), SECRET, ports)
         self._probed = [agent(name) for name in answering], silent
 
     @staticmethod
@@ -39,19 +46,22 @@ class Search:
         given = {"spark.slash.durability": durability, "spark.slash.ingest": ingest}
         return Conf.read(lambda name, default: given.get(name, default))
 
-    def agents(self, monkeypatch: pytest.MonkeyPatch, files: int) -> Any:
+    def _find(self, session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[AgentDescriptor]:
+        self.found.append(by_worker)
+        return [agent(name) for name in ("n" if by_worker else self._finds)]
+
+    def agents(self, files: int) -> list[str]:
         """Those that the state goes to."""
-
-        def find(session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[AgentDescriptor]:
-            self.found.append(by_worker)
-            return [agent(name) for name in ("n" if by_worker else self._finds)]
-
-        monkeypatch.setattr(agent_search, "find_agents", find)
         group: Any = SimpleNamespace(probe=lambda agents: self._probed)
         newest: Any = SimpleNamespace(agents=KNOWN)
         durable: Any = SimpleNamespace(files=[None] * files)
         session: Any = None
         return [one.incarnation for one in self.search.for_run(session, group, newest, durable)]
+
+    def standby(self, agents: int) -> list[str]:
+        """Those that are met where so many have the state."""
+        session: Any = None
+        return [one.incarnation for one in self.search.standby(session, KNOWN[:agents])]
 
 
 @pytest.mark.parametrize(
@@ -71,21 +81,17 @@ class Search:
     ],
 )
 def test_a_job_looks_for_agents_only_where_too_few_answer(
-    monkeypatch: pytest.MonkeyPatch, search: Search, files: int, agents: list[str], jobs: list[bool]
+    search: Search, files: int, agents: list[str], jobs: list[bool]
 ) -> None:
-    assert search.agents(monkeypatch, files) == agents
+    assert search.agents(files) == agents
     assert search.found == jobs
 
 
 @pytest.mark.parametrize(
     ("durability", "agents", "executors", "met"),
-    [("both", 1, 2, ["new"]), ("both", 1, 1, []), ("both", 2, 3, []), ("checkpoint", 1, 2, [])],
+    [("both", 1, 2, ["n"]), ("both", 1, 1, []), ("both", 2, 3, []), ("checkpoint", 1, 2, [])],
 )
 def test_an_agent_that_is_alone_gets_a_standby_once_there_is_an_executor_for_it(
-    monkeypatch: pytest.MonkeyPatch, durability: str, agents: int, executors: int, met: list[str]
+    durability: str, agents: int, executors: int, met: list[str]
 ) -> None:
-    search = Search(durability, "")
-    monkeypatch.setattr(agent_search, "executors", lambda session: executors)
-    monkeypatch.setattr(agent_search, "find_agents", lambda *_: ["new"])
-    session: Any = None
-    assert search.search.standby(session, KNOWN[:agents]) == met
+    assert Search(durability, "", executors=executors).standby(agents) == met

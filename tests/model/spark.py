@@ -12,9 +12,9 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
-from pyslash.cluster import agent_group
 from pyslash.conf import Conf
-from pyslash.driver import agent_search, epoch, operator_run, recovery, replica_watch
+from pyslash.driver import epoch, recovery
+from pyslash.driver.ports import Ports
 from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
@@ -22,7 +22,7 @@ from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow
-from pyslash.state import directory, durable, manifest
+from pyslash.state import directory, durable
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
 from tests.model.files import BlockFiles, ControlFiles
@@ -242,7 +242,7 @@ class Query:
         version = self.version
         operator: Any = Operator(self.workload.window, self.workload.plan, version)
         sink: Any = self
-        runner = epoch.EpochRunner([operator], sink, Conf.read(given.get), SECRET, self._batch)
+        runner = epoch.EpochRunner([operator], sink, Conf.read(given.get), SECRET, self._batch, ports=self._ports())
         try:
             self._micro_batches(driver, runner, version)
         except ConcurrentQuery as error:
@@ -408,6 +408,20 @@ class Query:
         """The one that the running driver is at."""
         return self._batches[self.world.running.number]
 
+    def _ports(self) -> Ports:
+        """The model's executors, wire, files, jobs and clock."""
+        given: dict[str, Any] = {
+            "files": self.files,
+            "executors": self.executors,
+            "find_agents": self.found_agents,
+            "client": wire_to(self.world),
+            "pool": lambda *_, **__: InOrder(self.world),
+            "ingest": self.ingest,
+            "keeper": self.keeper,
+            "next_run": self.world.next_run,
+        }
+        return Ports(**given)
+
     def files(self, session: Any, checkpoint: str, folder: str) -> ControlFiles:
         """`checkpoint_files`."""
         return ControlFiles(self.world, self.control.setdefault(folder, {}), folder)
@@ -456,24 +470,16 @@ class Query:
 
 @contextmanager
 def installed(query: Query) -> Iterator[None]:
-    """The model's executors, wire and file systems in the place of the real ones."""
+    """What the driver has no port for: how blocks are read and written, and what an agent calls."""
     world = query.world
     replaced: list[tuple[Any, str, Any]] = [
-        (recovery, "checkpoint_files", query.files),
-        (agent_search, "find_agents", query.found_agents),
-        (manifest, "next_run", world.next_run),
-        (agent_search, "executors", query.executors),
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
-        (operator_run, "ingest_of", query.ingest),
-        (replica_watch, "Keeper", query.keeper),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
         (merging, "RowBridge", lambda session: None),
         (merging, "ColumnMerge", TaskMerge),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
-        (agent_group, "AgentClient", wire_to(world)),
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
-        (agent_group, "ThreadPoolExecutor", lambda *_, **__: InOrder(world)),
         (directory, "open_location", lambda location: (query.blocks, location)),
         # Small, so that snapshots and compactions are part of every run.
         (durable, "MOST_FILES", 2),

@@ -1,0 +1,32 @@
+"""What the driver side of a query reaches of its application; `tests/model` puts others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from pyslash.cluster.find_agents import executors, find_agents
+from pyslash.driver.keeper import Keeper
+from pyslash.emit.repartition import ingest_of
+from pyslash.ingest.update_job import Ingest
+from pyslash.protocol.client import AgentClient
+from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.checkpoint_files import CheckpointFiles, checkpoint_files
+from pyslash.state.run_number import next_run
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Files of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock of runs."""
+
+    files: Callable[[SparkSession, str, str], CheckpointFiles] = checkpoint_files
+    executors: Callable[[SparkSession], int] = executors
+    find_agents: Callable[..., list[AgentDescriptor]] = find_agents
+    client: Callable[..., AgentClient] = AgentClient
+    pool: Callable[..., Executor] = ThreadPoolExecutor
+    ingest: Callable[..., Ingest] = ingest_of
+    keeper: Callable[[Callable[[], bool], str], Keeper] = Keeper
+    next_run: Callable[[int], int] = next_run
