@@ -97,12 +97,6 @@ def _boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _standbys(text: str) -> int:
-    if text.strip() not in ("0", "1"):
-        raise ValueError(f"{text!r} is not 0 or 1")
-    return int(text)
-
-
 @dataclass(frozen=True)
 class Key:
     """One configuration key: its full name, default (as text), parser and meaning."""
@@ -238,17 +232,10 @@ _KEYS = (
         _choice("checkpoint", "replica", "both", "off"),
         "Where an epoch's partial state is stored, besides its own agent, before Spark logs the epoch. "
         "`checkpoint`: in the query's checkpoint; it survives executors and drivers. `replica`: in the memory of a "
-        "standby, the agent of another executor; it survives one lost executor at a time, but not the application. "
+        "standby, the agent of another executor, on another host if there is one; it survives one lost executor at a "
+        "time, but not the application, and a standby's arena holds a second share of the state. "
         "`both`: the share of a lost executor comes back from its standby, all else from the checkpoint. `off`: "
         "nowhere; a loss ends the query.",
-    ),
-    Key(
-        "replication",
-        "0",
-        _standbys,
-        "Number of standbys for each agent, 0 or 1. With 1, `spark.slash.durability=checkpoint` means `both`, and "
-        "`off` means `replica`; `both` and `replica` imply 1. The standby is on another host if there is one, and its "
-        "arena holds a second share of the state.",
     ),
     Key(
         "checkpoint.timeout",
@@ -274,14 +261,6 @@ _KEYS = (
         "Spark. Needs `spark.slash.durability=checkpoint` or `both`. There is no way back but `pyslash state export`.",
     ),
     Key(
-        "early",
-        "false",
-        _boolean,
-        "`true`: a window is emitted in the micro-batch that moves the watermark past its end, one earlier than Spark "
-        "emits it. Rows for it are late from then on, so a row that Spark would still count is dropped. For queries in "
-        "append mode with one watermark.",
-    ),
-    Key(
         "progress.retained",
         "100",
         _positive,
@@ -295,6 +274,12 @@ _KEYS = (
         "source `pyslash` of Spark's metrics system, if the application has any of these (docs/ui.md).",
     ),
 )
+
+# Keys that there were, and what takes their place.
+_REMOVED = {
+    "early": "windows are emitted in the micro-batch in which Spark emits them",
+    "replication": "set spark.slash.durability to replica or both",
+}
 
 KEYS: dict[str, Key] = {PREFIX + key.name: key for key in _KEYS}
 
@@ -321,11 +306,9 @@ class Conf:
     merge_task_bytes: int
     home_bytes: int
     durability: str
-    replication: int
     checkpoint_timeout: int
     plan_change: str
     adopt: bool
-    early: bool
     progress_retained: int
     watch: bool
 
@@ -353,7 +336,7 @@ class Conf:
     @property
     def replicates(self) -> bool:
         """Whether epochs are in a standby's memory."""
-        return self.replication == 1 or self.durability in ("replica", "both")
+        return self.durability in ("replica", "both")
 
     @property
     def recovers(self) -> bool:
@@ -365,13 +348,14 @@ def check_names(names: Iterable[str]) -> None:
     """Pass if every `spark.slash.*` name among these is a key.
 
     Raises:
-        ConfigError: one is not; the message names the nearest key.
+        ConfigError: one is not; the message names the nearest key, or what has replaced one that there was.
     """
     for name in sorted(names):
         if name.startswith(PREFIX) and name not in KEYS and not name.startswith(_INTERNAL):
             known = {key.removeprefix(PREFIX).lower(): key for key in KEYS}
             near = difflib.get_close_matches(name.removeprefix(PREFIX).lower(), known, 1)
             meant = f"do you mean {known[near[0]]}?" if near else "`pyslash conf` lists all of them"
+            meant = _REMOVED.get(name.removeprefix(PREFIX), meant)
             raise ConfigError(f"{name} is no key of pyslash: {meant}")
 
 

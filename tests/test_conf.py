@@ -93,5 +93,13 @@ def test_a_key_that_is_near_none_is_an_error_with_where_they_are() -> None:
         check_names([PREFIX + "xyzzy"])
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"), [("early", "in which Spark emits them"), ("replication", "to replica or both")]
+)
+def test_a_key_that_there_was_is_an_error_with_what_takes_its_place(name: str, instead: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{PREFIX}{name} is no key of pyslash: .*{instead}"):
+        check_names([PREFIX + name])
+
+
 def test_every_key_and_what_pyslash_itself_sets_are_known() -> None:
     check_names([*KEYS, PREFIX + "internal.deferred", "spark.slashes", "spark.app.name"])

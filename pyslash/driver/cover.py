@@ -52,23 +52,7 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Oper
         )
     check_settings(df.sparkSession.conf.get)
     check_encryption(df.sparkSession, conf)
-    _check_early(operators, conf)
     return operators, bridge
-
-
-def _check_early(operators: list[OperatorPlan], conf: Conf) -> None:
-    if not conf.early or not any(operator.emission.as_windows_close for operator in operators):
-        return
-    if len(operators) > 1:
-        raise Uncovered(
-            "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
-            "Spark still counts. Set spark.slash.early=false"
-        )
-    if operators[0].watermarks != 1:
-        raise Uncovered(
-            f"spark.slash.early=true needs an input with one watermark, and this one has {operators[0].watermarks}: "
-            "Spark alone tells which of them holds. Set spark.slash.early=false"
-        )
 
 
 def check_encryption(spark: SparkSession, conf: Conf) -> None:

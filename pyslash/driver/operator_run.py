@@ -20,7 +20,7 @@ from pyslash.plan.cut import OperatorCut
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.watermarks import Watermarks
 from pyslash.plan.window import NO_WATERMARK_US
-from pyslash.spark.execution import SparkBatch, next_watermark_us
+from pyslash.spark.execution import SparkBatch
 from pyslash.state.manifest import Manifest
 from pyslash.units import AFTER_ALL_PANES
 
@@ -87,7 +87,7 @@ class OperatorRun:
     def inputs(self, batch: SparkBatch, epoch: int) -> EpochInputs:
         """An epoch whose rows have yet to be read."""
         last, cut = self.state.last, batch.cut
-        watermarks = _watermarks(cut, self.plan.emission.mode, last, self._is_early)
+        watermarks = _watermarks(cut, self.plan.emission.mode, last)
         offsets = batch.offsets(epoch)
         pane = self._operator.pane(epoch, last.pane if last is not None else 0)
         cut.begin(epoch, watermarks.evicted_us, self.plan.carried)
@@ -131,8 +131,6 @@ class OperatorRun:
     def log(self, inputs: EpochInputs, update: Update, stored: Stored, timed: Timed) -> Manifest:
         """Write the epoch's manifest: from then on its rows are fixed."""
         state = self.state
-        if self._is_early:
-            inputs = inputs.closing_by(next_watermark_us(inputs.batch.cut, inputs.batch.cut.eviction_us))
         record = EpochRecord.of(inputs, update, state.coordinator.agents, stored)
         live, is_durable = state.coordinator.live_blocks(), state.durable is not None
         manifest = record.manifest(self.plan, state.manifests.run, state.version, live, is_durable)
@@ -225,19 +223,13 @@ class OperatorRun:
         self._ingest.close()
         self.state.coordinator.group.close()
 
-    @property
-    def _is_early(self) -> bool:
-        return self._conf.early and self.plan.emission.as_windows_close
 
-
-def _watermarks(cut: OperatorCut, mode: OutputMode, last: Manifest | None, is_early: bool) -> Watermarks:
+def _watermarks(cut: OperatorCut, mode: OutputMode, last: Manifest | None) -> Watermarks:
     """Those of the epoch behind `last`, as Spark knows them before its rows are read."""
     late_us = cut.late_us
     evicted_us = late_us if mode is not OutputMode.COMPLETE else NO_WATERMARK_US
     if last is not None:
         evicted_us = last.watermark_us
-    if is_early:
-        late_us = max(late_us, evicted_us)
     if mode is OutputMode.UPDATE:
         evicted_us = max(late_us, evicted_us)
     return Watermarks(late_us, evicted_us, max(evicted_us, cut.eviction_us))

@@ -63,10 +63,9 @@ class ReplicaWatch:
         """Say once that an epoch was stored without a replica."""
         if not standbys and self._has_standby:
             logger.warning(
-                "spark.slash.durability=%s, spark.slash.replication=%d: there is only one agent, so nothing is "
-                "replicated until another executor starts one",
+                "spark.slash.durability=%s: there is only one agent, so nothing is replicated until another executor "
+                "starts one",
                 self._conf.durability,
-                self._conf.replication,
             )
         self._has_standby = bool(standbys)
 

@@ -8,7 +8,7 @@ A new operator is one file or folder here, and one line in `table`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
@@ -57,11 +57,6 @@ class EpochInputs:
     def last_pane(self) -> int:
         """The pane of the epoch before."""
         return self.last.pane if self.last is not None else 0
-
-    def closing_by(self, closing_us: int) -> EpochInputs:
-        """The same epoch, with which other groups are complete."""
-        closing_us = max(self.watermarks.evicted_us, closing_us)
-        return replace(self, watermarks=replace(self.watermarks, closing_us=closing_us))
 
 
 @dataclass(frozen=True)

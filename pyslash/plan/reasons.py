@@ -174,20 +174,6 @@ REASONS = (
         "spark.slash.strategy=merge, or Spark's setting off",
     ),
     Reason(
-        "spark.slash.early=true is for queries with one stateful operator: those above it would drop as late what "
-        "Spark "
-        "still counts. Set spark.slash.early=false",
-        _SETTINGS,
-        "spark.slash.early=false",
-    ),
-    Reason(
-        "spark.slash.early=true needs an input with one watermark, and this one has {}: Spark alone tells which of "
-        "them "
-        "holds. Set spark.slash.early=false",
-        _SETTINGS,
-        "spark.slash.early=false",
-    ),
-    Reason(
         "{}=true, and pyslash does not encrypt partial state on its way between hosts: on networks that need it, let "
         "the "
         "hosts encrypt what they send each other (IPsec, WireGuard) and turn it off",

@@ -305,18 +305,6 @@ def check_times(cut: OperatorCut, rows: int) -> None:
         )
 
 
-def next_watermark_us(cut: OperatorCut, current_us: int) -> int:
-    """The watermark as of the end of this batch, from the event times that Spark itself has collected.
-
-    Call it after the update, for an input with one watermark; a micro-batch without rows may be planned without the
-    watermark's operator.
-    """
-    for delay_ms, (count, _, greatest, _) in zip(cut.delays_ms, cut.event_times(), strict=True):
-        if count:
-            current_us = max(current_us, (greatest - delay_ms) * 1000)
-    return current_us
-
-
 def count_times(cut: OperatorCut, figures: ScanFigures) -> None:
     """Tell Spark the event times that it has not seen itself, so that its watermark follows them."""
     if figures.time_min is None or figures.time_max is None:

@@ -30,10 +30,7 @@ from pyslash.state.manifest_form import what_is_wrong
 from pyslash.state.run_number import next_run
 
 FORMAT = 6
-# Where the checksum of each format that can be read begins: a damaged number must not make one format another.
-# In format 4 there are no `since` and no `is_adopted`, in format 5 there is no `held`.
-_SEEDS = {b"4": 0, b"5": 5, b"6": 6}
-_OPTIONAL = {b"4": {"since", "is_adopted", "held"}, b"5": {"held"}, b"6": set[str]()}
+_SEED = FORMAT  # where its checksum begins: a damaged number must not make another format of it
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
@@ -108,8 +105,7 @@ class Manifest:
         """JSON on one line, behind a line with the format and a checksum."""
         # Not by `asdict`, which copies every list and dict of them first.
         body = json.dumps(vars(self), default=vars, sort_keys=True).encode()
-        seed = _SEEDS[str(FORMAT).encode()]
-        return f"pyslash-manifest {FORMAT} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
+        return f"pyslash-manifest {FORMAT} {zlib.crc32(body, _SEED):08x}\n".encode() + body + b"\n"
 
     @classmethod
     def decode(cls, data: bytes, name: str) -> Manifest:
@@ -122,18 +118,18 @@ class Manifest:
         head, _, body = data.partition(b"\n")
         words = head.split()
         body = body.rstrip(b"\n")
-        if len(words) != 3 or words[0] != b"pyslash-manifest" or words[1] not in _SEEDS:
+        if len(words) != 3 or words[:2] != [b"pyslash-manifest", b"%d" % FORMAT]:
             raise StateLostError(
                 f"{name} is not a manifest of format {FORMAT}. A checkpoint of another version of pyslash continues "
                 "with that version; give the query a new checkpointLocation to use this one"
             )
-        if words[2] != f"{zlib.crc32(body, _SEEDS[words[1]]):08x}".encode():
+        if words[2] != f"{zlib.crc32(body, _SEED):08x}".encode():
             raise StateLostError(f"the checksum of {name} does not match its content")
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
-        if wrong := what_is_wrong(fields, _OPTIONAL[words[1]]):
+        if wrong := what_is_wrong(fields):
             raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
         fields["times"] = [tuple(times) for times in fields["times"]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]

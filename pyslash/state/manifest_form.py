@@ -80,17 +80,17 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-def what_is_wrong(record: Any, optional: set[str]) -> str:
-    """In words; empty if the record has the form of a manifest. `optional` fields may be missing."""
+def what_is_wrong(record: Any) -> str:
+    """In words; empty if the record has the form of a manifest."""
     if type(record) is not dict:
         return f"it holds {type(record).__name__}, not fields"
-    missing, unknown = {*_CHECKS} - optional - {*record}, {*record} - {*_CHECKS}
+    missing, unknown = {*_CHECKS} - {*record}, {*record} - {*_CHECKS}
     if missing or unknown:
         return f"its fields lack {sorted(missing)} and have {sorted(unknown)[:9]} besides"
     for name, value in record.items():
         if not _CHECKS[name](value):
             return f"its field {name} has the wrong type or is out of range"
-    since = tuple(record.get("since", []))
+    since = tuple(record["since"])
     return _plan_fault(PlanIdentity(record["plan"], tuple(record["columns"]), record["time"], since))
 
 

@@ -18,15 +18,11 @@ Partition = list[Row]
 
 @dataclass(frozen=True)
 class Workload:
-    """A query, and what arrives at its source: the rows of each partition. An offset is a number of arrivals.
-
-    `early`: windows are emitted in the micro-batch that moves the watermark past them (`spark.slash.early`).
-    """
+    """A query, and what arrives at its source: the rows of each partition. An offset is a number of arrivals."""
 
     window: TimeWindow
     delay_us: int
     arrivals: list[list[Partition]]
-    early: bool
 
     @property
     def plan(self) -> str:
@@ -68,7 +64,7 @@ def workload(number: int) -> Workload:
     ]
     arrivals += [[[(5000, 0, 9)]], [[(5001, 0, 9)]]]
     window = TimeWindow(size * SECOND, slide * SECOND, 0)
-    return Workload(window, delay * SECOND, arrivals, early=chance.random() < 0.15)
+    return Workload(window, delay * SECOND, arrivals)
 
 
 @dataclass(frozen=True)
@@ -95,9 +91,6 @@ def step(query: Workload, before: State, rows: Iterable[Row], late_us: int, evic
     """
     rows = list(rows)
     times = [time for time, _, _ in rows]
-    if query.early:
-        late_us = max(late_us, before.emitted_us)
-        eviction_us = max([eviction_us, *(time * SECOND - query.delay_us for time in times)])
     size, slide = query.window.size_us // SECOND, query.window.slide_us // SECOND
     groups, late_rows = dict(before.groups), 0
     for time, key, value in rows:

@@ -236,7 +236,6 @@ class Query:
             "spark.slash.mode": self.mode,
             "spark.slash.durability": self.durability,
             "spark.slash.strategy": self.strategy,
-            "spark.slash.early": str(self.workload.early).lower(),
             **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
         }
         version = self.version

@@ -17,7 +17,7 @@ from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.checkpoint_files import LocalFiles
 from pyslash.state.directory import BlockDirectory, BlockFile
-from pyslash.state.manifest import _SEEDS, FORMAT, Manifest, ManifestLog
+from pyslash.state.manifest import _SEED, FORMAT, Manifest, ManifestLog
 from tests.support.manifests import manifest
 
 PLAN = PlanIdentity(
@@ -49,7 +49,7 @@ ODD: list[Any] = [
 def sealed(text: str) -> bytes:
     """As `Manifest.encode` does it."""
     body = text.encode()
-    return f"pyslash-manifest {FORMAT} {zlib.crc32(body, _SEEDS[str(FORMAT).encode()]):08x}\n".encode() + body + b"\n"
+    return f"pyslash-manifest {FORMAT} {zlib.crc32(body, _SEED):08x}\n".encode() + body + b"\n"
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -149,3 +149,12 @@ def test_no_name_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
         with pytest.raises(CheckpointError, match="the name of no file"):
             act()
     assert (tmp_path / "x.arrow").read_bytes() == b"ours"
+
+
+@pytest.mark.parametrize("version", [4, 5, 7])
+def test_a_manifest_of_another_format_is_refused_with_what_to_do(version: int) -> None:
+    body = MANIFEST.encode().split(b"\n", 1)[1].rstrip(b"\n")
+    seed = 0 if version == 4 else version
+    text = f"pyslash-manifest {version} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
+    with pytest.raises(StateLostError, match=r"no.* format 6\. .* give the query a new checkpointLocation"):
+        Manifest.decode(text, "slash/manifests/3")

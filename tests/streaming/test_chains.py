@@ -19,7 +19,6 @@ from pyslash.driver import hook
 from pyslash.driver.operator_runner import OperatorRunner
 from pyslash.epoch_progress import EpochProgress
 from tests.faults.local import kill_agents
-from tests.support.attempt import settings
 from tests.support.nightly import some_at_night
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream, seconds
@@ -192,11 +191,6 @@ def test_operators_side_by_side_read_the_source_each(stream: Stream) -> None:
     text = pyslash.explain(both_of_a_union(stream.read()))
     assert "operator 1" in text
     assert "of the operators below" not in text
-
-
-def test_early_windows_below_others_stay_sparks(stream: Stream) -> None:
-    with settings(stream.spark, {"spark.slash.early": "true"}):
-        assert "queries with one stateful operator" in pyslash.explain(windows_of_windows(stream.read()))
 
 
 @pytest.mark.parametrize("how", [pytest.param("inner", marks=pytest.mark.nightly), "leftouter"])

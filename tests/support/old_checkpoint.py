@@ -73,7 +73,7 @@ def write(archive: Path, spark: SparkSession, folder: Path) -> None:
             fields = {**json.loads(body), "agents": []}
             body = json.dumps(fields, sort_keys=True).encode()
             name, number, _ = head.split()
-            path.write_bytes(b"%s %s %08x\n%s\n" % (name, number, zlib.crc32(body), body))
+            path.write_bytes(b"%s %s %08x\n%s\n" % (name, number, zlib.crc32(body, int(number)), body))
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(checkpoint, "checkpoint", filter=_anonymous)
 
