@@ -261,6 +261,15 @@ _KEYS = (
         "Spark. Needs `spark.slash.durability=checkpoint` or `both`. There is no way back but `pyslash state export`.",
     ),
     Key(
+        "logs",
+        "auto",
+        _choice("auto", "spark"),
+        "Who writes the log files of streaming queries (offsets, commits, the logs of file sources and sinks, state of "
+        "plain Spark) to a checkpoint on a local disk. `auto`: pyslash, the same files without the processes that "
+        "Hadoop forks for each, for queries left to plain Spark too; `spark`: Spark. Other file systems, and a "
+        "`spark.sql.streaming.checkpointFileManagerClass` of your own, are always Spark's.",
+    ),
+    Key(
         "progress.retained",
         "100",
         _positive,
@@ -309,6 +318,7 @@ class Conf:
     checkpoint_timeout: int
     plan_change: str
     adopt: bool
+    logs: str
     progress_retained: int
     watch: bool
 

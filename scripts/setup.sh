@@ -70,6 +70,7 @@ system_packages() {
     wanted+=(openjdk-17-jdk-headless)
   fi
   command -v ps >/dev/null || wanted+=(procps) # Spark's scripts call it
+  command -v strace >/dev/null || wanted+=(strace) # counts forks in tests, and kills a driver in the midst of a write
   header_is_there gtest/gtest.h || wanted+=(libgtest-dev)
   header_is_there benchmark/benchmark.h || wanted+=(libbenchmark-dev)
   [ ${#wanted[@]} = 0 ] || install_packages "${wanted[@]}"

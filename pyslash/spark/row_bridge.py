@@ -38,14 +38,14 @@ _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
 _MESSAGE = re.compile(r"io\.pyslash\.core\.SlashException: (\w+): ([^\n]*)")
 
 
-def jar_path() -> Path:
-    """The jar of this installation.
+def jar_path(name: str = "pyslash.spark.jar") -> Path:
+    """A jar of this installation.
 
     Raises:
         RowBridgeUnavailableError: it was built without the JVM face.
     """
     # Joined before it becomes a path: an editable installation has files of the package in two folders.
-    path = Path(str(resources.files("pyslash").joinpath("jars", "pyslash.spark.jar")))
+    path = Path(str(resources.files("pyslash").joinpath("jars", name)))
     if not path.is_file():
         raise errors.RowBridgeUnavailableError(
             f"{path} is missing: this installation was built without the JVM face. Build it with a JDK of version 17 "
