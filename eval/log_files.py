@@ -1,0 +1,104 @@
+"""What the log files of a micro-batch cost: the same stream with Spark's own and with ours, in turns.
+
+    python -m eval.log_files [--batches 30] [--rounds 8] [--conf KEY=VALUE]
+
+1,000 rows of Parquet a micro-batch, a checkpoint on the local disk, a noop sink: plain Spark without any aggregation,
+and 10 s tumbling windows on pyslash, in one session. A micro-batch is what Spark says that its trigger took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval import machine
+from eval.conf import add_conf
+from eval.durability import ROOT, session
+from eval.workloads import Aggregate, Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 1000
+WARM_UP = 5  # the first micro-batches of a query make its folders, and compile its plan
+ENGINES = ("plain Spark, no aggregation", "pyslash")
+SPARKS, OURS = "spark", "auto"
+
+
+def run(spark: SparkSession, workload: Workload, folder: Path, engine: str, logs: str) -> list[float]:
+    """Milliseconds of each micro-batch of one query, the first ones left out."""
+    spark.conf.set("spark.slash.logs", logs)
+    spark.conf.set("spark.slash.mode", "require" if engine == "pyslash" else "auto")
+    source = str(folder / "rows")
+    stream = spark.readStream.schema(spark.read.parquet(source).schema).option("maxFilesPerTrigger", 1).parquet(source)
+    frame = workload.query(spark, stream, folder) if engine == "pyslash" else stream
+    with tempfile.TemporaryDirectory(prefix="logs-", dir=folder.parent) as checkpoint:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+    times = [float(entry["durationMs"]["triggerExecution"]) for entry in query.recentProgress if entry["numInputRows"]]
+    if len(times) != workload.batches:
+        raise RuntimeError(f"{len(times)} of {workload.batches} micro-batches had rows")
+    return times[WARM_UP:]
+
+
+def measure(spark: SparkSession, workload: Workload, folder: Path, rounds: int) -> list[dict[str, Any]]:
+    """Each engine with each kind of log, in turns, after one run each that does not count."""
+    found: list[dict[str, Any]] = []
+    for turn in range(rounds + 1):
+        for engine in ENGINES:
+            for logs in (SPARKS, OURS) if turn % 2 else (OURS, SPARKS):
+                times = run(spark, workload, folder, engine, logs)
+                if turn:
+                    found.append({"engine": engine, "logs": logs, "turn": turn, "ms": times})
+    return found
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Of each engine the median micro-batch with either, and the median of the ratios of neighbours."""
+    lines = [f"{'':30}{'Spark’s':>10}{'ours':>10}{'ratio':>8}"]
+    for engine in ENGINES:
+        medians = {(one["turn"], one["logs"]): statistics.median(one["ms"]) for one in runs if one["engine"] == engine}
+        turns = sorted({turn for turn, _ in medians})
+        ratio = statistics.median(medians[turn, OURS] / medians[turn, SPARKS] for turn in turns)
+        cells = [statistics.median(medians[turn, logs] for turn in turns) for logs in (SPARKS, OURS)]
+        lines.append(f"{engine:30}{cells[0]:7.0f} ms{cells[1]:7.0f} ms{ratio:8.2f}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; JSON lines beside."""
+    parser = argparse.ArgumentParser(prog="python -m eval.log_files", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--batches", type=int, default=30, help="micro-batches of a query")
+    parser.add_argument("--rounds", type=int, default=8, help="queries of each kind")
+    add_conf(parser)
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows")
+    parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
+    given = parser.parse_args()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    given.cache.mkdir(parents=True, exist_ok=True)
+    workload = Aggregate(rows=given.batches * ROWS, batches=given.batches, span_s=10.0 * given.batches, keys=100)
+    folder = workload.generate(given.cache)
+    spark = session(given.conf)
+    runs = measure(spark, workload, folder, given.rounds)
+    spark.stop()
+    out = given.out or ROOT / "eval" / "results" / f"log-files-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a") as file:
+        for one in runs:
+            record = {"title": "log files", "workload": workload.describe(), **one, "conf": given.conf}
+            file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
+    print(f"{ROWS:,} rows a micro-batch, {given.batches - WARM_UP} of them in each of {given.rounds} queries; {out}\n")
+    print(table(runs))
+
+
+if __name__ == "__main__":
+    main()
