@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly tenth chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka
-.PHONY: bench-latency bench-overload eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: scale bench-latency bench-overload eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cl
 
 model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scaling.md)
 	@python -m eval model $(ARGS)
+
+scale: setup ## what a merge makes each agent do as executors are added, on this machine (docs/scaling.md): N="2 4 8 16"
+	@python -m eval scale $(if $(N),--executors $(N)) $(ARGS)
 
 docs: setup ## build the docs site into build/site, without a warning, and check its links
 	@scripts/docs.sh

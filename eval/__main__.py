@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|nexmark|model|watch|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|scale|watch|cluster`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ TOOLS = {
     "nexmark": ("eval.report.nexmark", "the page about NEXMark's queries, with the figures of results files"),
     "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
+    "scale": ("eval.scale.command", "what a merge makes each of many executors' agents do, on one machine"),
     "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
 }

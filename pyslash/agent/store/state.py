@@ -295,6 +295,7 @@ class AgentState:
         try:
             yield [self.holding.view(block, offset, length) for offset, length in request.ranges]
             with self.lock:
+                self.counters["reads served"] += 1
                 self.counters["bytes served"] += sum(length for _, length in request.ranges)
         finally:
             with self.lock:

@@ -1,0 +1,82 @@
+"""The light laboratory in a small form: agents that are real, and figures that add up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.scale import command
+from eval.scale.gil import Sampler
+from eval.scale.network import network
+
+EXECUTORS, BLOCKS, TASKS, KEYS = 3, 2, 1, 2_000
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the command writes."""
+    out = tmp_path_factory.mktemp("scale") / "scale.json"
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    options = ["--executors", str(EXECUTORS), "--blocks", str(BLOCKS), "--tasks", str(TASKS), "--keys", str(KEYS)]
+    assert command.main(parser.parse_args([*options, "--epochs", "1", "--out", str(out)])) == 0
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def test_its_figures_add_up(record: dict[str, Any]) -> None:
+    (row,) = record["rows"]
+    assert row["executors"] == EXECUTORS
+    assert row["blocks"] == (EXECUTORS - 1) * BLOCKS * TASKS
+    # All keys are in each block, 32 bytes and a little more a group; a block of few groups is one segment, read whole.
+    assert row["megabytes"] * 1e6 == pytest.approx((EXECUTORS - 1) * BLOCKS * TASKS * KEYS * 24, rel=0.2)
+    assert 0 < row["agent_cpu_ms"] <= row["most_agent_cpu_ms"]
+    assert row["chain_ms"] > 0
+    assert record["machine"]
+    assert str(record["command"]).startswith("python -m eval")
+
+
+def test_every_executor_has_its_own_network_or_it_is_said() -> None:
+    with network(2, delay_ms=1) as made:
+        if os.geteuid() != 0:
+            assert "no network namespaces" in made.lacks[0]
+            return
+        reached = [
+            subprocess.run(
+                [*host.prefix, "ip", "-br", "addr", "show", "dev", "eth0"], capture_output=True, text=True, check=True
+            )
+            for host in made.hosts
+        ]
+        assert [host.address in done.stdout for host, done in zip(made.hosts, reached, strict=True)] == [True, True]
+        spaces = [Path("/run/netns", host.prefix[1].rpartition("/")[2]) for host in made.hosts]
+        assert all(space.exists() for space in spaces)
+    assert not any(space.exists() for space in spaces)
+
+
+def test_the_interpreter_s_lock_is_seen_from_outside() -> None:
+    """One process that never releases it, and one that sleeps."""
+    code = "import time\nprint(flush=True)\n"
+    ends = ("while True: pass", "time.sleep(60)")
+    processes = [subprocess.Popen([sys.executable, "-c", code + end], stdout=subprocess.PIPE) for end in ends]
+    try:
+        for one in processes:
+            assert one.stdout is not None
+            one.stdout.readline()
+        sampler = Sampler([one.pid for one in processes])
+        sampler.start()
+        while sampler.looks < 50:
+            pass
+        busy, idle = sampler.stop().values()
+    finally:
+        for one in processes:
+            one.kill()
+            one.communicate()
+    assert busy > 0.9
+    assert idle < 0.1
