@@ -133,6 +133,10 @@ class AgentBusyError(AgentTimeoutError):
     """An agent has no thread, or no room for a request, beside all others. The call may be repeated."""
 
 
+class MessageTooLongError(AgentError):
+    """A request or an answer is longer than a message may be. It was not sent; the message has both sizes."""
+
+
 class AgentUnavailableError(AgentError):
     """No process listens at the address of the agent."""
 

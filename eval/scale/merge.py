@@ -21,7 +21,6 @@ from pyslash.protocol.wire import Channel, Kind
 _SECONDS = 120
 _ALIGNMENT = 64
 _PREFIXES = 1 << 32
-_RANGES_A_CALL = 512
 
 Heads = list[tuple[AgentDescriptor, list[_native.Head]]]
 """The blocks of an epoch, by agent."""
@@ -61,14 +60,12 @@ class Tasks:
         with wire.connect_unix(self._agent.socket, _SECONDS) as connection:
             channel, _ = wire.greet(connection, QUERY, self._token, time.monotonic() + _SECONDS)
             made = _call(channel, "gather", Gather(size, _SECONDS))
-            calls = [Land(agent, "tcp", blocks) for agent, blocks in _messages(peers)]
-            answers = [_call(channel, "land", one) for one in calls]
+            answer = _call(channel, "land", Land("tcp", [[agent, blocks] for agent, blocks in peers]))
             if check:
                 self._check(heads, peers, made)
             channel.send(Kind.DONE, b"", time.monotonic() + _SECONDS)
             channel.receive(time.monotonic() + _SECONDS)
-        brought = sum(answer["bytes"] for answer in answers)
-        return Gathered(len(calls), sum(len(blocks) for _, blocks in peers), brought)
+        return Gathered(1, sum(len(blocks) for _, blocks in peers), sum(answer["brought"].values()))
 
     def _check(self, heads: Heads, peers: list[tuple[str, list[list[Any]]]], made: dict[str, Any]) -> None:
         """That the landing has the peers' bytes."""
@@ -111,20 +108,6 @@ def _wanted(heads: Heads, prefixes: tuple[int, int]) -> tuple[list[tuple[str, li
         if blocks:
             peers.append((agent.to_json(), blocks))
     return peers, max(1, end)
-
-
-def _messages(peers: list[tuple[str, list[list[Any]]]]) -> list[tuple[str, list[list[Any]]]]:
-    """As a task's JVM cuts them: none has more than so many ranges."""
-    messages = []
-    for agent, blocks in peers:
-        asked: list[list[Any]] = []
-        for block in blocks:
-            if asked and sum(len(one[2]) for one in asked) + len(block[2]) > _RANGES_A_CALL:
-                messages.append((agent, asked))
-                asked = []
-            asked.append(block)
-        messages.append((agent, asked))
-    return messages
 
 
 def _call(channel: Channel, name: str, request: Gather | Land) -> dict[str, Any]:

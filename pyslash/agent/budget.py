@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyslash.errors import AgentBusyError, InvalidRequestError
-from pyslash.protocol.bounds import MAX_SMALL_BYTES
+from pyslash.protocol.bounds import MAX_RANGES_BYTES
 from pyslash.protocol.token import Right
 from pyslash.protocol.wire import MAX_BODY_BYTES
 
@@ -22,7 +22,7 @@ _SECONDS = 10.0
 
 def most_bytes(right: Right) -> int:
     """The longest request that somebody with this right has a use for."""
-    return MAX_SMALL_BYTES if right is Right.READ else MAX_BODY_BYTES
+    return MAX_RANGES_BYTES if right is Right.READ else MAX_BODY_BYTES
 
 
 class Hold:

@@ -1,87 +1,188 @@
-"""Brings blocks of other agents to a task of this host: into a landing, a file in memory that the task maps.
+"""Brings blocks of other agents to the tasks of this host: each peer is asked once for all that waits for it.
 
-A landing belongs to one connection, and is gone with it, so nothing is left behind when a task, its executor or its
-driver ends in the middle. What is not brought takes no memory.
+What tasks ask for is sorted by peer. A peer has one read at a time: what is asked of it meanwhile, by any task, waits
+and goes into the next one, so that two hosts need one connection. Peers are read in parallel, by a bounded number of
+threads, and each agent begins with the one that follows itself: they do not all go to the same peer at once.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash._native import Arena
-from pyslash.errors import AgentError, InvalidRequestError, UnauthenticatedError
+from pyslash.agent.landing import Landing
+from pyslash.errors import (
+    AgentBusyError,
+    AgentError,
+    AgentTimeoutError,
+    AgentUnavailableError,
+    InvalidRequestError,
+    UnauthenticatedError,
+)
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Gather, Land
-from pyslash.transport import choose_transport
-from pyslash.transport.reserved import write_all
+from pyslash.protocol.messages import Land
+from pyslash.transport import Placed, choose_transport
 
-# What an arena has before its first block, and may lose to alignment.
-_TABLES_BYTES = 2 << 20
+_MOST_PEERS_AT_ONCE = 16
+"""A read waits for the network and copies without the interpreter's lock; with more, threads would wait for cores."""
+
+Credentials = tuple[bytes, bytes]
+"""A query's id, and its token to read."""
 
 
-class Landing:
-    """Room for blocks: the bytes from `start` on of the file `fd`, which begins as an arena does."""
+@dataclass(frozen=True)
+class _Way:
+    """To what is read in one request."""
 
-    def __init__(self, fd: int, start: int, request: Gather, query: bytes, token: bytes) -> None:
-        """To be read under a query's token."""
-        self.fd, self.start = fd, start
-        self._size, self._timeout = request.bytes, request.timeout_seconds
-        self._query, self._token = query, token
+    peer: AgentDescriptor
+    mode: str
+    credentials: Credentials
 
-    def land(self, request: Land) -> dict[str, Any]:
-        """Brings ranges of one agent's blocks: `transport`, by which, and how many `bytes`.
+
+@dataclass
+class _Asked:
+    """What one task wants of a peer; the future says how many bytes came by which transport."""
+
+    blocks: list[Placed]
+    timeout_seconds: float
+    done: Future[tuple[str, int]] = field(default_factory=Future)
+
+
+class Gatherer:
+    """One for an agent; safe to share between threads."""
+
+    def __init__(self, incarnation: bytes) -> None:
+        """Of the agent with this incarnation. No thread is started yet."""
+        self._own = incarnation.hex()
+        self._pool = ThreadPoolExecutor(_MOST_PEERS_AT_ONCE, thread_name_prefix="gather")
+        self._lock = threading.Lock()
+        # A way is in here for as long as a thread reads it, or is about to.
+        self._waiting: dict[_Way, list[_Asked]] = {}
+        self._reads = 0
+
+    def land(self, landing: Landing, request: Land, credentials: Credentials, timeout_seconds: float) -> dict[str, int]:
+        """Brings ranges of other agents' blocks, and returns how many bytes came by each transport.
+
+        `timeout_seconds` bounds each read of a peer. After a failure, nothing of this request is written any more.
 
         Raises:
-            InvalidRequestError: the peer's descriptor is none, a range leaves the landing, or there is no such block.
+            InvalidRequestError: a descriptor is none, a range leaves the landing, or there is no such block.
             TransportUnavailableError: the transport that is required cannot be used.
-            StaleIncarnationError, AgentError: the peer is gone, or does not answer; a subclass says which.
+            StaleIncarnationError, AgentError: a peer is gone, or does not answer; a subclass says which.
         """
+        wanted = [(way, _Asked(blocks, timeout_seconds)) for way, blocks in self._ways(landing, request, credentials)]
+        for way, asked in wanted:
+            self._ask(way, asked)
+        answers = [asked.done for _, asked in wanted]
+        wait(answers, return_when=FIRST_EXCEPTION)
+        for answer in answers:
+            answer.cancel()  # does nothing unless another one has failed before this one was begun
+        wait(answers)
+        failures = [answer.exception() for answer in answers if not answer.cancelled()]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        brought: dict[str, int] = {}
+        for answer in answers:
+            transport, size = answer.result()
+            brought[transport] = brought.get(transport, 0) + size
+        return brought
+
+    def figures(self) -> dict[str, int]:
+        """How often peers were read."""
+        return {"reads_of_peers": self._reads}
+
+    def _ways(self, landing: Landing, request: Land, credentials: Credentials) -> Iterator[tuple[_Way, list[Placed]]]:
+        """What is wanted of each peer, beginning with the one that follows this agent in the order of incarnations."""
+        peers = [(_described(text), blocks) for text, blocks in request.peers]
+        peers.sort(key=lambda one: one[0].incarnation)
+        later = [one for one in peers if one[0].incarnation > self._own]
+        for peer, blocks in later + peers[: len(peers) - len(later)]:
+            by_mode: dict[str, list[Placed]] = {}
+            for at, place, ranges in blocks:
+                _check_bounds(landing, place, ranges)
+                # A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
+                mode = "tcp" if at >= peer.arena_bytes else request.transport
+                by_mode.setdefault(mode, []).append(
+                    Placed(at, [(start, size) for start, size in ranges], place, landing)
+                )
+            for mode, placed in by_mode.items():
+                yield _Way(peer, mode, credentials), placed
+
+    def _ask(self, way: _Way, asked: _Asked) -> None:
+        with self._lock:
+            waiting = self._waiting.get(way)
+            if waiting is not None:
+                waiting.append(asked)
+                return
+            self._waiting[way] = [asked]
+        self._submit(way)
+
+    def _submit(self, way: _Way) -> None:
         try:
-            peer = AgentDescriptor.from_json(request.peer)
-        except ValueError as error:
-            raise InvalidRequestError(f"blocks of what is no agent: {error}") from None
-        for _, place, ranges in request.blocks:
-            for offset, length in ranges:
-                if place + offset + length > self._size:
-                    raise InvalidRequestError(
-                        f"range [{offset}, {offset + length}) at {place} leaves the landing of {self._size} bytes"
-                    )
-        used, size = "", 0
-        for at, place, ranges in request.blocks:
-            # A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
-            mode = "tcp" if at >= peer.arena_bytes else request.transport
-            try:
-                transport = choose_transport(peer, mode, self._query, self._token, self._timeout)
-                buffers = transport.read(peer, at, [(offset, length) for offset, length in ranges])
-            except UnauthenticatedError as error:
-                raise AgentError(str(error)) from None  # the peer's failure, not that of our caller
-            used = transport.name
-            for (offset, _), buffer in zip(ranges, buffers, strict=True):
-                size += self._write(buffer, place + offset)
-        return {"transport": used, "bytes": size}
+            self._pool.submit(self._read_waiting, way)
+        except RuntimeError as error:  # a limit of pids or of memory
+            with self._lock:
+                waiting = self._waiting.pop(way, [])
+            for asked in waiting:
+                if asked.done.set_running_or_notify_cancel():
+                    asked.done.set_exception(AgentBusyError(f"{way.peer} is not read: {error}"))
 
-    def _write(self, data: Any, at: int) -> int:
+    def _read_waiting(self, way: _Way) -> None:
+        with self._lock:
+            waiting = self._waiting.get(way)
+            if waiting is None:
+                return
+            self._waiting[way] = []
+        self._read(way, [asked for asked in waiting if asked.done.set_running_or_notify_cancel()])
+        with self._lock:
+            if not self._waiting[way]:
+                del self._waiting[way]
+                return
+        self._submit(way)  # behind the peers that wait for a thread
+
+    def _read(self, way: _Way, together: list[_Asked]) -> None:
+        if not together:
+            return
         try:
-            return write_all(self.fd, data, self.start + at)
-        except OSError as error:
-            raise AgentError(
-                f"this host has no memory for {memoryview(data).nbytes} bytes of a block: {error}"
-            ) from None
+            blocks = [block for asked in together for block in asked.blocks]
+            transport = self._bring(way, blocks, max(asked.timeout_seconds for asked in together))
+        except BaseException as error:
+            if len(together) > 1 and not isinstance(error, (AgentTimeoutError, AgentUnavailableError)):
+                for asked in together:  # a request that is wrong must not fail the others
+                    self._read(way, [asked])
+                return
+            for asked in together:
+                asked.done.set_exception(error)
+            return
+        for asked in together:
+            asked.done.set_result((transport, sum(block.size for block in asked.blocks)))
+
+    def _bring(self, way: _Way, blocks: list[Placed], timeout_seconds: float) -> str:
+        """Reads them from the peer, by the transport whose name this is."""
+        try:
+            transport = choose_transport(way.peer, way.mode, *way.credentials, timeout_seconds)
+            with self._lock:
+                self._reads += 1
+            transport.bring(way.peer, blocks)
+        except UnauthenticatedError as error:
+            raise AgentError(str(error)) from None  # the peer's failure, not that of our caller
+        return transport.name
 
 
-@contextmanager
-def landing(request: Gather, incarnation: bytes, query: bytes, token: bytes) -> Iterator[Landing]:
-    """An empty landing in an arena of this incarnation; its memory goes with the last process that maps it."""
-    fd = os.memfd_create("pyslash-landing", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+def _described(text: str) -> AgentDescriptor:
     try:
-        arena = Arena.create(fd, request.bytes + _TABLES_BYTES, incarnation)
-        start = arena.allocate(request.bytes, query, 0)
-        arena.close()
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-        yield Landing(fd, start, request, query, token)
-    finally:
-        os.close(fd)
+        return AgentDescriptor.from_json(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"blocks of what is no agent: {error}") from None
+
+
+def _check_bounds(landing: Landing, place: int, ranges: list[Any]) -> None:
+    for offset, length in ranges:
+        if place + offset + length > landing.size:
+            raise InvalidRequestError(
+                f"range [{offset}, {offset + length}) at {place} leaves the landing of {landing.size} bytes"
+            )

@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,8 @@ from typing import Any
 from pyslash.agent.budget import Budget, Hold
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
-from pyslash.agent.gather import landing
+from pyslash.agent.gather import Gatherer
+from pyslash.agent.landing import landing
 from pyslash.agent.listener import FRAME_SECONDS, Listener, connection_limit
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.spiller import Spiller
@@ -59,7 +60,7 @@ from pyslash.protocol.messages import (
     Write,
 )
 from pyslash.protocol.token import Right, directory_grant, query_token, request_grant
-from pyslash.protocol.wire import CHUNK_BYTES, Caller, Channel, Kind
+from pyslash.protocol.wire import CHUNK_BYTES, PIECES_A_FRAME, Caller, Channel, Kind
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class AgentServer:
         self._verbs = verbs
         self._state = state
         self._replicator = Replicator(state, secret)
+        self._gatherer = Gatherer(state.incarnation)
         self._compactor = compactor
         self._log_file = log
         self._listeners: list[Listener] = []
@@ -219,13 +221,12 @@ class AgentServer:
                     act(channel, caller, call)
                     return True
                 answer = self._acted(caller, call)
+            channel.send(Kind.RESULT, json.dumps(answer, separators=(",", ":")).encode(), _soon())
         except (SlashError, OSError) as error:
             if isinstance(error, (OSError, wire.ConnectionEndedError, UnauthenticatedError)):
                 raise
             _log.warning("query %s: %s refused: %s", caller.query.hex()[:8], name, error)
             channel.send(Kind.ERROR, f"{type(error).__name__}\n{error}".encode(), _soon())
-            return True
-        channel.send(Kind.RESULT, json.dumps(answer, separators=(",", ":")).encode(), _soon())
         return True
 
     def _acted(self, caller: Caller, call: _Call) -> dict[str, Any]:
@@ -253,13 +254,11 @@ class AgentServer:
             raise ForbiddenError(f"{name} needs the right to {right.name.lower()}; this token is for {_says(caller)}")
 
     def _read(self, channel: Channel, caller: Caller, call: _Call) -> None:
-        """The ranges in order, in pieces. A reader that is slow keeps its part of the readers' budget."""
+        """The ranges in order, many in a frame. A reader that is slow keeps its part of the readers' budget."""
         request = parse(Read, call.body)
         with self._state.pinned(caller.query, request) as views:
-            for view in views:
-                whole = memoryview(view).cast("B")
-                for at in range(0, whole.nbytes, CHUNK_BYTES):
-                    channel.send(Kind.DATA, whole[at : at + CHUNK_BYTES], _soon())
+            for pieces in _frames(memoryview(view).cast("B") for view in views):
+                channel.send_data(pieces, _soon())
         channel.send(Kind.RESULT, b"{}", _soon())
 
     def _write(self, channel: Channel, caller: Caller, call: _Call) -> None:
@@ -294,7 +293,8 @@ class AgentServer:
         if not channel.is_local:
             raise ForbiddenError("only who shares this host's memory can map a landing")
         token = query_token(self._secret, caller.query, Right.READ)
-        with landing(_parsed(Gather, call), self._state.incarnation, caller.query, token) as made:
+        order = _parsed(Gather, call)
+        with landing(order.bytes, self._state.incarnation, caller.query) as made:
             answer: dict[str, Any] = {"fd": made.fd, "start": made.start}
             while True:
                 channel.send(Kind.RESULT, json.dumps(answer).encode(), _soon())
@@ -304,8 +304,9 @@ class AgentServer:
                     if asked.name != "land":
                         raise InvalidRequestError(f"{asked.name[:40]!r} where `land` or the end was expected")
                     request = _parsed(Land, asked)
-                answer = made.land(request)
-                self._state.counted_gathered(answer["bytes"])
+                brought = self._gatherer.land(made, request, (caller.query, token), order.timeout_seconds)
+                self._state.counted_gathered(sum(brought.values()))
+                answer = {"brought": brought}
         channel.send(Kind.RESULT, b"{}", _soon())
 
     def _commit(self, caller: Caller, request: Commit) -> dict[str, Any]:
@@ -320,7 +321,13 @@ class AgentServer:
 
     def _stats(self) -> dict[str, Any]:
         connections = sum(listener.connections for listener in self._listeners)
-        return {**self._state.stats(), **self._verbs.figures(), **_process_figures(), "connections": connections}
+        return {
+            **self._state.stats(),
+            **self._verbs.figures(),
+            **self._gatherer.figures(),
+            **_process_figures(),
+            "connections": connections,
+        }
 
     def _drop(self, query: bytes) -> dict[str, Any]:
         self._verbs.drop(query)
@@ -338,6 +345,23 @@ def _parsed(form: type[Form], call: _Call) -> Form:
     request = parse(form, call.body)
     call.hold.release()
     return request
+
+
+def _frames(views: Iterable[memoryview]) -> Iterator[list[memoryview]]:
+    """The same bytes, as the pieces of one frame after the other."""
+    pieces: list[memoryview] = []
+    room = CHUNK_BYTES
+    for view in views:
+        at = 0
+        while at < view.nbytes:
+            piece = view[at : at + room]
+            pieces.append(piece)
+            at, room = at + piece.nbytes, room - piece.nbytes
+            if not room or len(pieces) == PIECES_A_FRAME:
+                yield pieces
+                pieces, room = [], CHUNK_BYTES
+    if pieces:
+        yield pieces
 
 
 def _pieces(channel: Channel) -> Iterator[memoryview]:

@@ -8,16 +8,16 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from pyslash import errors
 from pyslash.protocol import process, wire
-from pyslash.protocol.bounds import MAX_SMALL_BYTES
+from pyslash.protocol.bounds import MAX_RANGES_BYTES
 from pyslash.protocol.codec import body
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import (
@@ -38,7 +38,7 @@ from pyslash.protocol.messages import (
     Write,
 )
 from pyslash.protocol.token import directory_grant, request_grant
-from pyslash.protocol.wire import CHUNK_BYTES, Channel, Kind
+from pyslash.protocol.wire import CHUNK_BYTES, Channel, Kind, Places
 from pyslash.units import BEFORE_ALL_PANES
 
 Via = Literal["unix", "tcp"]
@@ -46,7 +46,15 @@ Via = Literal["unix", "tcp"]
 _MOST_IDLE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 # However long their numbers are, so many ranges fit into a request to read.
-_RANGES_A_READ = MAX_SMALL_BYTES // 64
+_RANGES_A_READ = MAX_RANGES_BYTES // 80
+
+
+class Wanted(NamedTuple):
+    """Ranges (offset in the block, length) of the block at `offset` of an agent's arena, and memory for each."""
+
+    offset: int
+    ranges: Sequence[tuple[int, int]]
+    into: Sequence[memoryview]
 
 
 @dataclass(frozen=True)
@@ -203,24 +211,33 @@ class AgentClient:
 
     def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
-        parts = [ranges[at : at + _RANGES_A_READ] for at in range(0, max(1, len(ranges)), _RANGES_A_READ)]
-        return [buffer for part in parts for buffer in self._read(offset, part)]
-
-    def _read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
-        ticket = Read(offset, [list(one) for one in ranges], self.descriptor.incarnation)
         buffers = [pa.allocate_buffer(length) for _, length in ranges]
-        with self._called("read", ticket, None, f"of {sum(length for _, length in ranges)} bytes") as (channel, until):
-            for buffer in buffers:
-                into, filled = memoryview(buffer).cast("B"), 0
-                while filled < into.nbytes:
-                    kind, piece = channel.receive_into(into[filled:], until)
-                    if kind is not Kind.DATA:
-                        _result(kind, bytes(piece))
-                        raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it requested")
-                    filled += piece.nbytes
-            # Only then has the agent let go of the block.
-            _result(*channel.receive(until))
+        self.read_into([Wanted(offset, ranges, [memoryview(buffer).cast("B") for buffer in buffers])])
         return buffers
+
+    def read_into(self, blocks: Sequence[Wanted]) -> int:
+        """Ranges of several blocks, straight into their places: one request and one stream, unless they are very many.
+
+        Returns how many requests it took.
+        """
+        requests = _requests(blocks)
+        for request in requests:
+            self._read(request)
+        return len(requests)
+
+    def _read(self, blocks: list[Wanted]) -> None:
+        asked = [[offset, [list(one) for one in ranges]] for offset, ranges, _ in blocks]
+        pieces = [piece for _, _, into in blocks for piece in into]
+        ticket = Read(asked, self.descriptor.incarnation)
+        what = f"of {sum(piece.nbytes for piece in pieces)} bytes"
+        with self._called("read", ticket, None, what) as (channel, until):
+            places = Places(pieces)
+            while not places.are_full and channel.receive_data(places, until):
+                pass
+            # Only with its answer has the agent let go of the blocks.
+            _result(*channel.receive(until))
+            if not places.are_full:
+                raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it requested")
 
     def write(self, offset: int, data: Any) -> None:
         """Writes `data` (buffer protocol) into room that the agent has reserved, at `offset` in its arena."""
@@ -278,7 +295,7 @@ class AgentClient:
                 raise errors.AgentUnavailableError(
                     f"{where}: no process listens there; is the agent or its host gone? ({error})"
                 ) from None
-            if isinstance(error, (errors.UnauthenticatedError, errors.AgentBusyError)):
+            if isinstance(error, (errors.UnauthenticatedError, errors.AgentBusyError, errors.MessageTooLongError)):
                 raise type(error)(f"{where}: {error}") from None
             raise
         else:
@@ -297,7 +314,7 @@ class AgentClient:
             try:
                 channel.send(Kind.CALL, call, deadline)
                 return channel
-            except TimeoutError:
+            except (TimeoutError, errors.MessageTooLongError):
                 channel.close()
                 raise
             except OSError:
@@ -363,6 +380,23 @@ class AgentClient:
             connection.close()
             raise
         return channel
+
+
+def _requests(blocks: Sequence[Wanted]) -> list[list[Wanted]]:
+    """The same, in requests of no more ranges than fit into one; a block counts as a range."""
+    requests: list[list[Wanted]] = [[]]
+    left = _RANGES_A_READ
+    for offset, ranges, into in blocks:
+        at = 0
+        while at < len(ranges):
+            if left < 2:
+                requests.append([])
+                left = _RANGES_A_READ
+            end = at + left - 1
+            requests[-1].append(Wanted(offset, ranges[at:end], into[at:end]))
+            left -= 1 + len(requests[-1][-1].ranges)
+            at = end
+    return requests
 
 
 class _RefusedError(Exception):

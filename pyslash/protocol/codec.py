@@ -8,8 +8,8 @@ from typing import TypeVar, get_type_hints
 
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol import messages
-from pyslash.protocol.bounds import MAX_SMALL_BYTES, Check
-from pyslash.protocol.messages import Request
+from pyslash.protocol.bounds import MAX_RANGES_BYTES, MAX_SMALL_BYTES, Check
+from pyslash.protocol.messages import Land, Read, Request
 from pyslash.protocol.wire import MAX_BODY_BYTES
 
 Form = TypeVar("Form", bound=Request)
@@ -23,7 +23,7 @@ def parse(form: type[Form], body: bytes) -> Form:
     """
     name = form.__name__.lower()
     checks = checks_of(form.__name__)
-    most = MAX_BODY_BYTES if "plan" in checks else MAX_SMALL_BYTES
+    most = MAX_RANGES_BYTES if form in (Land, Read) else MAX_BODY_BYTES if "plan" in checks else MAX_SMALL_BYTES
     if len(body) > most:
         raise InvalidRequestError(f"a {name} request has at most {most} bytes, not {len(body)}")
     try:

@@ -22,7 +22,7 @@ from pyslash.protocol.bounds import (
     Path,
     PlanText,
     QueuePair,
-    Ranges,
+    Reads,
     Replicas,
     Rooms,
     Signed,
@@ -194,10 +194,9 @@ class Empty:
 
 @dataclass(frozen=True)
 class Read:
-    """Bytes of a block: ranges [offset in the block, length] of the block at `offset` in the arena."""
+    """Stream ranges of blocks: [offset in the arena, [offset in the block, length] of each range] of each block."""
 
-    offset: Unsigned
-    ranges: Ranges
+    blocks: Reads
     incarnation: Word
 
 
@@ -214,15 +213,14 @@ class Gather:
 
 @dataclass(frozen=True)
 class Land:
-    """Bring ranges of blocks of the agent `peer`, a descriptor (JSON), by this transport.
+    """Bring ranges of blocks of other agents by this transport: [an agent's descriptor (JSON), its blocks] of each.
 
-    A block is [offset in the peer's arena, place in the landing, [offset in the block, length] of each range]. A range
+    A block is [offset in the agent's arena, place in the landing, [offset in the block, length] of each range]. A range
     lies as far behind the place as it does behind the beginning of its block.
     """
 
-    peer: Path
     transport: Annotated[str, text(16)]
-    blocks: Landings
+    peers: Landings
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ socket, whose directory only this user can enter. Standard library only.
 from __future__ import annotations
 
 import enum
+import errno
 import hashlib
 import hmac
 import os
@@ -27,13 +28,13 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyslash.errors import AgentBusyError, AgentError, UnauthenticatedError
+from pyslash.errors import AgentBusyError, AgentError, MessageTooLongError, UnauthenticatedError
 from pyslash.protocol.token import Right
 
 HELLO = struct.Struct("<8sB7x16s32s")
@@ -48,6 +49,8 @@ _REFUSING_SECONDS = 0.1
 CHUNK_BYTES = 1 << 20
 _FRAME = struct.Struct("<IB3x")
 _MAC_BYTES = 16
+# Fewer than a call of the system takes (IOV_MAX), with the frame's own head.
+PIECES_A_FRAME = 1000
 # Of a Unix socket's address, with the final zero.
 _SUN_PATH_BYTES = 108
 
@@ -94,20 +97,29 @@ class Channel:
         """One frame.
 
         Raises:
+            MessageTooLongError: the other side would not take so much in one.
             TimeoutError: the other side does not take it in time.
             OSError: the connection is gone.
         """
         body = memoryview(body).cast("B")
-        head = _FRAME.pack(body.nbytes, kind)
-        mac = self._mac(self._keys[0], self._sent, head, kind, body)
-        self._sent += 1
+        start = self._start(kind, [body])
         self._socket.settimeout(_left(deadline))
         if body.nbytes <= 4096:
-            self._socket.sendall(head + mac + body)
+            self._socket.sendall(start + body)
             return
-        self._socket.sendall(head + mac, socket.MSG_MORE)
+        self._socket.sendall(start, socket.MSG_MORE)
         self._socket.settimeout(_left(deadline))
         self._socket.sendall(body)
+
+    def send_data(self, pieces: Sequence[memoryview], deadline: float) -> None:
+        """One frame of data out of several pieces of memory, at most `PIECES_A_FRAME`, which are not copied.
+
+        Raises: as `send`.
+        """
+        left = [memoryview(self._start(Kind.DATA, pieces)), *pieces]
+        while left:
+            self._socket.settimeout(_left(deadline))
+            left = _without(left, self._socket.sendmsg(left))
 
     @property
     def is_local(self) -> bool:
@@ -162,6 +174,22 @@ class Channel:
         """
         return self._frame(deadline, into)
 
+    def receive_data(self, into: Places, deadline: float) -> bool:
+        """Whether the next frame is of data; if it is, it fills the next places of `into`, else it waits for `receive`.
+
+        Raises:
+            AgentError: this host has no memory for it.
+            Otherwise: as `receive`.
+        """
+        kind, length = self.announced(deadline)
+        if kind is not Kind.DATA:
+            return False
+        head, mac = self._taken()
+        pieces = into.take(length)
+        receive_pieces(self._socket, pieces, deadline)
+        self._check(mac, self._mac(self._keys[1], self._received, head, kind, pieces))
+        return True
+
     def wait(self, seconds: float) -> bool:
         """Whether within the time anything comes, the end of the connection included."""
         poll = select.poll()
@@ -179,8 +207,18 @@ class Channel:
         head, mac = self._taken()
         body = into[:length] if into is not None and kind is Kind.DATA else memoryview(bytearray(length))
         receive_exactly(self._socket, body, deadline)
-        self._check(mac, self._mac(self._keys[1], self._received, head, kind, body))
+        self._check(mac, self._mac(self._keys[1], self._received, head, kind, [body]))
         return kind, body
+
+    def _start(self, kind: Kind, body: Sequence[memoryview]) -> bytes:
+        """What stands before the body of the next frame that is sent."""
+        length = sum(piece.nbytes for piece in body)
+        if length > MAX_BODY_BYTES:
+            raise MessageTooLongError(f"a {kind.name.lower()} of {length} bytes; a frame has at most {MAX_BODY_BYTES}")
+        head = _FRAME.pack(length, kind)
+        mac = self._mac(self._keys[0], self._sent, head, kind, body)
+        self._sent += 1
+        return head + mac
 
     def _taken(self) -> tuple[bytes, bytes]:
         """Head and MAC of the announced frame, which is read from here on."""
@@ -193,14 +231,46 @@ class Channel:
             raise UnauthenticatedError("a frame whose MAC does not match: it was changed, left out or repeated")
         self._received += 1
 
-    def _mac(self, key: bytes, number: int, head: bytes, kind: Kind, body: memoryview) -> bytes:
+    def _mac(self, key: bytes, number: int, head: bytes, kind: Kind, body: Sequence[memoryview]) -> bytes:
         start = number.to_bytes(8, "little") + head
         if kind is not Kind.DATA:
-            return hmac.digest(key, start + bytes(body), "sha256")[:_MAC_BYTES]
+            return hmac.digest(key, start + b"".join(body), "sha256")[:_MAC_BYTES]
         hashed = hashlib.blake2b(start, key=key, digest_size=_MAC_BYTES)
         if self._data_is_sealed:
-            hashed.update(body)
+            for piece in body:
+                hashed.update(piece)
         return hashed.digest()
+
+
+class Places:
+    """Pieces of memory that a stream fills one after the other."""
+
+    def __init__(self, pieces: Sequence[memoryview]) -> None:
+        """Writable, of bytes, and none of them empty."""
+        self._pieces, self._at, self._filled = pieces, 0, 0
+
+    @property
+    def are_full(self) -> bool:
+        """Whether nothing is left to fill."""
+        return self._at == len(self._pieces)
+
+    def take(self, length: int) -> list[memoryview]:
+        """The next `length` bytes.
+
+        Raises:
+            UnauthenticatedError: there are fewer, so what comes is not what was requested.
+        """
+        taken = []
+        while length:
+            if self.are_full:
+                raise UnauthenticatedError(f"{length} bytes of data more than were expected")
+            piece = self._pieces[self._at][self._filled : self._filled + length]
+            taken.append(piece)
+            length -= piece.nbytes
+            self._filled += piece.nbytes
+            if self._filled == self._pieces[self._at].nbytes:
+                self._at, self._filled = self._at + 1, 0
+        return taken
 
 
 def greet(connection: socket.socket, query: bytes, token: bytes, deadline: float) -> tuple[Channel, bytes]:
@@ -333,6 +403,36 @@ def receive_exactly(connection: socket.socket, into: memoryview, deadline: float
         if not count:
             raise ConnectionEndedError("the other side has ended the connection")
         filled += count
+
+
+def receive_pieces(connection: socket.socket, pieces: Sequence[memoryview], deadline: float) -> None:
+    """Fills all of them, without a copy in between and without the interpreter's lock.
+
+    Raises:
+        AgentError: they are in a file, and this host has no memory for them.
+        Otherwise: as `receive_exactly`.
+    """
+    left = list(pieces)
+    while left:
+        connection.settimeout(_left(deadline))
+        try:
+            count, *_ = connection.recvmsg_into(left[:PIECES_A_FRAME])
+        except OSError as error:
+            if error.errno != errno.EFAULT:
+                raise
+            raise AgentError(f"this host has no memory for {sum(one.nbytes for one in left)} bytes of blocks") from None
+        if not count:
+            raise ConnectionEndedError("the other side has ended the connection")
+        left = _without(left, count)
+
+
+def _without(pieces: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of them behind their first `count` bytes."""
+    for at, piece in enumerate(pieces):
+        if count < piece.nbytes:
+            return [piece[count:], *pieces[at + 1 :]]
+        count -= piece.nbytes
+    return []
 
 
 def end(connection: socket.socket) -> None:

@@ -2,7 +2,16 @@
 a stream (`tcp`), and the choice between them for each peer (`choose`).
 """
 
-from pyslash.transport.base import Range, Transport, TransportCounters
+from pyslash.transport.base import Memory, Placed, Range, Transport, TransportCounters
 from pyslash.transport.choose import Choice, Transports, choose_transport
 
-__all__ = ["Choice", "Range", "Transport", "TransportCounters", "Transports", "choose_transport"]
+__all__ = [
+    "Choice",
+    "Memory",
+    "Placed",
+    "Range",
+    "Transport",
+    "TransportCounters",
+    "Transports",
+    "choose_transport",
+]

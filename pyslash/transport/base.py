@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 from pyslash.protocol.descriptor import AgentDescriptor
 
 Range = tuple[int, int]
 """Offset from the start of the block, and length, in bytes."""
+
+
+class Memory(Protocol):
+    """Where blocks are brought to."""
+
+    def view(self, at: int, length: int) -> memoryview:
+        """Writable memory that is to be filled by calls of the system alone."""
+        ...
+
+    def write(self, data: Any, at: int) -> None:
+        """Copies bytes (buffer protocol) there."""
+        ...
+
+
+class Placed(NamedTuple):
+    """Ranges of the block at `offset` of an arena, each to lie as far behind `place` of the memory as in its block."""
+
+    offset: int
+    ranges: list[Range]
+    place: int
+    memory: Memory
+
+    @property
+    def size(self) -> int:
+        """Of its ranges, in bytes."""
+        return sum(length for _, length in self.ranges)
 
 
 class TransportCounters:
@@ -56,6 +83,14 @@ class Transport(Protocol):
         Raises:
             StaleIncarnationError: the peer is no longer the agent that the descriptor names.
             AgentError: it cannot be reached, or refuses; a subclass says which.
+        """
+        ...
+
+    def bring(self, peer: AgentDescriptor, blocks: Sequence[Placed]) -> None:
+        """Reads ranges of several blocks of a peer, in one request where there are requests, into their places.
+
+        Raises: as `read`, and
+            AgentError: this host has no memory for them.
         """
         ...
 

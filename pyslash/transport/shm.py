@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from pyslash._native import Arena
 from pyslash.errors import StaleIncarnationError
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.transport.base import Range, TransportCounters
+from pyslash.transport.base import Placed, Range, TransportCounters
 from pyslash.transport.clients import Clients
 from pyslash.transport.reserved import write_all
 
@@ -43,6 +44,14 @@ class ShmTransport:
         views = [arena.view(block_offset + offset, length) for offset, length in ranges]
         self.counters.add(sum(length for _, length in ranges))
         return views
+
+    def bring(self, peer: AgentDescriptor, blocks: Sequence[Placed]) -> None:
+        """A copy of each range: see `Transport.bring`."""
+        arena = self._arena(peer)
+        for at, ranges, place, memory in blocks:
+            for offset, length in ranges:
+                memory.write(arena.view(at + offset, length), place + offset)
+        self.counters.add(sum(block.size for block in blocks))
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
         """One copy, into room that the agent has reserved: see `Transport.write`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pyslash.protocol.client import AgentClient
+from pyslash.protocol.client import AgentClient, Wanted
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.transport.base import Range, TransportCounters
+from pyslash.transport.base import Placed, Range, TransportCounters
 from pyslash.transport.clients import Clients
 
 
@@ -25,6 +26,15 @@ class TcpTransport:
         buffers = self._client(peer).read(block_offset, ranges) if ranges else []
         self.counters.add(sum(length for _, length in ranges))
         return buffers
+
+    def bring(self, peer: AgentDescriptor, blocks: Sequence[Placed]) -> None:
+        """One stream, from the socket into the memory: see `Transport.bring`."""
+        wanted = [
+            Wanted(at, ranges, [memory.view(place + offset, length) for offset, length in ranges])
+            for at, ranges, place, memory in blocks
+        ]
+        self._client(peer).read_into(wanted)
+        self.counters.add(sum(block.size for block in blocks))
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
         """One stream: see `Transport.write`."""

@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,7 +28,7 @@ from pyslash.rdma.port import Port, choose_port
 from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
 from pyslash.state.block_head import HEADER_BYTES
-from pyslash.transport.base import Range, TransportCounters
+from pyslash.transport.base import Placed, Range, TransportCounters
 
 # The beginning of a block's header (docs/block-format.md): magic, version, head's length, plan, query, incarnation,
 # epoch, attempt, offset in the arena, length.
@@ -95,6 +95,18 @@ class VerbsTransport:
         buffers = self._connected_peer(peer).read(block_offset, ranges, time.monotonic() + self._timeout)
         self.counters.add(sum(length for _, length in ranges))
         return buffers
+
+    def bring(self, peer: AgentDescriptor, blocks: Sequence[Placed]) -> None:
+        """READs of each block, and a copy from registered memory: see `Transport.bring`.
+
+        READs cannot go into the places themselves: those would have to be registered, and would then take memory for
+        what is not brought, too.
+
+        Raises: as `read`.
+        """
+        for at, ranges, place, memory in blocks:
+            for (offset, _), buffer in zip(ranges, self.read(peer, at, ranges), strict=True):
+                memory.write(buffer, place + offset)
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
         """By RDMA WRITE: see `Transport.write`."""

@@ -12,7 +12,7 @@ import pytest
 
 from pyslash.agent.budget import Budget
 from pyslash.errors import AgentBusyError, InvalidRequestError
-from pyslash.protocol.bounds import MAX_SMALL_BYTES
+from pyslash.protocol.bounds import MAX_RANGES_BYTES, MAX_SMALL_BYTES
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Read, Reserve
@@ -57,7 +57,7 @@ def asked_at_once(held: list[Channel], call: bytes) -> list[tuple[Kind, bytes]]:
 
 def many_ranges(size: int) -> bytes:
     """A request to read of about so many bytes, which takes many times as much once it is parsed."""
-    start, end = b'read \n{"offset":0,"incarnation":"","ranges":[', b"[0,1]]}"
+    start, end = b'read \n{"incarnation":"","blocks":[[0,[', b"[0,1]]]]}"
     return start + b"[0,1]," * ((size - len(start) - len(end)) // 6) + end
 
 
@@ -67,7 +67,7 @@ def test_who_may_read_sends_little(agent: AgentDescriptor, client: AgentClient, 
         for kind, answer in asked_at_once(held, many_ranges(MAX_BODY_BYTES)):
             assert kind is Kind.ERROR
             assert answer.startswith(b"InvalidRequestError\n")
-            assert str(MAX_SMALL_BYTES).encode() in answer
+            assert str(MAX_RANGES_BYTES).encode() in answer
         assert {kind for kind, _ in asked_at_once(held, b"describe \n{}")} == {Kind.RESULT}
     assert most_resident_bytes(agent.pid) < 200 * MIB
 
@@ -83,14 +83,14 @@ def test_many_readers_at_once_stay_within_their_budget(
 
 def test_no_message_but_one_with_a_plan_is_long(agent: AgentDescriptor, client: AgentClient) -> None:
     """For a driver, too: what is bounded is the message."""
-    with pytest.raises(InvalidRequestError, match=f"a read request has at most {MAX_SMALL_BYTES} bytes"):
-        client.act("read", Read(0, [[0, 1]] * 20_000, agent.incarnation))
+    with pytest.raises(InvalidRequestError, match=f"a read request has at most {MAX_RANGES_BYTES} bytes"):
+        client.act("read", Read([[0, [[0, 1]] * 60_000]] * 3, agent.incarnation))
 
 
 def test_a_read_of_many_ranges_takes_several_requests(agent: AgentDescriptor, client: AgentClient) -> None:
     head = write(agent, 0, [0])
     client.commit(0, [head.arena_offset], PLAN)
-    ranges = [(at % (head.length - 1), 1) for at in range(10_000)]
+    ranges = [(at % (head.length - 1), 1) for at in range(30_000)]
     (whole,) = client.read(head.arena_offset, [(0, head.length)])
     found = client.read(head.arena_offset, ranges)
     assert [bytes(one) for one in found] == [bytes(whole)[at : at + 1] for at, _ in ranges]
@@ -115,10 +115,10 @@ def test_a_request_waits_for_room_and_is_told_when_there_is_none() -> None:
 def test_slow_readers_starve_neither_small_reads_nor_the_driver(
     agent: AgentDescriptor, client: AgentClient, secret: bytes
 ) -> None:
-    slow = MAX_BODY_BYTES // MAX_SMALL_BYTES + 1
+    slow = MAX_BODY_BYTES // MAX_RANGES_BYTES + 1
     with channels(agent, query_token(secret, QUERY, Right.READ), slow) as held:
         for channel in held:  # announced, and never sent
-            channel._socket.sendall(MAX_SMALL_BYTES.to_bytes(4, "little") + bytes([Kind.CALL, 0, 0, 0]) + bytes(16))
+            channel._socket.sendall(MAX_RANGES_BYTES.to_bytes(4, "little") + bytes([Kind.CALL, 0, 0, 0]) + bytes(16))
         with AgentClient(agent, QUERY, query_token(secret, QUERY, Right.READ)) as reader:
             assert reader.describe().epoch == -1
         head = write(agent, 0, [0])

@@ -16,6 +16,8 @@ from pyslash.protocol.messages import (
     Commit,
     Connect,
     Empty,
+    Gather,
+    Land,
     MakeRoom,
     Promote,
     Read,
@@ -40,7 +42,9 @@ SAMPLES: list[Request] = [
     MakeRoom(3, 1, 100, "/spill", 1000),
     Resume(3, PLAN, 1, -5),
     Release(-5, 1),
-    Read(64, [[0, 100]], A),
+    Read([[64, [[0, 100]]]], A),
+    Gather(1 << 20, 30),
+    Land("tcp", [["{}", [[64, 128, [[0, 100]]]]]]),
     Write(64, 100, A),
     Connect(
         qpn=1, psn=2, gid="0000:0000:0000:0000:0000:ffff:0a00:0001", lid=0, mtu=3, initiator_depth=1, responder_depth=1

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -47,9 +47,15 @@ class Landing:
         finally:
             os.close(handle)
 
-    def land(self, peer: AgentDescriptor, blocks: list[list[Any]], transport: str = "tcp") -> dict[str, Any]:
-        """As the agent answers."""
-        return called(self._channel, "land", Land(peer.to_json(), transport, blocks))
+    def land(self, peer: AgentDescriptor, blocks: list[list[Any]], transport: str = "tcp") -> dict[str, int]:
+        """The bytes that came by each transport."""
+        return self.land_of([(peer, blocks)], transport)
+
+    def land_of(self, peers: list[tuple[AgentDescriptor, list[list[Any]]]], transport: str = "tcp") -> dict[str, int]:
+        """The same, of several agents at once."""
+        asked = Land(transport, [[peer.to_json(), blocks] for peer, blocks in peers])
+        brought: dict[str, int] = called(self._channel, "land", asked)["brought"]
+        return brought
 
     def bytes(self, place: int, length: int) -> bytes:
         """What lies at a place."""
@@ -79,11 +85,12 @@ def committed(peer: AgentDescriptor, secret: bytes, epoch: int = 0) -> Any:
 
 def open_landings(agent: AgentDescriptor) -> int:
     """Of its files, those that are landings."""
-    found = 0
+    found = set()
     for number in os.listdir(f"/proc/{agent.pid}/fd"):
         with suppress(FileNotFoundError):  # closed meanwhile
-            found += "pyslash-landing" in os.readlink(f"/proc/{agent.pid}/fd/{number}")
-    return found
+            if "pyslash-landing" in os.readlink(f"/proc/{agent.pid}/fd/{number}"):
+                found.add(os.stat(f"/proc/{agent.pid}/fd/{number}").st_ino)
+    return len(found)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm", "auto"])
@@ -96,9 +103,35 @@ def test_ranges_lie_where_they_lie_in_their_block(
     with gathering(agent, secret, 3 * MIB) as landing:
         blocks = [[head.arena_offset, 0, [[0, 64], [cut, head.length - cut]]], [head.arena_offset, MIB, [[64, 128]]]]
         answer = landing.land(peer, blocks, transport)
-        assert answer == {"transport": "tcp" if transport == "tcp" else "shm", "bytes": 64 + head.length - cut + 128}
+        assert answer == {"tcp" if transport == "tcp" else "shm": 64 + head.length - cut + 128}
         assert landing.bytes(0, head.length) == whole[:64] + bytes(cut - 64) + whole[cut:]
         assert landing.bytes(MIB, 192) == bytes(64) + whole[64:192]
+
+
+def test_a_peer_is_asked_once_for_all_ranges_of_all_blocks(
+    agent: AgentDescriptor, client: AgentClient, start: Callable[..., Pair], secret: bytes
+) -> None:
+    peers = [start()[0] for _ in range(2)]
+    wanted: list[tuple[AgentDescriptor, list[list[Any]]]] = []
+    expected: dict[int, bytes] = {}
+    for peer in peers:
+        heads = [write(peer, 0, [0], attempt=attempt) for attempt in range(5)]
+        with AgentClient(peer, QUERY, query_token(secret, QUERY)) as driver:
+            driver.commit(0, [head.arena_offset for head in heads], PLAN)
+        blocks: list[list[Any]] = []
+        for head in heads:
+            place = len(expected) * (1 << 14)
+            expected[place] = bytes(attach(peer).view(head.arena_offset, head.length))
+            blocks.append([head.arena_offset, place, [[0, 64], [64, head.length - 64]]])
+        wanted.append((peer, blocks))
+    with gathering(agent, secret, MIB) as landing:
+        brought = landing.land_of(wanted)
+        assert brought == {"tcp": sum(map(len, expected.values()))}
+        assert {place: landing.bytes(place, len(whole)) for place, whole in expected.items()} == expected
+    assert client.stats()["reads_of_peers"] == len(peers)
+    for peer in peers:
+        with AgentClient(peer, QUERY, query_token(secret, QUERY)) as driver:
+            assert driver.stats()["counters"]["reads served"] == 1
 
 
 @pytest.mark.parametrize(
@@ -107,8 +140,8 @@ def test_ranges_lie_where_they_lie_in_their_block(
         ([[1 << 21, 0, [[0, 2 * MIB + 64]]]], "leaves the landing"),
         ([[1 << 21, 2 * MIB, [[0, 64]]]], "leaves the landing"),
         ([[1 << 21, 0, [[0, 64]]]], "no block to read lies at 2097152"),
-        ([[-1, 0, [[0, 64]]]], "field blocks"),
-        ([[0, 0, [[0, 0]]]], "field blocks"),
+        ([[-1, 0, [[0, 64]]]], "field peers"),
+        ([[0, 0, [[0, 0]]]], "field peers"),
     ],
 )
 def test_what_is_out_of_bounds_is_refused(

@@ -320,7 +320,7 @@ def test_a_read_that_is_never_taken_holds_no_memory(
     ((offset, length, *_),) = attach(impatient).blocks()
     token = query_token(secret, QUERY)
     with opened(impatient, token, via) as reader:
-        ticket = body(Read(offset, [[0, length]] * 4, impatient.incarnation))
+        ticket = body(Read([[offset, [[0, length]] * 4]], impatient.incarnation))
         reader.send(Kind.CALL, b"read \n" + ticket, soon())
         if leaves:
             reader.close()

@@ -40,6 +40,7 @@ COMMANDS: dict[str, How] = {
             "make nightly",
             "make lab",
             "make lint",
+            'make scale N="2 4 8 16"',
             "make pipeline-append",
             "make pipeline-merge",
             "make pipeline-kafka",

@@ -71,7 +71,7 @@ READING_POINTS = {
 GATHER_POINTS = {
     "landing made": "an agent has room for what a task wants to read, and has brought nothing",
     "mid-landing": "an agent has brought a range of another agent's block, and others not yet",
-    "peer landed": "all that one agent has is in the landing, and nothing of it is merged",
+    "peer landed": "all that other agents have is in the landing, and nothing of it is merged",
 }
 # The sink has all rows of the epoch, and nobody else sees them yet: of Spark's sink of files, in the driver's JVM.
 SINK_POINT = "before the sink's commit"

@@ -274,7 +274,7 @@ class AgentState:
 
     @contextmanager
     def pinned(self, query: bytes, request: Read) -> Iterator[list[Any]]:
-        """Views of ranges of a block: committed, of rows, or of candidates. It stays in place until the context ends.
+        """Views of ranges of blocks: committed, of rows, or of candidates. They stay in place until the context ends.
 
         Raises:
             StaleIncarnationError: the ticket was meant for an agent that is gone.
@@ -282,24 +282,29 @@ class AgentState:
         """
         self.check_incarnation(request.incarnation)
         with self.lock:
-            state = self.queries.get(query)
-            block = None if state is None else state.own.live.get(request.offset)
-            if (block := block or rows_on_their_way(self.arena, query, request.offset)) is None:
-                raise InvalidRequestError(f"no block to read lies at {request.offset}")
-            for offset, length in request.ranges:
-                if offset + length > block.length:
-                    raise InvalidRequestError(
-                        f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
-                    )
-            self.holding.pin([block.offset])
+            blocks = [(self._readable(query, at, ranges), ranges) for at, ranges in request.blocks]
+            self.holding.pin(block.offset for block, _ in blocks)
         try:
-            yield [self.holding.view(block, offset, length) for offset, length in request.ranges]
+            yield [self.holding.view(block, offset, length) for block, ranges in blocks for offset, length in ranges]
             with self.lock:
                 self.counters["reads served"] += 1
-                self.counters["bytes served"] += sum(length for _, length in request.ranges)
+                self.counters["bytes served"] += sum(length for _, ranges in blocks for _, length in ranges)
         finally:
             with self.lock:
-                self.holding.unpin([block.offset])
+                self.holding.unpin(block.offset for block, _ in blocks)
+
+    def _readable(self, query: bytes, at: int, ranges: list[list[int]]) -> LiveBlock:
+        """The block that these ranges are of; with the lock held."""
+        state = self.queries.get(query)
+        block = None if state is None else state.own.live.get(at)
+        if (block := block or rows_on_their_way(self.arena, query, at)) is None:
+            raise InvalidRequestError(f"no block to read lies at {at}")
+        for offset, length in ranges:
+            if offset + length > block.length:
+                raise InvalidRequestError(
+                    f"range [{offset}, {offset + length}) leaves the block of {block.length} bytes"
+                )
+        return block
 
     @contextmanager
     def lending(self, query: bytes, request: Write) -> Iterator[None]:

@@ -34,6 +34,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_its_figures_add_up(record: dict[str, Any]) -> None:
     (row,) = record["rows"]
     assert row["executors"] == EXECUTORS
+    assert row["calls"] == TASKS
+    assert row["requests"] == EXECUTORS - 1  # each peer asks once, for all ranges of all blocks
     assert row["blocks"] == (EXECUTORS - 1) * BLOCKS * TASKS
     # All keys are in each block, 32 bytes and a little more a group; a block of few groups is one segment, read whole.
     assert row["megabytes"] * 1e6 == pytest.approx((EXECUTORS - 1) * BLOCKS * TASKS * KEYS * 24, rel=0.2)

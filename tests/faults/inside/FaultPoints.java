@@ -36,8 +36,7 @@ public final class FaultPoints implements ClassFileTransformer {
           "UpdateTask.update(Lorg/apache/spark/TaskContext;Lscala/collection/Iterator;)[B",
               new Point("block published", Where.END),
           "Landing.<init>(Lio/pyslash/merge/MergeOrder$Reading;J)V", new Point("landing made", Where.END),
-          "Landing.bring(Ljava/lang/String;Ljava/lang/String;"
-                  + "Lcom/fasterxml/jackson/databind/node/ArrayNode;Lio/pyslash/merge/MergeCounts$Bytes;)V",
+          "Landing.bring(Ljava/util/Map;Ljava/lang/String;Lio/pyslash/merge/MergeCounts$Bytes;)V",
               new Point("peer landed", Where.END),
           "GatheredBlocks.bring(Z)[J", new Point("blocks taken", Where.END),
           "MergeReader.next()Z", new Point("blocks folded", Where.BEGIN),

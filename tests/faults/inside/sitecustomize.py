@@ -8,28 +8,24 @@ from pathlib import Path
 from typing import Any
 
 if "pyslash.agent" in sys.orig_argv and "serve" in sys.orig_argv and "PYSLASH_TESTS_ARMED" in os.environ:
-    from pyslash.agent.gather import Landing
-    from pyslash.protocol.descriptor import AgentDescriptor
-    from pyslash.protocol.messages import Land
+    from pyslash.agent.gather import Gatherer
 
-    class StruckLanding(Landing):
-        """Strikes when a range of a peer's block lies in it, and others do not yet."""
+    class StruckGatherer(Gatherer):
+        """Strikes when a range of a peer's block lies in a landing, and others do not yet."""
 
-        def land(self, request: Land) -> dict[str, Any]:
-            """`Landing`."""
-            self._peer = request.peer
-            return super().land(request)
-
-        def _write(self, data: Any, at: int) -> int:
-            size = super()._write(data, at)
+        def _bring(self, way: Any, blocks: Any, timeout_seconds: float) -> str:
             order = Path(os.environ["PYSLASH_TESTS_ARMED"], "mid-landing")
-            if order.exists():
-                from tests.faults.strike import Strike
+            if not order.exists():
+                return super()._bring(way, blocks, timeout_seconds)
+            from tests.faults.strike import Strike
 
-                if Strike.read(order).in_agent(AgentDescriptor.from_json(self._peer)):
-                    super()._write(bytes([0xFF]) * size, at)
-            return size
+            first, *others = blocks
+            transport = super()._bring(way, [first], timeout_seconds)
+            if Strike.read(order).in_agent(way.peer):
+                for offset, length in first.ranges:
+                    first.memory.write(bytes([0xFF]) * length, first.place + offset)
+            return super()._bring(way, others, timeout_seconds) if others else transport
 
     import pyslash.agent.gather
 
-    pyslash.agent.gather.Landing = StruckLanding  # type: ignore[misc]
+    pyslash.agent.gather.Gatherer = StruckGatherer  # type: ignore[misc]

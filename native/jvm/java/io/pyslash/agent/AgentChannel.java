@@ -185,7 +185,8 @@ public final class AgentChannel implements AutoCloseable {
 
   private void send(byte kind, byte[] body, long deadline) throws IOException {
     if (body.length > MOST_BYTES) {
-      throw new SlashException("invalid_input", "a request of " + body.length + " bytes");
+      throw new SlashException(
+          "MessageTooLongError", "a request of " + body.length + " bytes; a frame has at most " + MOST_BYTES);
     }
     byte[] head = ByteBuffer.allocate(FRAME_BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(body.length).put(kind).array();
     ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + MAC_BYTES + body.length);

@@ -54,7 +54,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
   @Override
   public long[] bring(boolean all) {
     long[] places = new long[2 * order.blocks.size()];
-    Map<MergeOrder.Peer, List<Landing.Block>> elsewhere = new LinkedHashMap<>();
+    Map<String, List<Landing.Block>> elsewhere = new LinkedHashMap<>();
     List<Integer> landed = new ArrayList<>();
     long end = 0;
     for (int i = 0; i < order.blocks.size(); i++) {
@@ -71,7 +71,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
         long[] ranges = Arrays.copyOfRange(wanted, FIRST_RANGE, wanted.length);
         if (ranges.length > 0) {
           elsewhere
-              .computeIfAbsent(block.agent(), peer -> new ArrayList<>())
+              .computeIfAbsent(block.agent().descriptor(), peer -> new ArrayList<>())
               .add(new Landing.Block(wanted[OFFSET], end, ranges));
         }
         end += (wanted[LENGTH] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -79,8 +79,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
     }
     if (!landed.isEmpty()) {
       landing = new Landing(order.reading, end);
-      elsewhere.forEach(
-          (peer, blocks) -> landing.bring(peer.descriptor(), order.reading.transport(), blocks, brought));
+      landing.bring(elsewhere, order.reading.transport(), brought);
       for (int i : landed) {
         places[2 * i] = landing.arena;
         places[2 * i + 1] = landing.at(places[2 * i + 1]);

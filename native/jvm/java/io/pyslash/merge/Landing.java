@@ -9,12 +9,14 @@ import io.pyslash.agent.AgentChannel;
 import io.pyslash.agent.AgentProcess;
 import io.pyslash.core.Native;
 import java.util.List;
+import java.util.Map;
 
 /** Memory that this executor's agent brings blocks of other agents to; it is gone once closed, or with this JVM. */
 final class Landing implements AutoCloseable {
   private static final ObjectMapper JSON = new ObjectMapper();
-  // With the numbers of a block each, and the agent's descriptor, they take less than the 64 KiB of a request.
-  private static final int RANGES_A_CALL = 512;
+  // A request has at most 1 MiB; a range has two numbers, and a block two more, of at most 19 digits each.
+  private static final int REQUEST_BYTES = 900_000;
+  private static final int BYTES_A_RANGE = 48;
   private static final int EXTRA_SECONDS = 10;
 
   /**
@@ -50,39 +52,49 @@ final class Landing implements AutoCloseable {
     return start + place;
   }
 
-  /** Brings ranges of an agent's blocks, and counts their bytes. */
-  void bring(String agent, String transport, List<Block> blocks, MergeCounts.Bytes counts) {
-    ArrayNode asked = JSON.createArrayNode();
-    int ranges = 0;
-    for (Block block : blocks) {
-      ArrayNode of = null;
-      for (int i = 0; i < block.ranges.length; i += 2) {
-        if (ranges == RANGES_A_CALL) {
-          bring(agent, transport, asked, counts);
-          asked = JSON.createArrayNode();
-          ranges = 0;
-          of = null;
+  /** Brings ranges of blocks of agents (descriptors), and counts their bytes: in one call, unless they are very many. */
+  void bring(Map<String, List<Block>> blocks, String transport, MergeCounts.Bytes counts) {
+    ArrayNode peers = JSON.createArrayNode();
+    long left = REQUEST_BYTES;
+    for (Map.Entry<String, List<Block>> peer : blocks.entrySet()) {
+      ArrayNode ofPeer = null;
+      for (Block block : peer.getValue()) {
+        ArrayNode ofBlock = null;
+        for (int i = 0; i < block.ranges.length; i += 2) {
+          if (left < 0) {
+            call(peers, transport, counts);
+            peers = JSON.createArrayNode();
+            left = REQUEST_BYTES;
+            ofPeer = ofBlock = null;
+          }
+          if (ofPeer == null) {
+            ofPeer = JSON.createArrayNode();
+            peers.add(JSON.createArrayNode().add(peer.getKey()).add(ofPeer));
+            left -= 2L * peer.getKey().length();
+          }
+          if (ofBlock == null) {
+            ofBlock = JSON.createArrayNode();
+            ofPeer.add(JSON.createArrayNode().add(block.offset).add(block.place).add(ofBlock));
+            left -= BYTES_A_RANGE;
+          }
+          ofBlock.add(JSON.createArrayNode().add(block.ranges[i]).add(block.ranges[i + 1]));
+          left -= BYTES_A_RANGE;
         }
-        if (of == null) {
-          of = JSON.createArrayNode();
-          asked.add(JSON.createArrayNode().add(block.offset).add(block.place).add(of));
-        }
-        of.add(JSON.createArrayNode().add(block.ranges[i]).add(block.ranges[i + 1]));
-        ranges++;
       }
     }
-    bring(agent, transport, asked, counts);
+    call(peers, transport, counts);
   }
 
-  private void bring(String agent, String transport, ArrayNode blocks, MergeCounts.Bytes counts) {
-    if (blocks.isEmpty()) {
+  private void call(ArrayNode peers, String transport, MergeCounts.Bytes counts) {
+    if (peers.isEmpty()) {
       return;
     }
-    ObjectNode request = JSON.createObjectNode().put("peer", agent).put("transport", transport);
-    request.set("blocks", blocks);
-    // The agent bounds each of its reads by the timeout itself.
-    JsonNode brought = channel.call("land", request, (long) timeoutSeconds * blocks.size() + EXTRA_SECONDS);
-    counts.add(brought.required("transport").textValue(), brought.required("bytes").longValue());
+    ObjectNode request = JSON.createObjectNode().put("transport", transport);
+    request.set("peers", peers);
+    // The agent bounds each of its reads by the timeout itself, and reads some peers after others.
+    JsonNode answer = channel.call("land", request, (long) timeoutSeconds * peers.size() + EXTRA_SECONDS);
+    JsonNode brought = answer.required("brought");
+    brought.fieldNames().forEachRemaining(name -> counts.add(name, brought.required(name).longValue()));
   }
 
   /** With the connection the agent lets go; the memory goes when nothing reads it any more. */
