@@ -18,6 +18,7 @@ _NAMES_OPERATORS = "operators.stream().map(one -> one.getClass().getSimpleName()
 # From below up; `Bridge`, the door for Python, stands above them all.
 KNOWS = {
     "core": set(),
+    "logs": set(),  # a jar of its own, of classes that Spark makes by their names
     "shim": {"core"},
     "ui": {"shim"},
     "catalyst": {"core", "shim"},
