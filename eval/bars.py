@@ -97,7 +97,7 @@ def verdicts(records: Iterable[Record], kernels: Path | None = None) -> list[Bar
         *_modes(measured),
         *_memory(measured),
         *_skew(measured),
-        *_uppar(measured),
+        *_repartition(measured),
         *_costs_nothing(measured),
         *_nexmark(measured),
     ]
@@ -202,9 +202,9 @@ def _skew(measured: Measured) -> list[Bar]:
     return [_ratio("slash at Zipf 1.5 / at even keys", skewed, even, 0.95)]
 
 
-def _uppar(measured: Measured) -> list[Bar]:
-    ours, theirs = (measured.rate(suites.YSB_TWO, engine) for engine in ("slash-2x", "slash-uppar-2x"))
-    return [_ratio(f"{suites.YSB_TWO}, end to end: slash / slash-uppar", ours, theirs, None)]
+def _repartition(measured: Measured) -> list[Bar]:
+    ours, theirs = (measured.rate(suites.YSB_TWO, engine) for engine in ("slash-2x", "slash-repartition-2x"))
+    return [_ratio(f"{suites.YSB_TWO}, end to end: slash / slash-repartition", ours, theirs, None)]
 
 
 def _costs_nothing(measured: Measured) -> list[Bar]:

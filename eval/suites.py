@@ -118,8 +118,8 @@ def ysb(rows: int) -> list[Comparison]:
     engines = ("slash", "noop", BASELINE, "flink", "duckdb")
     return [
         Comparison(YSB, workload, engines, _first(workload, 4), repeats=2),
-        Comparison(YSB_TWO, workload, ("slash-2x", "slash-uppar-2x"), repeats=2),
-        Comparison(f"{YSB}, one executor", workload, ("slash", "slash-uppar"), repeats=2),
+        Comparison(YSB_TWO, workload, ("slash-2x", "slash-repartition-2x"), repeats=2),
+        Comparison(f"{YSB}, one executor", workload, ("slash", "slash-repartition"), repeats=2),
         Comparison(f"{YSB_TWO}, transports", workload, ("slash-2x", "slash-tcp-2x"), repeats=2),
     ]
 
@@ -130,7 +130,7 @@ def cardinality(rows: int) -> list[Comparison]:
     found = []
     for keys in (1, 10_000, 1_000_000, 10_000_000):
         workload = replace(quarter, keys=keys)
-        engines = ("slash", "slash-uppar", "spark-hdfs", "duckdb")
+        engines = ("slash", "slash-repartition", "spark-hdfs", "duckdb")
         found.append(Comparison(f"{keys:,} keys, 10 s tumbling", workload, engines, _first(workload, 2), repeats=2))
     many = Aggregate(rows=rows, span_s=rows / PACE, keys=5_000_000)
     heap = max(4, memory_bytes() * 6 // 10 >> 30)
@@ -140,7 +140,7 @@ def cardinality(rows: int) -> list[Comparison]:
 def skew(rows: int) -> list[Comparison]:
     """Keys by Zipf: a hot key is one entry of a table on every executor, or one task's whole share of a shuffle."""
     even = Aggregate(rows=rows // 2, span_s=rows / 2 / PACE)
-    engines = ("slash", "slash-uppar", "spark-hdfs")
+    engines = ("slash", "slash-repartition", "spark-hdfs")
     return [
         Comparison(f"keys by Zipf {exponent}", workload, engines, _first(workload, 1))
         for exponent in SKEWS

@@ -9,12 +9,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pyslash.errors import RowBridgeUnavailableError, UnknownSparkError
-from pyslash.spark.row_bridge import RowBridge, slash_error
+from pyslash.spark.jvm_bridge import JvmBridge, slash_error
 
 
 def _shim(spark: SparkSession, name: str) -> Any:
     """A class of the package that reflects."""
-    RowBridge(spark)  # adds the jar
+    JvmBridge(spark)  # adds the jar
     loader = spark._jsparkSession.sharedState().jarClassLoader()
     jvm: Any = spark._jvm
     return jvm.java.lang.Class.forName(f"io.pyslash.shim.{name}", True, loader)
@@ -39,7 +39,7 @@ def _called(spark: SparkSession, class_name: str, method: str, *names: str) -> N
 
 def test_this_release_has_every_name(spark: SparkSession) -> None:
     _called(spark, "SparkShim", "check")
-    assert RowBridge(spark).java is not None
+    assert JvmBridge(spark).java is not None
 
 
 def test_a_name_that_a_release_lacks_is_said_with_the_release(spark: SparkSession) -> None:

@@ -186,7 +186,7 @@ _HDFS = SparkEngine(
 )
 _SLASH = _slash("slash", ingest="auto")
 _SHM, _TCP = (_slash(f"slash-{name}", ingest="auto", transport=name) for name in ("shm", "tcp"))
-_UPPAR = _slash("slash-uppar", ingest="auto", strategy="repartition")
+_REPARTITION = _slash("slash-repartition", ingest="auto", strategy="repartition")
 
 SPARK_ENGINES = (
     _SLASH,
@@ -195,8 +195,8 @@ SPARK_ENGINES = (
     _slash("slash-arrow", ingest="arrow"),
     _SHM,
     _TCP,
-    _UPPAR,
-    *map(_on_two_executors, (_SLASH, _SHM, _TCP, _UPPAR)),
+    _REPARTITION,
+    *map(_on_two_executors, (_SLASH, _SHM, _TCP, _REPARTITION)),
     _ROCKSDB,
     SparkEngine("spark-rocksdb-default", _ROCKSDB_AS_IT_COMES),
     _HDFS,

@@ -17,7 +17,7 @@ PUBLISHED_NODES = (2, 4, 8, 16)
 PUBLISHED_RATIOS = (6.8, 12.3)
 PUBLISHED_CYCLES = 53
 _FEW_ROWS, _MANY_ROWS = 2_000, 1_000_000  # of a micro-batch
-_WAYS = {"slash": late_merge, "slash-uppar": repartition}
+_WAYS = {"slash": late_merge, "slash-repartition": repartition}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ COLOURS = {
     "slash-files": "#4aa3f0",
     "slash-rows": "#1aa6b7",
     "slash-arrow": "#7d8df0",
-    "slash-uppar": "#a05ad5",
+    "slash-repartition": "#a05ad5",
     "spark-rocksdb": "#e0632f",
     "spark-rocksdb-default": "#b5462a",
     "spark-hdfs": "#d9972b",

@@ -49,16 +49,16 @@ class Replicator:
         epoch, plan, run = request.epoch, request.plan, request.run
         with self._state.blocks_of_epoch(query, request, request.whole) as blocks:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
-            taken = self._state.taken_over(query, epoch) if request.settled else []
-            asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken)
+            taken_over = self._state.taken_over(query, epoch) if request.settled else []
+            asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken_over)
             places = client.act("reserve", asked)["offsets"]
             if blocks:
                 transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)
-                for block, place in zip(blocks, places, strict=True):
-                    head = relocated(block.head, query, standby.incarnation_bytes, place)
-                    transport.write(standby, place, head)
+                for block, offset in zip(blocks, places, strict=True):
+                    head = relocated(block.head, query, standby.incarnation_bytes, offset)
+                    transport.write(standby, offset, head)
                     body = self._state.view(block, len(head), block.length - len(head))
-                    transport.write(standby, place + len(head), body)
+                    transport.write(standby, offset + len(head), body)
             client.act("seal", Seal(epoch, self._source, plan, run))
         return {"bytes": sum(block.length for block in blocks)}
 

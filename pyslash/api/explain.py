@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.ingest.data_paths import data_paths
 from pyslash.plan.explain import Explanation
 from pyslash.plan.explain import explain as text_of

@@ -51,7 +51,7 @@ class AgentGroup:
         """The agent of this name."""
         return self._clients[name].descriptor
 
-    def meet(self, agents: Collection[AgentDescriptor]) -> None:
+    def add_agents(self, agents: Collection[AgentDescriptor]) -> None:
         """Add these agents, whether they hold state yet or not."""
         for agent in agents:
             if agent.incarnation not in self._clients:
@@ -122,7 +122,7 @@ class AgentGroup:
                 pass
             return None
 
-        self.meet(agents)
+        self.add_agents(agents)
         answered = self.each(ask)
         self.close()
         return [agent for agent in answered.values() if agent is not None], silent

@@ -88,7 +88,7 @@ class Coordinator:
             StateLostError: an agent was lost meanwhile.
         """
         group = self.group
-        group.meet([*newest.agents, *others])
+        group.add_agents([*newest.agents, *others])
         repair = plan_repair(newest, before, first_pane, run_before, group.describe())
         if isinstance(repair, str):
             group.close()
@@ -123,7 +123,7 @@ class Coordinator:
             return
         if not agents:
             raise StateLostError("there is no executor to restore the query's state to; start one")
-        self.group.meet(agents)
+        self.group.add_agents(agents)
         given = shares(state.files, self.group.names)
 
         def read(client: AgentClient) -> CommitReply:
@@ -143,7 +143,7 @@ class Coordinator:
             CheckpointError: a file cannot be written.
             StateLostError: an agent that has written blocks is gone.
         """
-        self.group.meet([receipt.agent for receipt in receipts])
+        self.group.add_agents([receipt.agent for receipt in receipts])
         reported = ReportedBlocks.by(receipts)
 
         def write(client: AgentClient) -> BlockFile | None:
@@ -169,7 +169,7 @@ class Coordinator:
         if manifest.epoch > self._restored_epoch:
             # Whose share a standby has taken over may live yet, and must not bring the same blocks in again.
             gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
-            self.group.meet([agent for agent in manifest.agents if agent.incarnation not in gone])
+            self.group.add_agents([agent for agent in manifest.agents if agent.incarnation not in gone])
             reported = ReportedBlocks(manifest.blocks, but=gone)
 
         def commit(client: AgentClient) -> CommitReply:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import run_numbered
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def find_agents(
     tasks = session.sparkContext.defaultParallelism
     if not by_worker:
         python = session.sparkContext.pythonExec
-        return RowBridge(session).agents(tasks, secret, arena_bytes, python, start_timeout)
+        return JvmBridge(session).agents(tasks, secret, arena_bytes, python, start_timeout)
     find = FindAgent(
         secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout, has_hosts(session)
     )

@@ -42,7 +42,7 @@ class Replicas:
             ArenaFullError: a standby has no room.
             StateLostError: an agent is gone.
         """
-        self._group.meet([receipt.agent for receipt in receipts])
+        self._group.add_agents([receipt.agent for receipt in receipts])
         reported = ReportedBlocks.by(receipts)
         chosen = choose_standbys(self._group.agents, self.standbys)
 

@@ -116,7 +116,7 @@ class EpochRunner:
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
-        if is_left and any(operator.plan.thinned for operator in self.operators):
+        if is_left and any(operator.plan.windows_truncated for operator in self.operators):
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"
@@ -130,8 +130,8 @@ class EpochRunner:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
             RewoundCheckpointError: there are manifests of other batches than Spark's.
         """
-        for place, operator in enumerate(self.operators):
-            operator.leave(execution.of(place), epoch)
+        for index, operator in enumerate(self.operators):
+            operator.abandon_to_spark(execution.of(index), epoch)
         fallback = fallback_of(error)
         logger.warning("query %s runs on plain Spark: %s", self._name or execution.query_id, fallback)
         if self._watch is not None:
@@ -142,7 +142,7 @@ class EpochRunner:
 
     def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:
         begin = time.perf_counter()
-        progress = [EpochProgress(epoch, place) for place in range(len(self.operators))]
+        progress = [EpochProgress(epoch, index) for index in range(len(self.operators))]
         while True:
             try:
                 batches, result = self._prepare(execution, epoch, progress)

@@ -77,7 +77,7 @@ class EpochRecord:
             plan=plan.text,
             columns=list(identity.columns),
             time=identity.time,
-            since=list(plan.since),
+            since=list(plan.first_batch),
             is_adopted=plan.is_adopted,
             offsets=inputs.offsets.sources,
             timestamp_ms=inputs.offsets.timestamp_ms,

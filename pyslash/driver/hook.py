@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.conf import Conf, mode_of
-from pyslash.driver.cover import Checkpoint, check_checkpoint, operators_of
+from pyslash.driver.coverage_check import Checkpoint, check_checkpoint, operators_of
 from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
 from pyslash.driver.watch import QueryWatch
@@ -35,7 +35,7 @@ from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
 from pyslash.spark.execution import BatchExecution
 from pyslash.spark.failure import EpochCallback
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.session import conf_of
 from pyslash.spark.spark_log import notice
 from pyslash.spark.spark_settings import check_options
@@ -226,7 +226,7 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
 def _take_over(
     writer: DataStreamWriter,
     operators: list[OperatorPlan],
-    bridge: RowBridge,
+    bridge: JvmBridge,
     settings: WriterSettings,
     sink: ForeachBatchSink | SparkSink,
     conf: Conf,
@@ -239,8 +239,8 @@ def _take_over(
     batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
     watch = QueryWatch.of(spark, settings, conf)
     runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch, settings.options.get("queryname", ""))
-    is_thinned = any(operator.thinned for operator in operators)
-    frame = started(bridge.java, _frame(writer)) if is_thinned else _frame(writer)
+    windows_truncated = any(operator.windows_truncated for operator in operators)
+    frame = started(bridge.java, _frame(writer)) if windows_truncated else _frame(writer)
     ours = frame.writeStream.outputMode(settings.output_mode.value)
     ours = ours.options(**{name: value for name, value in settings.options.items() if name.lower() != "path"})
     ours._jwrite = ours._jwrite.trigger(settings.trigger)

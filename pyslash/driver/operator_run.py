@@ -60,7 +60,7 @@ class OperatorRun:
         self._conf = conf
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
-        self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, run, coordinator.group.meet)
+        self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, run, coordinator.group.add_agents)
         reading = Reading(
             query_id=query_id,
             token=coordinator.read_token,
@@ -90,7 +90,7 @@ class OperatorRun:
         watermarks = _watermarks(cut, self.plan.emission.mode, last)
         offsets = batch.offsets(epoch)
         pane = self._operator.pane(epoch, last.pane if last is not None else 0)
-        cut.begin(epoch, watermarks.evicted_us, self.plan.carried)
+        cut.begin(epoch, watermarks.evicted_us, self.plan.input_columns)
         return EpochInputs(batch, epoch, watermarks, offsets, last, pane)
 
     def update(self, inputs: EpochInputs) -> tuple[Update, UpdateFigures]:

@@ -93,13 +93,13 @@ class OperatorRunner:
                 self._recovery.agents.remember(self._run.state.coordinator.agents)
             self._close()
 
-    def leave(self, execution: SparkBatch, epoch: int) -> None:
+    def abandon_to_spark(self, execution: SparkBatch, epoch: int) -> None:
         """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
             CheckpointError: a manifest may be in the checkpoint, and cannot be deleted.
         """
-        self._recovery.leave(execution, epoch)
+        self._recovery.abandon_to_spark(execution, epoch)
 
     def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
@@ -107,7 +107,7 @@ class OperatorRunner:
             run = self._run or self._begin(execution, epoch, progress)
             if run.release(epoch):
                 group = run.state.coordinator.group
-                group.meet(self._recovery.agents.standby(execution.session, group.agents))
+                group.add_agents(self._recovery.agents.standby(execution.session, group.agents))
         self._replicas.look(execution, run.state)
         manifest = run.state.manifests.read(epoch, self.plan.identity)
         progress.replayed = manifest is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.find_agents import executors, find_agents
-from pyslash.driver.keeper import Keeper
+from pyslash.driver.background_task import BackgroundTask
 from pyslash.emit.repartition import ingest_of
 from pyslash.ingest.update_job import Ingest
 from pyslash.protocol.client import AgentClient
@@ -28,5 +28,5 @@ class Ports:
     client: Callable[..., AgentClient] = AgentClient
     pool: Callable[..., Executor] = ThreadPoolExecutor
     ingest: Callable[..., Ingest] = ingest_of
-    keeper: Callable[[Callable[[], bool], str], Keeper] = Keeper
+    keeper: Callable[[Callable[[], bool], str], BackgroundTask] = BackgroundTask
     next_run: Callable[[int], int] = next_run

@@ -124,7 +124,7 @@ class Recovery:
             with timed("restore"):
                 found = newest, before, manifests.run_before
                 figures = self._bring_back(found, first_pane, durable, coordinator, agents, is_rewritten)
-        coordinator.group.meet(agents)
+        coordinator.group.add_agents(agents)
         self.agents.remember(coordinator.agents)
         if self._conf.replicates and coordinator.replicas.missing():
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
@@ -133,7 +133,7 @@ class Recovery:
         as_of = newest.epoch if newest is not None else -1
         return RunState(operator, coordinator, manifests, last, durable, as_of), figures
 
-    def leave(self, execution: SparkBatch, epoch: int) -> None:
+    def abandon_to_spark(self, execution: SparkBatch, epoch: int) -> None:
         """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
 
         There may be one although the epoch has failed: of an earlier driver, or of a write that reported an error.

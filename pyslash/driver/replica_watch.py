@@ -7,7 +7,7 @@ import threading
 
 from pyslash.conf import Conf
 from pyslash.driver.agent_search import AgentSearch
-from pyslash.driver.keeper import Keeper
+from pyslash.driver.background_task import BackgroundTask
 from pyslash.driver.ports import Ports
 from pyslash.driver.recovery import RunState
 from pyslash.spark.execution import SparkBatch
@@ -28,7 +28,7 @@ class ReplicaWatch:
         self._search = search
         self._ports = ports
         self._state: RunState | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: BackgroundTask | None = None
         self._has_standby = True  # until it turns out otherwise, which is said once
 
     def look(self, execution: SparkBatch, state: RunState) -> None:
@@ -51,7 +51,7 @@ class ReplicaWatch:
         with self.lock:
             if state is not self._state:
                 return False
-            state.coordinator.group.meet(found)
+            state.coordinator.group.add_agents(found)
             if not state.coordinator.replicas.missing():
                 return self._lacks_replicas(state)
             # No room is made for them: merges may be reading what would be spilled.

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from pyslash.driver.cover import Checkpoint
+from pyslash.driver.coverage_check import Checkpoint
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.failure import JobFunctionError
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.writer import RefusedBySpark, WriterSettings
 
 FUNCTION = "_slash_function"  # the attribute of a writer that keeps what its `foreachBatch` was given
@@ -90,7 +90,7 @@ def open_sink(
         return _function(writer, settings)
     _check_checkpoint(writer, settings)
     try:
-        bridge = RowBridge(writer._spark).java
+        bridge = JvmBridge(writer._spark).java
     except RowBridgeUnavailableError as error:
         raise Uncovered(f"the sink {settings.source} needs pyslash's jar: {error}") from error
     java = bridge.openSink(writer._jwrite, path) if table is None else bridge.openTable(writer._jwrite, table)

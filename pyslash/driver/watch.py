@@ -20,7 +20,7 @@ from pyslash.errors import RowBridgeUnavailableError
 from pyslash.ingest.data_paths import data_paths
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Fallback
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.writer import WriterSettings
 
 logger = logging.getLogger("pyslash")
@@ -42,7 +42,7 @@ class QueryWatch:
         if not conf.watch:
             return None
         try:
-            java = RowBridge(spark).java.watch(spark.sparkContext._jsc.sc())
+            java = JvmBridge(spark).java.watch(spark.sparkContext._jsc.sc())
         except (RowBridgeUnavailableError, Py4JError) as error:
             logger.warning("the Spark UI shows nothing of pyslash: %s", error)
             return None
@@ -51,7 +51,10 @@ class QueryWatch:
     def started(self, query: StreamingQuery, df: DataFrame, operators: Sequence[OperatorPlan]) -> None:
         """It runs on pyslash."""
         try:
-            told = [_told(operator, [*operator.told, *data_paths(df, operator, self._conf)]) for operator in operators]
+            told = [
+                _told(operator, [*operator.explain_lines, *data_paths(df, operator, self._conf)])
+                for operator in operators
+            ]
         except Py4JError as error:
             logger.warning("the Spark UI does not tell how this query is executed: %s", error)
             told = []

@@ -15,11 +15,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyslash.emit.merge import Kept, MergeRequest
+from pyslash.emit.merge import HomeUpdate, MergeRequest
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS, MERGED_ROWS
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.spark.row_bridge import RowBridge, python_path
+from pyslash.spark.jvm_bridge import JvmBridge, python_path
 from pyslash.units import ALL_PANES
 
 _COUNTS = ("shm", "tcp", "verbs", MERGED_ROWS, MERGE_NS, ABOVE_NS)  # in the order of the JVM's `MergeCounts`
@@ -42,7 +42,7 @@ class Reading:
     start_timeout_seconds: int
 
     def record(self) -> dict[str, Any]:
-        """As the JVM's `MergeOrder` reads it."""
+        """As the JVM's `MergeSpec` reads it."""
         agent = {
             "secret": _base64(self.secret),
             "arena_bytes": self.arena_bytes,
@@ -78,7 +78,7 @@ class ColumnMerge:
         Raises:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
         """
-        self._bridge = RowBridge(session).java
+        self._bridge = JvmBridge(session).java
         java_session: Any = session._jsparkSession
         self._reading = reading
         self._context = java_session.sparkContext()
@@ -98,7 +98,7 @@ class ColumnMerge:
         request: MergeRequest,
         schema: StructType,
         tasks: int,
-        kept: Kept | None = None,
+        kept: HomeUpdate | None = None,
         keeps: bool = False,
     ) -> DataFrame:
         """The merged rows. Nothing is read before a job runs over them.
@@ -115,7 +115,7 @@ class ColumnMerge:
         merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, keeps, self._counts)
         return DataFrame(merged, session)
 
-    def joined(self, join: JoinRequest, kept: Kept, tasks: int, keeps: bool) -> JavaObject:
+    def joined(self, join: JoinRequest, kept: HomeUpdate, tasks: int, keeps: bool) -> JavaObject:
         """The micro-batch's plan over the joined rows. Nothing is read before a job runs over them.
 
         Args:
@@ -135,12 +135,12 @@ class ColumnMerge:
         self,
         plan: str,
         blocks: Sequence[tuple[AgentDescriptor, bytes]],
-        kept: Kept | None,
+        kept: HomeUpdate | None,
         panes: tuple[int, int],
         windows: Sequence[int] = (),
         changed_in: int | None = None,
     ) -> str:
-        """What tasks are told, as the JVM's `MergeOrder` reads it."""
+        """What tasks are told, as the JVM's `MergeSpec` reads it."""
         agents = list(dict.fromkeys(agent for agent, _ in blocks))
         place = {agent: index for index, agent in enumerate(agents)}
         return json.dumps(
@@ -157,7 +157,7 @@ class ColumnMerge:
         )
 
 
-def _home(query_id: bytes, kept: Kept) -> dict[str, Any]:
+def _home(query_id: bytes, kept: HomeUpdate) -> dict[str, Any]:
     return {
         "query": _base64(query_id),
         "before": _base64(kept.before.encode()),

@@ -19,7 +19,7 @@ PREFIXES = 1 << 32
 
 
 @dataclass(frozen=True)
-class Kept:
+class HomeUpdate:
     """Groups that are kept from epoch to epoch where they are merged.
 
     `before` and `version` name the states before and after the epoch; windows that end by `evicted_us` are over. Of

@@ -15,9 +15,9 @@ from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.homes import Homes, bytes_of
-from pyslash.emit.merge import PREFIXES, Kept, MergeRequest, merge
+from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
 from pyslash.plan.emission import Emission
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 
 _MOST_TASKS_A_CORE = 32
 
@@ -51,12 +51,12 @@ class Merging:
         self._reading = reading
         self._schema: pa.Schema = arrow_schema(schema)
         self._nothing: DataFrame | None = None
-        self._bridge = RowBridge(session)
+        self._bridge = JvmBridge(session)
         self._columns = ColumnMerge(session, reading)
         self._homes = Homes("groups", conf)
 
     def merge(
-        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], kept: Kept
+        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], kept: HomeUpdate
     ) -> tuple[DataFrame, MergeFigures]:
         """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it.
 
@@ -103,7 +103,7 @@ class Merging:
         return self._local(session, rows), figures
 
     def _by_executors(
-        self, session: SparkSession, request: MergeRequest, blocks: list[LiveBlock], kept: Kept, held: int
+        self, session: SparkSession, request: MergeRequest, blocks: list[LiveBlock], kept: HomeUpdate, held: int
     ) -> tuple[DataFrame, MergeFigures]:
         """`blocks`: all that there are; `held`: bytes to read of the windows."""
         emission, schema = self._emission, self._result_schema

@@ -28,7 +28,7 @@ from pyslash.state.receipt import Receipt
 # Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
 
-Meet = Callable[[list[AgentDescriptor]], None]
+AddAgents = Callable[[list[AgentDescriptor]], None]
 
 
 class Repartition(Ingest):
@@ -42,16 +42,16 @@ class Repartition(Ingest):
         query_id: bytes,
         secret: bytes,
         run: int,
-        meet: Meet,
+        add_agents: AddAgents,
     ) -> None:
-        """`meet` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
+        """`add_agents` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
         self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
         self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
         super().__init__(session, plan_of_rows(plan, self._bits), conf, query_id, secret, run)
         self._aggregation = plan
-        self._meet = meet
+        self._add_agents = add_agents
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
@@ -59,9 +59,9 @@ class Repartition(Ingest):
         self.scattering_ns = sum(receipt.nanoseconds for receipt in scattered) if written else 0
         if not written:
             return scattered
-        self._meet(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        self._add_agents(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
         aggregate = AggregateRows(
-            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + place),
+            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + placement),
             blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
             bits=self._bits,
             owners=self._owners,
@@ -74,9 +74,15 @@ class Repartition(Ingest):
 
 
 def ingest_of(
-    session: SparkSession, plan: OperatorPlan, conf: Conf, query_id: bytes, secret: bytes, run: int, meet: Meet
+    session: SparkSession,
+    plan: OperatorPlan,
+    conf: Conf,
+    query_id: bytes,
+    secret: bytes,
+    run: int,
+    add_agents: AddAgents,
 ) -> Ingest:
     """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
     if conf.strategy == "repartition" and plan.may_repartition:
-        return Repartition(session, plan.text, conf, query_id, secret, run, meet)
+        return Repartition(session, plan.text, conf, query_id, secret, run, add_agents)
     return Ingest(session, plan.text, conf, query_id, secret, run)

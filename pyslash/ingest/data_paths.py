@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyslash.conf import Conf
 from pyslash.plan.catalyst import elements
 from pyslash.plan.operator import OperatorPlan
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 
 _PARQUET = "parquet"
 # Whose records native code reads, or executors by themselves, and what in `spark.slash.ingest.*` leaves them to Spark.
@@ -41,7 +41,7 @@ def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
 def _kinds(df: DataFrame) -> dict[str, str]:
     """Of each kind of source, and of `from_json`, why only Spark reads its records; empty: native code does."""
     spark = df.sparkSession
-    lines = RowBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
+    lines = JvmBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
     return dict(str(line).split("\t", 1) for line in elements(lines))
 
 

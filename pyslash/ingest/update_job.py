@@ -21,7 +21,7 @@ from pyslash.ingest.static_join import StaticTables
 from pyslash.plan.catalyst import JavaObject
 from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import collect, run_numbered
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.receipt import Receipt
 
@@ -40,7 +40,7 @@ class Ingest:
         self._conf = conf
         self._query_id = query_id
         self._secret = secret
-        self._bridge = RowBridge(session)
+        self._bridge = JvmBridge(session)
         self._reads_files = conf.ingest in ("auto", "files")
         self._static_tables = StaticTables()
         self._obstacle = ""
@@ -51,14 +51,14 @@ class Ingest:
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> list[Receipt]:
+    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
         Args:
             execution: the micro-batch's execution.
             epoch: the batch id.
             watermark_us: rows whose last window ends at or before this are late.
-            place: a line that the plan has for this epoch alone, or nothing.
+            placement: a line that the plan has for this epoch alone, or nothing.
         """
         self.records_by_spark = self.records_fetched = 0
         if execution.cut.is_without_rows:
@@ -66,20 +66,20 @@ class Ingest:
             return []
         execution.cut.reset_counts()
         if self._conf.ingest == "arrow":
-            return self._from_arrow(execution, epoch, watermark_us, place)
+            return self._from_arrow(execution, epoch, watermark_us, placement)
         rows = execution.cut.input()
         if self._reads_files:
-            receipts = self._from_files(execution, rows, epoch, watermark_us, place)
+            receipts = self._from_files(execution, rows, epoch, watermark_us, placement)
             if receipts is not None:
                 return receipts
-        return self._from_rows(execution, rows, epoch, watermark_us, place)
+        return self._from_rows(execution, rows, epoch, watermark_us, placement)
 
     def close(self) -> None:
         """The query has ended or starts over: free what was sent to executors."""
         self._static_tables.close()
 
     def _from_files(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, placement: str
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
         files = self._bridge.scan(rows)
@@ -91,7 +91,7 @@ class Ingest:
             return None
         try:
             scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
-            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, place))
+            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, placement))
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)
             self._reads_files = False
@@ -119,12 +119,12 @@ class Ingest:
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: str
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, placement: str
     ) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = self._bridge.update(
             rows,
-            self._plan + place,
+            self._plan + placement,
             watermark_us,
             self._query_id,
             epoch,
@@ -145,16 +145,16 @@ class Ingest:
                 logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
         return receipts
 
-    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str) -> list[Receipt]:
+    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str) -> list[Receipt]:
         self.path = "arrow"
-        task = self.arrow_update(execution, epoch, watermark_us, place)
+        task = self.arrow_update(execution, epoch, watermark_us, placement)
         rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
-    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, place: str = "") -> ArrowUpdate:
-        """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
+    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> ArrowUpdate:
+        """What a task in Python needs for an update of this epoch; `placement` as `update` takes it."""
         return ArrowUpdate(
-            plan=self._plan + place,
+            plan=self._plan + placement,
             watermark_us=watermark_us,
             query=self._query_id,
             epoch=epoch,

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.reasons import page as reasons_page

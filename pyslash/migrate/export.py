@@ -33,7 +33,7 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
 from pyslash.spark.execution import OPERATOR
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.block_file import StoredBlock, segments_of
 from pyslash.state.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, Manifest
@@ -174,14 +174,14 @@ def _rows(session: SparkSession, layout: SparkLayout, table: pa.Table) -> DataFr
     frame = session.createDataFrame(table)
     columns: list[Column] = []
     keys = iter(range(1, table.num_columns))
-    for place, field in enumerate(layout.key.fields):
-        if place == layout.window_at:
-            columns.append(_window(field, layout.plan.window.size_us).alias(f"key{place}"))
+    for index, field in enumerate(layout.key.fields):
+        if index == layout.window_at:
+            columns.append(_window(field, layout.plan.window.size_us).alias(f"key{index}"))
         else:
-            columns.append(F.col(f"c{next(keys)}").cast(field.dataType).alias(f"key{place}"))
-    for place, field in enumerate(layout.value.fields):
+            columns.append(F.col(f"c{next(keys)}").cast(field.dataType).alias(f"key{index}"))
+    for index, field in enumerate(layout.value.fields):
         known = F.col(f"c{next(keys)}").cast(field.dataType) if layout.has_values else F.lit(None)
-        columns.append(known.alias(f"value{place}"))
+        columns.append(known.alias(f"value{index}"))
     return frame.select(*columns)
 
 
@@ -198,13 +198,13 @@ def _window(field: StructField, size_us: int) -> Column:
 def _write(
     session: SparkSession, state: StoredState, epoch: int, layout: SparkLayout, rows: DataFrame, partitions: int
 ) -> int:
-    keys = [f"key{place}" for place in range(len(layout.key.fields))]
+    keys = [f"key{index}" for index in range(len(layout.key.fields))]
     shared = rows.repartition(partitions, *keys) if keys else rows.coalesce(1)
     staging = f"{state.location}/slash/export-{uuid4().hex}"
     target = f"{state.location}/state"
     schemas = [one.json() for one in (layout.key, layout.value)]
     try:
-        java = RowBridge(session).java
+        java = JvmBridge(session).java
         written = int(java.exportState(session._jsparkSession, staging, target, epoch + 1, *schemas, shared._jdf))
     except Py4JError as error:
         raise CheckpointError(f"Spark's state store was not written, and nothing has changed: {error}") from error

@@ -87,11 +87,11 @@ class SparkBuffers:
         names = ["", *(column.sql for column in self._plan.inputs)]
         kinds = ["", *(column.type for column in self._plan.inputs)]
         return [
-            self._state(place, kind, names[columns[0]] if columns else "", kinds[columns[0]] if columns else "")
-            for place, (kind, columns, _) in enumerate(self._native.states)
+            self._state(index, kind, names[columns[0]] if columns else "", kinds[columns[0]] if columns else "")
+            for index, (kind, columns, _) in enumerate(self._native.states)
         ]
 
-    def _state(self, place: int, kind: str, column: str, type_: str) -> Taken:
+    def _state(self, index: int, kind: str, column: str, type_: str) -> Taken:
         if kind == "rows":
             return _fixed([self.rows], kind)
         if kind == "nulls":
@@ -106,11 +106,11 @@ class SparkBuffers:
             )
             return _fixed([_doubles(one) for one in found], kind)
         if (kind, column) not in self._by_input:  # of a deduplication's first rows, which nobody asks for again
-            return lambda at: self._native.nothing_seen(place, len(at))
+            return lambda at: self._native.nothing_seen(index, len(at))
         values = self._by_input[kind, column][0]
         if type_ in ("string", "binary"):
             return lambda at: _variable(values.take(pa.array(at)))
-        (empty,) = self._native.nothing_seen(place, 1)
+        (empty,) = self._native.nothing_seen(index, 1)
         return _fixed([_values(values, type_, empty)], kind)
 
     def _rows(self) -> Numbers:

@@ -72,7 +72,7 @@ class SparkLayout:
         """
         check_movable(self.plan)
         expected = [one.type for one in self.plan.keys]
-        if [_native(self.key.fields[place].dataType) for place in self.places] != expected:
+        if [_native(self.key.fields[index].dataType) for index in self.places] != expected:
             raise _other(f"keys {self.key.simpleString()}", ", ".join(expected) or "none")
         buffers = self.buffers
         found = [(field.name, _native(field.dataType)) for field in self.value.fields]
@@ -98,7 +98,7 @@ class SparkLayout:
         """Which field of the key is the window; -1: none."""
         if self.plan.window.is_all_time or self.plan.operator == "deduplication":
             return -1
-        structs = [place for place, field in enumerate(self.key.fields) if isinstance(field.dataType, StructType)]
+        structs = [index for index, field in enumerate(self.key.fields) if isinstance(field.dataType, StructType)]
         if len(structs) != 1:
             raise _other(f"keys {self.key.simpleString()}", "one window, and keys that native code reads")
         return structs[0]
@@ -107,13 +107,13 @@ class SparkLayout:
     def places(self) -> list[int]:
         """Of the plan's keys, which field of the key each is."""
         at = self.window_at
-        return [place for place in range(len(self.key.fields)) if place != at]
+        return [index for index in range(len(self.key.fields)) if index != at]
 
     def columns(self) -> list[Column]:
         """A time of the group's pane, the keys and the buffers, of rows with the columns `key` and `value`."""
-        columns = [self._time(), *(_field(self.key, "key", place) for place in self.places)]
+        columns = [self._time(), *(_field(self.key, "key", index) for index in self.places)]
         if self.has_values:
-            columns += [_field(self.value, "value", place) for place in range(len(self.value.fields))]
+            columns += [_field(self.value, "value", index) for index in range(len(self.value.fields))]
         elif self.plan.operator != "deduplication":
             columns.append(F.lit(1).cast("bigint"))  # a group without aggregates has seen a row
         return [column.alias(f"c{index}") for index, column in enumerate(columns)]
@@ -123,14 +123,14 @@ class SparkLayout:
             return F.lit(0).cast("timestamp")
         if self.window_at >= 0:
             return _field(self.key, "key", self.window_at).getField("start")
-        timed = [place for place, one in zip(self.places, self.plan.keys, strict=True) if one.sql == self.plan.time]
+        timed = [index for index, one in zip(self.places, self.plan.keys, strict=True) if one.sql == self.plan.time]
         return _field(self.key, "key", timed[0])
 
 
-def _field(kind: StructType, struct: str, place: int) -> Column:
+def _field(kind: StructType, struct: str, index: int) -> Column:
     """A field by its place: several have the same name."""
     names = ",".join(f"f{index}:{field.dataType.simpleString()}" for index, field in enumerate(kind.fields))
-    return F.col(struct).cast(f"struct<{names}>").getField(f"f{place}")
+    return F.col(struct).cast(f"struct<{names}>").getField(f"f{index}")
 
 
 def _native(kind: DataType) -> str:

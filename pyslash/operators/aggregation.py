@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
 from pyslash.cluster.live_state import LiveBlock
-from pyslash.emit.merge import Kept
+from pyslash.emit.merge import HomeUpdate
 from pyslash.emit.merging import Merging
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
@@ -65,7 +65,7 @@ class AggregationPlan(OperatorPlan):
         return replace(
             super().evolved(evolution),
             slots=slots,
-            result_schema=StructType([fields[place] for place in at]) if keys else self.result_schema,
+            result_schema=StructType([fields[index] for index in at]) if keys else self.result_schema,
             emitted=tuple(field.name for field in fields) if keys else (),
         )
 
@@ -81,7 +81,7 @@ class AggregationPlan(OperatorPlan):
         return f"{self.window}{panes}"
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
         time = "" if self.window.is_all_time else f", of {self.time.sql}"
         return [
@@ -104,19 +104,21 @@ class AggregationPlan(OperatorPlan):
         return _has_buffers(self.aggregates)
 
     @cached_property
-    def carried(self) -> str:
+    def input_columns(self) -> str:
         """The columns of the input, as `OperatorCut.begin` takes them."""
         return _input_columns(self.slots, self.columns)
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Raises:
             Uncovered: the message is the reason.
         """
         found = cls._found(bridge, plan, node, mode)
-        window = cls._window(found, thinned)
+        window = cls._window(found, windows_truncated)
         functions = cls._functions(found)
         cls._check_buffers(found, functions, window)
         _keep_buffers(found, functions, window)
@@ -139,7 +141,7 @@ class AggregationPlan(OperatorPlan):
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
             watermarks=len(found.delays().split()),
-            thinned=thinned,
+            windows_truncated=windows_truncated,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
@@ -166,8 +168,8 @@ class AggregationPlan(OperatorPlan):
         return understood(lambda: bridge.aggregate(plan, node, mode))
 
     @classmethod
-    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
-        parameters = list(understood(lambda: found.window(thinned)))
+    def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
+        parameters = list(understood(lambda: found.window(windows_truncated)))
         return TimeWindow(*parameters) if parameters else TimeWindow.all_time()
 
     @classmethod
@@ -246,9 +248,9 @@ class Aggregation(StatefulOperator):
         """Have executors drop the groups that they keep."""
         self._merging.forget()
 
-    def _kept(self, manifest: Manifest) -> Kept:
+    def _kept(self, manifest: Manifest) -> HomeUpdate:
         """What executors keep of the epoch's groups."""
-        return Kept(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
+        return HomeUpdate(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
 
     def _read(self, inputs: MergeInputs) -> list[LiveBlock]:
         """The blocks that have what the epoch emits."""

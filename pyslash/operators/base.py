@@ -130,8 +130,8 @@ class StatefulOperator(ABC):
         """
         return {"numUpdatedStateRows": max(groups, int(self.plan.emission.is_global))}
 
-    def _take_rows(self, inputs: EpochInputs, place: str = "") -> list[Receipt]:
-        """Group the epoch's rows; `place` as `Ingest.update` takes it."""
-        taken = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.watermarks.late_us, place)
-        check_times(inputs.batch.cut, sum(receipt.head.rows for receipt in taken))
-        return taken
+    def _take_rows(self, inputs: EpochInputs, placement: str = "") -> list[Receipt]:
+        """Group the epoch's rows; `placement` as `Ingest.update` takes it."""
+        receipts = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.watermarks.late_us, placement)
+        check_times(inputs.batch.cut, sum(receipt.head.rows for receipt in receipts))
+        return receipts

@@ -46,7 +46,7 @@ class DeduplicationPlan(AggregationPlan):
         return Emission(self.mode, self.window, bool(self.keys), new_only=True)
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
         pane = timedelta(microseconds=self.window.pane_us)
         return [
@@ -56,23 +56,27 @@ class DeduplicationPlan(AggregationPlan):
         ]
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Raises:
             Uncovered: the message is the reason.
         """
-        if thinned:
+        if windows_truncated:
             raise Uncovered("deduplication of rows of overlapping time windows is not covered")
         # Below an aggregation in complete mode it does what it always does.
-        return super().of(bridge, plan, node, OutputMode.APPEND if mode is OutputMode.COMPLETE else mode, thinned)
+        return super().of(
+            bridge, plan, node, OutputMode.APPEND if mode is OutputMode.COMPLETE else mode, windows_truncated
+        )
 
     @classmethod
     def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:
         return understood(lambda: bridge.deduplicate(plan, node))
 
     @classmethod
-    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+    def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
         return TimeWindow(PANE_US, PANE_US, 0) if found.isTimed() else TimeWindow.all_time()
 
     @classmethod
@@ -110,9 +114,9 @@ class Deduplication(Aggregation):
 
     def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
         """Spark's metrics of the operator: rows of new keys, and the others."""
-        taken = manifest.rows - manifest.late_rows
-        new = min(merged_rows, taken)  # the sink may have run its result twice
-        return {"numUpdatedStateRows": new, "numDroppedDuplicateRows": taken - new}
+        in_time = manifest.rows - manifest.late_rows
+        new = min(merged_rows, in_time)  # the sink may have run its result twice
+        return {"numUpdatedStateRows": new, "numDroppedDuplicateRows": in_time - new}
 
 
 def _normalises_keys() -> bool:

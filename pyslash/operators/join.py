@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.emit.column_merge import ColumnMerge, JoinRequest
 from pyslash.emit.homes import Homes, bytes_of
-from pyslash.emit.merge import Kept
+from pyslash.emit.merge import HomeUpdate
 from pyslash.emit.merging import MergeFigures
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
@@ -84,18 +84,20 @@ class JoinPlan(OperatorPlan):
         return f"{self.type_sql.lower()} join"
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
         return [("join", self.type_sql.lower()), ("on", self.condition_sql), ("rows", self.layout)]
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Raises:
             Uncovered: the message is the reason.
         """
-        if thinned:
+        if windows_truncated:
             raise Uncovered("a join of rows of overlapping time windows is not covered")
         found = understood(lambda: bridge.join(plan, node))
         window = TimeWindow(_PANE_US, _PANE_US, 0)
@@ -117,7 +119,7 @@ class JoinPlan(OperatorPlan):
             text=plan_text([window.line, "join"], columns, [_KEY], ["rows 0"]),
             scan_obstacle="it is a join of two streams",
             watermarks=len(found.delays().split()),
-            thinned=False,
+            windows_truncated=False,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
             type_sql=type_sql,
             condition_sql=condition,
@@ -176,7 +178,7 @@ class StreamJoin(StatefulOperator):
     def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
         """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
         manifest, session = inputs.manifest, batch.session
-        kept = Kept(*manifest.versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
+        kept = HomeUpdate(*manifest.versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
         keeps = self._homes.have_room(session, self._columns, bytes_of(inputs.blocks))
         ranges = self._homes.open(session)
         request = JoinRequest(

@@ -38,13 +38,13 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
     if not df.isStreaming:
         raise Uncovered("it is not a streaming DataFrame")
     analysed = df._jdf.queryExecution().analyzed()
-    thin = bridge.thinned(analysed)
-    is_thinned = not thin.equals(analysed)
+    thin = bridge.withTruncatedWindows(analysed)
+    windows_truncated = not thin.equals(analysed)
     plan = _planned(bridge, df, thin, mode)
     nodes = elements(bridge.statefulOperators(plan))
     if not nodes:
         raise Uncovered("it has no stateful operator: there is no state to keep")
-    if is_thinned and len(nodes) > 1:
+    if windows_truncated and len(nodes) > 1:
         raise Uncovered("a row has too many windows for a query with several stateful operators")
     operators: list[OperatorPlan] = []
     first = nodes[0]
@@ -53,7 +53,7 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
             plan = operators[-1].without(bridge, plan, first, df.sparkSession)
             first = elements(bridge.statefulOperators(plan))[0]
         try:
-            found = _kind(node).of(bridge, plan, first, mode, is_thinned)
+            found = _kind(node).of(bridge, plan, first, mode, windows_truncated)
         except Uncovered as reason:
             reason.operator = name_of(node).removesuffix("Exec")
             raise
@@ -85,7 +85,9 @@ def started(bridge: JavaObject, df: DataFrame) -> DataFrame:
     session = df.sparkSession
     analysed = df._jdf.queryExecution().analyzed()
     return DataFrame(
-        session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, bridge.thinned(analysed)),
+        session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(
+            session._jsparkSession, bridge.withTruncatedWindows(analysed)
+        ),
         session,
     )
 

@@ -59,7 +59,7 @@ class OperatorCut(Protocol):
 
     def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
         """What `input` gives is of this epoch, before which state had been evicted until this watermark, and has these
-        columns of the operator (`OperatorPlan.carried`).
+        columns of the operator (`OperatorPlan.input_columns`).
         """
 
     def input(self) -> JavaObject:

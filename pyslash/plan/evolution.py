@@ -52,7 +52,7 @@ class Evolution:
 def unchanged(query: PlanIdentity, before: PlanIdentity | None = None) -> Evolution:
     """Of a query that has no state, or whose columns are those of `before`, whatever their names."""
     if before is not None:
-        query = replace(query, since=before.since, is_adopted=before.is_adopted)
+        query = replace(query, first_batch=before.first_batch, is_adopted=before.is_adopted)
     return Evolution(query, tuple(range(1, len(query.inputs) + 1)), keeps_blocks=True)
 
 
@@ -89,7 +89,7 @@ def _obstacles(before: PlanIdentity, query: PlanIdentity) -> list[str]:
         found.append(f"the end of a row's session: {before.session_end} -> {query.session_end}")
     for plan in (before, query):
         places = {
-            place: column.name for one in plan.aggregates for place, column in zip(one.places, one.inputs, strict=True)
+            index: column.name for one in plan.aggregates for index, column in zip(one.places, one.inputs, strict=True)
         }
         names = [*places.values()]
         found += [f"two input columns are both {name}" for name in sorted({n for n in names if names.count(n) > 1})]
@@ -108,9 +108,9 @@ def _obstacles(before: PlanIdentity, query: PlanIdentity) -> list[str]:
     return found
 
 
-def _is_read(plan: PlanIdentity, place: int) -> bool:
+def _is_read(plan: PlanIdentity, index: int) -> bool:
     """Whether the column is a key, or an aggregate's input."""
-    return place in plan.key_places or any(place in one.places for one in plan.aggregates)
+    return index in plan.key_places or any(index in one.places for one in plan.aggregates)
 
 
 class _Binding:
@@ -129,26 +129,26 @@ class _Binding:
                 if column not in of_same:
                     of_same.append(column)
         for of_same in self._known.values():
-            of_same.sort(key=lambda column: column.since)
+            of_same.sort(key=lambda column: column.first_batch)
         self._order = key_order(before, query)
         self._keys = [query.key_places[at] for at in self._order]
         self._columns: list[Input] = []
         self._sources: list[int] = []
         # As they stood, so that nothing has to be rewritten for another order of them.
         keys = iter(dict.fromkeys(self._keys))
-        for place, column in enumerate(query.inputs, 1):
-            if place in self._keys:
+        for index, column in enumerate(query.inputs, 1):
+            if index in self._keys:
                 self._add_key(next(keys))
-            elif not _is_read(query, place):
+            elif not _is_read(query, index):
                 self._columns.append(column)
-                self._sources.append(place)
+                self._sources.append(index)
 
-    def _add_key(self, place: int) -> None:
-        column = self._query.inputs[place - 1]
+    def _add_key(self, index: int) -> None:
+        column = self._query.inputs[index - 1]
         # By a value that could be null once, groups are found as they were.
-        known = self._before.keys[self._keys.index(place)]
+        known = self._before.keys[self._keys.index(index)]
         self._columns.append(Input(column.sql, column.type, known.nullable))
-        self._sources.append(place)
+        self._sources.append(index)
 
     def evolution(self) -> Evolution:
         places: list[list[int]] = []
@@ -158,7 +158,7 @@ class _Binding:
             if bound is None:
                 bound = tuple(self._new(column) for column in one.inputs)
             if not self._is_whole(one, bound):
-                gained.append((one.sql, max(column.since for column in bound)))
+                gained.append((one.sql, max(column.first_batch for column in bound)))
             places.append([self._add(column, source) for column, source in zip(bound, one.places, strict=True)])
         kept = _calls(self._query)
         dropped = [one.sql for one in self._before.aggregates if _call(one) not in kept]
@@ -173,7 +173,7 @@ class _Binding:
         candidates = [self._known.get((column.sql, column.type), []) for column in one.inputs]
         for known in product(*candidates):
             bound = tuple(
-                Input(old.sql, old.type, old.nullable or column.nullable, old.since)
+                Input(old.sql, old.type, old.nullable or column.nullable, old.first_batch)
                 for old, column in zip(known, one.inputs, strict=True)
             )
             if all(field in self._held or self._follows(field) for field in self._needed(one, bound)):
@@ -182,8 +182,8 @@ class _Binding:
 
     def _new(self, column: Input) -> Input:
         # A deduplication emits no group a second time, so nobody sees what the earlier ones lack.
-        since = 0 if self._query.operator.startswith("deduplication") else self._epoch
-        return Input(column.sql, column.type, True, since)
+        first_batch = 0 if self._query.operator.startswith("deduplication") else self._epoch
+        return Input(column.sql, column.type, True, first_batch)
 
     def _follows(self, field: Field) -> bool:
         """Whether a state that is not there is known: a column that could not be null had no null."""
@@ -193,7 +193,7 @@ class _Binding:
 
     def _is_whole(self, one: Output, bound: tuple[Input, ...]) -> bool:
         """Whether the aggregate covers the rows that it has always covered; all rows, if it is new."""
-        if all(column.since == 0 for column in bound):
+        if all(column.first_batch == 0 for column in bound):
             return True
         names = [column.name for column in bound]
         return any(
@@ -204,14 +204,16 @@ class _Binding:
     def _needed(self, one: Output, bound: tuple[Input, ...]) -> Iterator[Field]:
         plan = Plan(_text(_ALONE, bound, [], [_line(one, [*range(1, len(bound) + 1)])]))
         states = plan.states
-        for place in plan.needs[0]:
-            kind, columns, _ = states[place]
+        for index in plan.needs[0]:
+            kind, columns, _ = states[index]
             yield kind, tuple(bound[column - 1].name for column in columns)
 
     def _add(self, column: Input, source: int) -> int:
         """Index (1-based) of the column among those that the state has from now on."""
         for at, known in enumerate(self._columns):
-            is_same = self._sources[at] == source and known.since == column.since and known.type == column.type
+            is_same = (
+                self._sources[at] == source and known.first_batch == column.first_batch and known.type == column.type
+            )
             if is_same and (known.nullable or not column.nullable):
                 return at + 1
             if is_same and source not in self._query.key_places:
@@ -223,12 +225,12 @@ class _Binding:
 
     def _plan(self, places: list[list[int]]) -> PlanIdentity:
         calls = [_line(one, of) for one, of in zip(self._query.aggregates, places, strict=True)]
-        keys = [self._sources.index(place) + 1 for place in self._keys]
+        keys = [self._sources.index(index) + 1 for index in self._keys]
         text = _text(self._query.head_lines, self._columns, keys, calls)
-        since = tuple(column.since for column in self._columns)
+        first_batch = tuple(column.first_batch for column in self._columns)
         columns = tuple(column.sql for column in self._columns)
         adopted = self._before.is_adopted
-        return PlanIdentity(text, columns, self._query.time, since if any(since) else (), adopted)
+        return PlanIdentity(text, columns, self._query.time, first_batch if any(first_batch) else (), adopted)
 
 
 def _call(one: Output) -> Call:
@@ -249,4 +251,4 @@ def _line(one: Output, places: list[int]) -> str:
 
 def _text(head: Sequence[str], columns: Sequence[Input], keys: Sequence[int], calls: Sequence[str]) -> str:
     lines = [f"column {column.type} {int(column.nullable)}" for column in columns]
-    return "\n".join([*head, *lines, *(f"key {place}" for place in keys), *calls, ""])
+    return "\n".join([*head, *lines, *(f"key {index}" for index in keys), *calls, ""])

@@ -26,10 +26,10 @@ def explain(match: Callable[[], Sequence[OperatorPlan]], paths: Callable[[Operat
     try:
         operators = match()
         lines = [f"pyslash: covered, in {operators[-1].mode} mode, with any sink"]
-        for place, operator in enumerate(operators):
+        for index, operator in enumerate(operators):
             if len(operators) > 1:
-                lines.append(f"operator {place}, {operator.node.removesuffix('Exec')}")
-            lines += [f"  {name:<12}{text}" for name, text in operator.told]
+                lines.append(f"operator {index}, {operator.node.removesuffix('Exec')}")
+            lines += [f"  {name:<12}{text}" for name, text in operator.explain_lines]
             lines.append(f"  {'input':<12}{len(operator.columns) + 1} columns a row cross into native code")
             lines += [f"  {name:<12}{text}" for name, text in paths(operator)]
         return "\n".join(lines)

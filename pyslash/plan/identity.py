@@ -16,18 +16,18 @@ _BODY = ("column", "key", "aggregate", "rows")
 class Input:
     """A column that crosses into native code: the SQL of its expression, its native type, whether it can be null.
 
-    `since` is the first batch whose rows it covers, where an aggregate was added to a query with state; 0: all rows.
+    `first_batch`: the first whose rows it covers, where an aggregate was added to a query with state; 0: all rows.
     """
 
     sql: str
     type: str
     nullable: bool
-    since: int = 0
+    first_batch: int = 0
 
     @property
     def name(self) -> str:
         """What tells it from the other columns of a plan's aggregates."""
-        return f"{self.sql} since batch {self.since}" if self.since else self.sql
+        return f"{self.sql} since batch {self.first_batch}" if self.first_batch else self.sql
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Output:
 class PlanIdentity:
     """A plan's text (docs/block-format.md), and what the text lacks: the SQL of its input columns and event time.
 
-    `since` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
+    `first_batch` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
     `is_adopted`: some of the state was plain Spark's, which knows how many rows and nulls a group has only where an
     aggregate counted them (docs/design/037).
     """
@@ -73,7 +73,7 @@ class PlanIdentity:
     columns: tuple[str, ...]
     time: str = ""
     # These are not of the fingerprint of operators above (`match`), which is made of this object's text.
-    since: tuple[int, ...] = field(default=(), repr=False)
+    first_batch: tuple[int, ...] = field(default=(), repr=False)
     is_adopted: bool = field(default=False, repr=False)
 
     @cached_property
@@ -120,10 +120,10 @@ class PlanIdentity:
     @cached_property
     def inputs(self) -> list[Input]:
         """The input columns, in order."""
-        lines, since = self._lines("column"), self.since or (0,) * len(self.columns)
+        lines, first_batch = self._lines("column"), self.first_batch or (0,) * len(self.columns)
         return [
             Input(sql, kind, nullable == "1", batch)
-            for sql, (kind, nullable), batch in zip(self.columns, lines, since, strict=True)
+            for sql, (kind, nullable), batch in zip(self.columns, lines, first_batch, strict=True)
         ]
 
     @cached_property
@@ -134,7 +134,7 @@ class PlanIdentity:
     @cached_property
     def keys(self) -> list[Input]:
         """The columns that are keys, in order."""
-        return [self.inputs[place - 1] for place in self.key_places]
+        return [self.inputs[index - 1] for index in self.key_places]
 
     @cached_property
     def head_lines(self) -> list[str]:
@@ -148,7 +148,7 @@ class PlanIdentity:
         found = []
         for function, places, ansi, *parameter in self._lines("aggregate"):
             read = () if places == "-" else tuple(map(int, places.split(",")))
-            inputs = tuple(self.inputs[place - 1] for place in read)
+            inputs = tuple(self.inputs[index - 1] for index in read)
             found.append(Output(function, inputs, ansi == "1", "".join(parameter), read))
         return found
 

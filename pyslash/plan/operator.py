@@ -28,9 +28,9 @@ class OperatorPlan(ABC):
     `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time, and
     `columns` are the further ones. Spark evaluates every expression. `fingerprint` is a digest of all that decides
     which rows there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
-    `watermarks` counts the input's `withWatermark()`: a union may have several. `thinned`: the plan has only some of a
-    row's windows, too many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of other
-    operators with state. `since` and `is_adopted` as of `PlanIdentity`.
+    `watermarks` counts the input's `withWatermark()`: a union may have several. `windows_truncated`: the plan has only
+    some of a row's windows, which are too many for Spark to plan in each micro-batch. `stands_on_others`: its input has
+    rows of other operators with state. `first_batch` and `is_adopted` as of `PlanIdentity`.
     """
 
     node: ClassVar[str]
@@ -49,14 +49,16 @@ class OperatorPlan(ABC):
     fingerprint: str
     scan_obstacle: str | None
     watermarks: int
-    thinned: bool
+    windows_truncated: bool
     stands_on_others: bool = False
-    since: tuple[int, ...] = ()
+    first_batch: tuple[int, ...] = ()
     is_adopted: bool = False
 
     @classmethod
     @abstractmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Args:
@@ -64,7 +66,7 @@ class OperatorPlan(ABC):
             plan: the physical plan.
             node: the operator in it.
             mode: of the query.
-            thinned: the plan has only some of a row's windows.
+            windows_truncated: the plan has only some of a row's windows.
 
         Raises:
             Uncovered: the message is the reason.
@@ -94,7 +96,7 @@ class OperatorPlan(ABC):
 
     @property
     @abstractmethod
-    def told(self) -> list[tuple[str, str]]:
+    def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
 
     @property
@@ -108,7 +110,7 @@ class OperatorPlan(ABC):
         return False
 
     @property
-    def carried(self) -> str:
+    def input_columns(self) -> str:
         """The columns of the input, as `OperatorCut.begin` takes them."""
         return ""
 
@@ -121,7 +123,7 @@ class OperatorPlan(ABC):
     def identity(self) -> PlanIdentity:
         """What state of this query can be told by from state of another."""
         columns = tuple(column.sql for column in self.columns)
-        return PlanIdentity(self.text, columns, self.time.sql, self.since, self.is_adopted)
+        return PlanIdentity(self.text, columns, self.time.sql, self.first_batch, self.is_adopted)
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
@@ -130,9 +132,9 @@ class OperatorPlan(ABC):
         return replace(
             self,
             columns=columns,
-            keys=[columns[place - 1] for place in plan.key_places],
+            keys=[columns[index - 1] for index in plan.key_places],
             text=plan.text,
-            since=plan.since,
+            first_batch=plan.first_batch,
             is_adopted=plan.is_adopted,
         )
 

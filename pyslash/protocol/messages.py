@@ -106,7 +106,7 @@ class Reserve:
     """Make room for blocks, [offset in its own arena, bytes, CRC of its head there] each, of the agent `source`.
 
     `settled`: they are its whole share as of an epoch that it has committed, with what it has taken over as of that
-    epoch: the shares of the agents `taken`.
+    epoch: the shares of the agents `taken_over`.
     """
 
     epoch: Epoch
@@ -116,7 +116,7 @@ class Reserve:
     run: Unsigned
     whole: Flag
     settled: Flag = False
-    taken: Incarnations = field_of(default_factory=list)
+    taken_over: Incarnations = field_of(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class SparkBatch(Protocol):
     def result(self, plan: JavaObject) -> DataFrame:
         """The rows of the query, by the plan in which all operators have been replaced by their rows."""
 
-    def of(self, place: int) -> SparkBatch:
+    def of(self, index: int) -> SparkBatch:
         """The same, for another operator: its id and its checkpoint alone."""
 
     def above(self, plan: JavaObject) -> SparkBatch:
@@ -132,9 +132,9 @@ class BatchExecution:
         plan: JavaObject,
         operators: Sequence[OperatorPlan],
         bridge: JavaObject,
-        place: int,
+        index: int,
     ) -> None:
-        """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `place` have
+        """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `index` have
         been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`.
         """
         self.session: SparkSession = batch.sparkSession
@@ -143,7 +143,7 @@ class BatchExecution:
         self._plan = plan
         self._operators = operators
         self._bridge = bridge
-        self._place = place
+        self._index = index
 
     @classmethod
     def called_with(
@@ -157,7 +157,7 @@ class BatchExecution:
     def query_id(self) -> UUID:
         """The operator's: the same over restarts; of the first one the query's own."""
         query_id = UUID(str(self.stream.id()))
-        return uuid5(query_id, str(self._place)) if self._place else query_id
+        return uuid5(query_id, str(self._index)) if self._index else query_id
 
     @property
     def run_id(self) -> str:
@@ -167,19 +167,19 @@ class BatchExecution:
     @property
     def checkpoint(self) -> str:
         """Where the operator's state is kept, as a Hadoop path: of the first one the query's checkpoint location."""
-        return f"{self._root}/{OPERATOR.format(self._place)}" if self._place else self._root
+        return f"{self._root}/{OPERATOR.format(self._index)}" if self._index else self._root
 
     @property
     def _root(self) -> str:
         return str(self.stream.resolvedCheckpointRoot())
 
-    def of(self, place: int) -> BatchExecution:
+    def of(self, index: int) -> BatchExecution:
         """The same, for another operator: its id and its checkpoint alone."""
-        return BatchExecution(self._batch, self.stream, self._plan, self._operators, self._bridge, place)
+        return BatchExecution(self._batch, self.stream, self._plan, self._operators, self._bridge, index)
 
     def above(self, plan: JavaObject) -> BatchExecution:
         """The same as the next operator sees it: by the plan with this one's rows in its place."""
-        return BatchExecution(self._batch, self.stream, plan, self._operators, self._bridge, self._place + 1)
+        return BatchExecution(self._batch, self.stream, plan, self._operators, self._bridge, self._index + 1)
 
     @property
     def is_active(self) -> bool:
@@ -200,7 +200,7 @@ class BatchExecution:
         Raises:
             Uncovered: Spark has planned this micro-batch otherwise.
         """
-        return cut_of(self._bridge, self._operators[self._place :], self._plan)
+        return cut_of(self._bridge, self._operators[self._index :], self._plan)
 
     def forget_counts(self) -> None:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
@@ -282,9 +282,9 @@ def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
 
 def tell_times(cut: OperatorCut, times: list[EventTimes]) -> None:
     """Give Spark's watermark operators the statistics of an earlier attempt, if they have collected nothing."""
-    for place, (told, collected) in enumerate(zip(times, cut.event_times(), strict=True)):
+    for index, (told, collected) in enumerate(zip(times, cut.event_times(), strict=True)):
         if told[0] and not collected[0]:
-            cut.add_event_times(place, told)
+            cut.add_event_times(index, told)
 
 
 def check_times(cut: OperatorCut, rows: int) -> None:

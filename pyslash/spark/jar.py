@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from pyslash.errors import RowBridgeUnavailableError
-from pyslash.spark.row_bridge import jar_path
+from pyslash.spark.jvm_bridge import jar_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

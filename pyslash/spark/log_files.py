@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pyslash.errors import RowBridgeUnavailableError
-from pyslash.spark.row_bridge import jar_path
+from pyslash.spark.jvm_bridge import jar_path
 
 logger = logging.getLogger("pyslash")
 

@@ -59,13 +59,13 @@ def rewritten(block: StoredBlock, plan: str, segments: Sequence[bytes]) -> bytes
         body += written
         at += len(written)
     head = bytearray(b"".join([block.head[:HEADER_BYTES], *entries, text]).ljust(head_length, b"\0"))
-    for (place, form), value in (
+    for (index, form), value in (
         (HEAD_LENGTH, head_length),
         (FINGERPRINT, Plan(plan).fingerprint),
         (LENGTH, at),
         (PLAN_LENGTH, len(text)),
     ):
-        form.pack_into(head, place, value)
+        form.pack_into(head, index, value)
     checked = rechecked(head)
     Head(checked)
     return checked + bytes(body)
@@ -76,14 +76,14 @@ def _segment(data: memoryview, groups: int, before: PlanIdentity, now: PlanIdent
     known = {column.name for one in before.aggregates for column in one.inputs}
     plan = Plan(now.text)
     buffers: list[Any] = []
-    for place, column in enumerate(layout(now), -len(now.keys)):
+    for index, column in enumerate(layout(now), -len(now.keys)):
         if column.name in held:
             buffers += held[column.name]
         elif column.kind == "nulls":
             # A column that could not be null had no null; of one that is new, each row so far counts as one.
             buffers.append(b"" if column.inputs[0] in known else held["rows", ()][0])
         else:
-            buffers += plan.nothing_seen(place, groups)
+            buffers += plan.nothing_seen(index, groups)
     return joined(buffers)
 
 

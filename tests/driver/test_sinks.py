@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 import pyslash
 from pyslash.driver.sinks import open_sink
 from pyslash.errors import UnsupportedQueryError
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -322,7 +322,7 @@ def test_a_write_is_planned_as_by_all_rules_of_spark(stream: Stream, an_optimiza
     with pa.ipc.new_stream(data, arrow.schema) as written:
         written.write_table(arrow)
     stored = data.getvalue().to_pybytes()
-    local = RowBridge(spark).java.merged(spark._jsparkSession, stored, from_job.schema.json())
+    local = JvmBridge(spark).java.merged(spark._jsparkSession, stored, from_job.schema.json())
 
     def plans(batch: int) -> list[str]:
         found = []

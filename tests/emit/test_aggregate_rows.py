@@ -17,7 +17,7 @@ from pyslash.plan.row_plan import plan_of_rows
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from pyslash.spark.job import run_numbered
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.support.events import ROWS
@@ -31,7 +31,7 @@ def scattered(session: SparkSession, update: ArrowUpdate, rows: DataFrame, bits:
     """Blocks of rows."""
     plan = plan_of_rows(update.plan, bits)
     if ingest == "rows":
-        receipts, _ = RowBridge(session).update(rows, plan, BEGINNING, update.query, 0, update.secret, ARENA)
+        receipts, _ = JvmBridge(session).update(rows, plan, BEGINNING, update.query, 0, update.secret, ARENA)
         return receipts
     task = ArrowUpdate(plan, BEGINNING, update.query, 0, update.secret, ARENA)
     return [Receipt.parse(bytes(row.receipt)) for row in rows.mapInArrow(task, "receipt binary").collect()]

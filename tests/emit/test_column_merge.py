@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.merge import MergeRequest
 from pyslash.protocol.token import Right, query_token
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.agent.conftest import wait_until_gone
 from tests.support.update_case import BEGINNING, BY_NUMBER, WINDOW_US, Block, committed, plan_text, spark_answer
 
@@ -36,7 +36,7 @@ class Case:
         self.query, self.secret = secrets.token_bytes(16), secrets.token_bytes(32)
         where = str(folder / ("x" * 150))
         order = (PLAN, BEGINNING, self.query, 0, self.secret, ARENA, sys.executable)
-        receipts, _ = RowBridge(spark).update(self.rows.select(BY_NUMBER[1]), *order, runtime_dir=where)
+        receipts, _ = JvmBridge(spark).update(self.rows.select(BY_NUMBER[1]), *order, runtime_dir=where)
         self.agent = receipts[0].agent
         self.blocks = committed(receipts, PLAN, self.query, self.secret)
 

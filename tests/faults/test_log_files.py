@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.spark import log_files
-from pyslash.spark.row_bridge import jar_path
+from pyslash.spark.jvm_bridge import jar_path
 
 SOURCE = Path(__file__).parents[1] / "support" / "WriteLog.java"
 JARS = Path(pyspark.__file__).parent / "jars"

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.csv_records import COLUMNS, SCHEMA, Records
 from tests.support.line_files import Reading, hadoops_own_files, lines, settings, splits
 
@@ -243,7 +243,7 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     """Options that change what is read: the plan is Spark's own, and the reason is told."""
     (tmp_path / "records.csv").write_bytes(b"\n".join(PLAIN))
     plan = read(spark, tmp_path, "number int", **{option: value})._jdf.queryExecution().executedPlan()
-    found = RowBridge(spark).java.natively(plan)
+    found = JvmBridge(spark).java.natively(plan)
     assert found.plan().equals(plan)
     assert [str(reason).lower() for reason in found.obstacles()] == [f"the csv source has the option {option.lower()}"]
 

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.json_records import SCHEMA, Records
 from tests.support.same_rows import assert_same
 
@@ -33,7 +33,7 @@ class Reading:
         pq.write_table(pa.table({"value": pa.array(records, pa.binary())}), path)
         parsed = F.from_json(F.col("value").cast("string"), schema, options)
         self.by_spark = spark.read.parquet(str(path)).select(parsed.alias("found")).select("found", "found.*")
-        bridge = RowBridge(spark).java
+        bridge = JvmBridge(spark).java
         self._json = bridge.natively(self.by_spark._jdf.queryExecution().executedPlan())
         self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._json.plan()), spark)
 
@@ -128,7 +128,7 @@ def test_what_only_spark_reads(
         path = tmp_path / "records.parquet"
         pq.write_table(pa.table({"value": ["[1]"]}), path)
         plan = spark.read.parquet(str(path)).select(F.from_json("value", schema))._jdf.queryExecution().executedPlan()
-        json = RowBridge(spark).java.natively(plan)
+        json = JvmBridge(spark).java.natively(plan)
         assert json.plan().equals(plan)
         assert [str(one) for one in json.obstacles()] == [reason]
         return

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.json_records import SCHEMA, Records
 from tests.support.line_files import Reading, hadoops_own_files, lines, settings, splits
 
@@ -197,7 +197,7 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     reader = spark.read.schema("number int").option("lineSep", "\n") if option == "encoding" else spark.read
     rows = reader.schema("number int").option(option, value).json(str(tmp_path))
     plan = rows._jdf.queryExecution().executedPlan()
-    json = RowBridge(spark).java.natively(plan)
+    json = JvmBridge(spark).java.natively(plan)
     assert json.plan().equals(plan)
     assert len(json.obstacles()) == 1
     found = str(json.obstacles()[0]).lower()

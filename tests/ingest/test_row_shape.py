@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.spark.jar import jar_path
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 
 _SOURCE = Path(__file__).parents[1] / "RowMutants.java"
 COLUMNS = {
@@ -32,7 +32,7 @@ COLUMNS = {
 @pytest.fixture(scope="module")
 def mutants(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """`RowMutants`, in the loader, and so in the package, of what it tests."""
-    RowBridge(spark)
+    JvmBridge(spark)
     jars, classes = Path(pyspark.__file__).parent / "jars", tmp_path_factory.mktemp("classes")
     path = f"{jar_path()}{os.pathsep}{jars}/*"
     subprocess.run(["javac", "--release", "17", "-cp", path, "-d", classes, _SOURCE], check=True)

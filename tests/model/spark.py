@@ -55,7 +55,7 @@ class Operator:
     text: str
     version: int
     result_schema = _RESULT
-    thinned = False
+    windows_truncated = False
     carried = ""
     since = ()
     is_adopted = False
@@ -129,7 +129,7 @@ class ConcurrentQuery(Exception):
     """Spark's own error: another driver has written the entry of one of its logs."""
 
 
-class Keeper:
+class BackgroundTask:
     """Without a thread."""
 
     def __init__(self, step: Callable[[], bool]) -> None:
@@ -179,7 +179,7 @@ class Query:
         self.executors_at_first = 0
         self.failures: list[Exception] = []
         self._attempts = self._clock = 0
-        self._keepers: dict[int, Keeper] = {}  # of drivers
+        self._keepers: dict[int, BackgroundTask] = {}  # of drivers
         self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
         self._batches: dict[int, MicroBatch] = {}  # that drivers are at
         self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
@@ -449,11 +449,11 @@ class Query:
 
     def ingest(self, *arguments: Any) -> Ingest:
         """`ingest_of`."""
-        return Ingest(self) if self.strategy == "merge" else Owners(self, meet=arguments[-1])
+        return Ingest(self) if self.strategy == "merge" else Owners(self, add_agents=arguments[-1])
 
-    def keeper(self, step: Callable[[], bool], _: str) -> Keeper:
-        """`Keeper`."""
-        return self._keepers.setdefault(self.world.running.number, Keeper(step))
+    def keeper(self, step: Callable[[], bool], _: str) -> BackgroundTask:
+        """`BackgroundTask`."""
+        return self._keepers.setdefault(self.world.running.number, BackgroundTask(step))
 
     def keep(self) -> None:
         """A step of the running driver's keeper may fall between two others of its query, but is not cut by them."""
@@ -474,7 +474,7 @@ def installed(query: Query) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
-        (merging, "RowBridge", lambda session: None),
+        (merging, "JvmBridge", lambda session: None),
         (merging, "ColumnMerge", TaskMerge),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (replicate, "AgentClient", wire_to(world)),

@@ -132,7 +132,7 @@ def with_functions_called_again() -> Iterator[None]:
 @contextmanager
 def without_leaving() -> Iterator[None]:
     """Where Spark goes on by itself, a manifest stays that says otherwise."""
-    with patch.object(Recovery, "leave", lambda *_: None):
+    with patch.object(Recovery, "abandon_to_spark", lambda *_: None):
         yield
 
 

@@ -85,9 +85,9 @@ class Owners(Ingest):
 
     _BITS, _OWNERS = 3, 2
 
-    def __init__(self, query: Query, meet: Callable[[list[AgentDescriptor]], None]) -> None:
+    def __init__(self, query: Query, add_agents: Callable[[list[AgentDescriptor]], None]) -> None:
         super().__init__(query)
-        self._meet = meet
+        self._add_agents = add_agents
 
     def update(self, execution: MicroBatch, number: int, watermark_us: int, place: str = "") -> list[Receipt]:
         """Receipts of owners' winning attempts."""
@@ -96,7 +96,7 @@ class Owners(Ingest):
         written = [receipt for receipt in scattered if receipt.head.length > 0]
         if not written:
             return scattered
-        self._meet([receipt.agent for receipt in written])
+        self._add_agents([receipt.agent for receipt in written])
         blocks = [(receipt.agent, receipt.raw_head) for receipt in written]
         sealing: Any = _Sealing(self, number, watermark_us, self._query.workload.plan)
         aggregate = AggregateRows(sealing, blocks, self._BITS, self._OWNERS, "model", 30)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.aggregation import AggregationPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered

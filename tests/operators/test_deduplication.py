@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import Conf
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.deduplication import DeduplicationPlan
 from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
 from pyslash.plan.output_mode import OutputMode

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.conf import Conf
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.session.plan import SessionPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered

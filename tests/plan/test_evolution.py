@@ -83,8 +83,8 @@ def test_an_aggregate_without_its_states_has_columns_of_its_own(lines: tuple[str
     now = replace(old, columns=columns, lines=(*old.lines, *lines))
     evolution = evolve(plan(old, "ksv"), plan(now, "ksvx"), BATCH)
     assert evolution.gained == ((gained, BATCH),)
-    own = [column for column in evolution.plan.inputs if column.since]
-    assert [(column.since, column.nullable) for column in own] == [(BATCH, True)] * len(own)
+    own = [column for column in evolution.plan.inputs if column.first_batch]
+    assert [(column.first_batch, column.nullable) for column in own] == [(BATCH, True)] * len(own)
     assert {evolution.sources[evolution.plan.inputs.index(column)] for column in own} <= {2, 3, 4}
 
 
@@ -118,7 +118,7 @@ def test_a_deduplication_may_have_other_columns() -> None:
 
     evolution = evolve(unique("aggregate first 2 0\n"), unique("aggregate first 2 0\n", "aggregate first 3 0\n"), 7)
     assert evolution.gained == ()
-    assert evolution.plan.since == ()
+    assert evolution.plan.first_batch == ()
 
 
 @pytest.mark.parametrize(

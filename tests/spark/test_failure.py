@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyslash.driver import hook
 from pyslash.errors import StateLostError
 from pyslash.spark.failure import EpochCallback
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.support.stream import Stream
 
@@ -148,7 +148,7 @@ def test_an_error_begins_with_its_own_words(
 ) -> None:
     spark = stream.spark
     callback = EpochCallback(spark, lambda batch, epoch: fail(spark))
-    query = callback.attach(stream.read().writeStream, RowBridge(spark).java).trigger(availableNow=True).start()
+    query = callback.attach(stream.read().writeStream, JvmBridge(spark).java).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination(900)
     assert why(raised.value).startswith(said)

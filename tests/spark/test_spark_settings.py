@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.driver.cover import Checkpoint
+from pyslash.driver.coverage_check import Checkpoint
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.catalyst import elements
 from pyslash.plan.reasons import Uncovered

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import cover, hook
+from pyslash.driver import coverage_check, hook
 from pyslash.driver.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
 from pyslash.ingest import update_job as ingest
@@ -83,7 +83,9 @@ def test_a_checkpoint_that_is_told_by_the_query_name(stream: Stream, tmp_path: P
 def test_a_file_system_that_pyarrow_lacks(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cover, "obstacle_of", lambda location: f"pyarrow cannot write to {location}: no such scheme")
+    monkeypatch.setattr(
+        coverage_check, "obstacle_of", lambda location: f"pyarrow cannot write to {location}: no such scheme"
+    )
     with caplog.at_level(logging.WARNING, "pyslash"):
         found = attempt(sums(stream), tmp_path / "auto", "auto")
     assert found.batches == attempt(sums(stream), tmp_path / "spark", "off").batches
@@ -136,7 +138,7 @@ def test_executors_on_which_no_agent_starts(
     assert required.batches == []
     assert_same(found, expected)
     assert "runs on plain Spark" in caplog.text
-    assert not cover.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
+    assert not coverage_check.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
     add(stream, LAST)
     again, expected = (
         attempt(sums(stream), tmp_path / name, mode) for name, mode in [("auto", "auto"), ("spark", "off")]
@@ -177,7 +179,7 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
     runner = runner_of(found.query)
     assert runner is not None
     assert runner.operators[0].state is None
-    assert not cover.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
+    assert not coverage_check.Checkpoint(stream.spark, str(tmp_path / "auto")).is_ours
     monkeypatch.undo()
     again = attempt(sums(stream), tmp_path / "again", "auto")  # nobody has finished its first batch
     assert again.ran_on_pyslash

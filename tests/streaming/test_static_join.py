@@ -25,7 +25,7 @@ from pyslash.ingest.only_spark import OnlySpark
 from pyslash.ingest.static_join import StaticJoin, StaticTables
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.attempt import BATCHES, attempt, make_stream, settings
 from tests.support.files import WINDOW, same_as_spark, watermarked
 from tests.support.nightly import some_at_night
@@ -207,7 +207,7 @@ def scan_of(table: DataFrame) -> SimpleNamespace:
 
 def static_table(table: DataFrame) -> JavaObject:
     """The JVM's view of a static table, as one micro-batch has it."""
-    bridge = RowBridge(table.sparkSession).java
+    bridge = JvmBridge(table.sparkSession).java
     return bridge.staticTable(table.sparkSession._jsparkSession, table._jdf.queryExecution().optimizedPlan())
 
 

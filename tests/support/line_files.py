@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.same_rows import assert_same
 from tests.support.spark_conf import changed
 
@@ -24,7 +24,7 @@ class Reading:
     def __init__(self, rows: DataFrame) -> None:
         spark = rows.sparkSession
         self.by_spark = rows
-        bridge = RowBridge(spark).java
+        bridge = JvmBridge(spark).java
         self._input = bridge.natively(rows._jdf.queryExecution().executedPlan())
         self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._input.plan()), spark)
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.json_records import Records
 from tests.support.stream import in_order
 
@@ -157,12 +157,12 @@ def compare(rows: DataFrame, folder: Path) -> None:
 
 def pages_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of each update from now on the number of records that went to the accumulator in pages."""
-    in_pages, update = [], RowBridge.update
+    in_pages, update = [], JvmBridge.update
 
-    def counted(bridge: RowBridge, *order: object, **more: object) -> object:
+    def counted(bridge: JvmBridge, *order: object, **more: object) -> object:
         found = update(bridge, *order, **more)
         in_pages.append(bridge.input.in_pages)
         return found
 
-    monkeypatch.setattr(RowBridge, "update", counted)
+    monkeypatch.setattr(JvmBridge, "update", counted)
     return in_pages

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from pyslash.spark.row_bridge import jar_path
+from pyslash.spark.jvm_bridge import jar_path
 from tests.support.jvm import JAVA_OPTIONS
 
 _END_SECONDS = 60

@@ -129,7 +129,7 @@ class Folding:
                 job.block_set.compacted = outcome
                 state.counters["compactions" if outcome else "failed compactions"] += 1
             elif outcome is not None:
-                state.holding.doom(outcome.offsets())
+                state.holding.free_when_unpinned(outcome.offsets())
 
     def _candidates(self, block_set: BlockSet, on_disk: bool, newest: int | None) -> list[LiveBlock]:
         disk = self._state.holding.disk
@@ -156,8 +156,8 @@ class Folding:
             block = _compacted(arena, job, offsets)
             if block is None:
                 return Folded(None)
-            place = holding.disk.new_place()
-            head = relocated(block.head, job.query, own.incarnation, place)
+            offset = holding.disk.new_offset()
+            head = relocated(block.head, job.query, own.incarnation, offset)
             body = arena.view(block.offset + len(head), block.length - len(head))
             data = spill.write(holding.disk.directory, [head, body])
         return Folded(LiveBlock.of(head), data)

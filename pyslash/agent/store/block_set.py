@@ -88,7 +88,7 @@ class Holding:
                     self._doomed.remove(offset)
                     self._free(offset)
 
-    def doom(self, offsets: Iterable[int]) -> None:
+    def free_when_unpinned(self, offsets: Iterable[int]) -> None:
         """Frees them, now or when they are unpinned."""
         for offset in offsets:
             if self._pins[offset]:
@@ -139,7 +139,7 @@ class BlockSet:
         """These live blocks are needed no more."""
         for offset in offsets:
             del self.live[offset]
-        holding.doom(offsets)
+        holding.free_when_unpinned(offsets)
 
     def release(self, holding: Holding, first_live_pane: int) -> int:
         """Blocks without a live pane go; how many."""
@@ -156,7 +156,7 @@ class BlockSet:
         if compacted.block is not None:
             holding.commit(query, compacted.offsets())
             if compacted.block.is_dead(first_live_pane):
-                holding.doom(compacted.offsets())
+                holding.free_when_unpinned(compacted.offsets())
             else:
                 self.add([compacted.block])
 
@@ -165,6 +165,6 @@ class BlockSet:
         count = len(self.live)
         self.retire(holding, list(self.live))
         if self.compacted is not None:
-            holding.doom(self.compacted.offsets())
+            holding.free_when_unpinned(self.compacted.offsets())
             self.compacted = None
         return count

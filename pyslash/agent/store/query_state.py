@@ -15,20 +15,20 @@ from pyslash.units import BEFORE_ALL_PANES
 class Replica(BlockSet):
     """A copy of another agent's blocks as of an epoch. It is not read before its promotion.
 
-    `taken`: other agents whose shares that agent had taken over as of the same epoch: they are part of the copy.
+    `taken_over`: other agents whose shares that agent had taken over as of the same epoch: they are part of the copy.
     """
 
     epoch: int = -1
-    taken: frozenset[str] = frozenset()
+    taken_over: frozenset[str] = frozenset()
 
 
 @dataclass
-class Incoming:
+class PendingReplica:
     """Blocks of an epoch that become part of a replica: reserved, then written by their agent, then sealed.
 
     `places` maps a block's offset in its own arena to (offset, bytes) here, `heads` to the CRC of its head there.
     `whole`: they are all that there is, and replace what the replica holds. `settled`: once sealed, without a commit,
-    for their agent has committed the epoch; `taken`: as of a replica.
+    for their agent has committed the epoch; `taken_over`: as of a replica.
     """
 
     epoch: int
@@ -36,7 +36,7 @@ class Incoming:
     places: dict[int, tuple[int, int]]
     heads: dict[int, int]
     settled: bool = False
-    taken: frozenset[str] = frozenset()
+    taken_over: frozenset[str] = frozenset()
     sealed: list[LiveBlock] | None = None
 
 
@@ -57,7 +57,7 @@ class QueryState:
     own: BlockSet = field(default_factory=BlockSet)
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
-    incoming: dict[str, Incoming] = field(default_factory=dict)
+    incoming: dict[str, PendingReplica] = field(default_factory=dict)
     promoted: dict[str, int] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
 
     def check_run(self, run: int) -> None:
@@ -82,4 +82,4 @@ class QueryState:
 
     def settled_replicas(self) -> dict[str, tuple[int, list[str]]]:
         """For each source, of the replica without blocks on their way: its epoch, and the shares taken over in it."""
-        return {source: (replica.epoch, sorted(replica.taken)) for source, replica in self.replicas.items()}
+        return {source: (replica.epoch, sorted(replica.taken_over)) for source, replica in self.replicas.items()}

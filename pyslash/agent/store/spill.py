@@ -28,33 +28,33 @@ class Disk:
     """The blocks that are spilled, by their places."""
 
     def __init__(self) -> None:
-        self._places = count(FIRST_PLACE)
+        self._offsets = count(FIRST_PLACE)
         self._files: dict[int, pa.Buffer] = {}
         self.bytes = 0
         self.directory = ""  # where the last one was spilled to; empty: the default one
 
-    def __contains__(self, place: int) -> bool:
-        return place in self._files
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._files
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def new_place(self) -> int:
+    def new_offset(self) -> int:
         """For one block; never given out twice."""
-        return next(self._places)
+        return next(self._offsets)
 
-    def keep(self, place: int, data: pa.Buffer) -> None:
+    def keep(self, offset: int, data: pa.Buffer) -> None:
         """What `write` has made lies at this place."""
-        self._files[place] = data
+        self._files[offset] = data
         self.bytes += data.size
 
-    def view(self, place: int, offset: int, length: int) -> pa.Buffer:
+    def view(self, block: int, offset: int, length: int) -> pa.Buffer:
         """Bytes of a block; they stay valid after `free`."""
-        return self._files[place].slice(offset, length)
+        return self._files[block].slice(offset, length)
 
-    def free(self, place: int) -> None:
+    def free(self, offset: int) -> None:
         """The file goes with the last view into it."""
-        self.bytes -= self._files.pop(place).size
+        self.bytes -= self._files.pop(offset).size
 
 
 def write(directory: str, pieces: list[Any]) -> pa.Buffer:

@@ -111,8 +111,8 @@ class Spiller:
     def _spill(self, query: bytes, request: MakeRoom, choice: _Choice) -> None:
         state, block = self._state, choice.block
         try:
-            place = state.holding.disk.new_place()
-            head = relocated(block.head, choice.query, state.incarnation, place)
+            offset = state.holding.disk.new_offset()
+            head = relocated(block.head, choice.query, state.incarnation, offset)
             body = state.holding.view(block, len(head), block.length - len(head))
             state.holding.disk.directory = request.directory
             data = spill.write(request.directory, [head, body])
@@ -120,7 +120,7 @@ class Spiller:
                 # A commit or a later run may have come while the disk was busy: readers have the old place then.
                 self._check(query, request)
                 if choice.block_set.live.get(block.offset) is block:
-                    state.holding.disk.keep(place, data)
+                    state.holding.disk.keep(offset, data)
                     choice.block_set.add([LiveBlock.of(head)])
                     choice.block_set.retire(state.holding, [block.offset])
                     state.counters["spilled blocks"] += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyslash._native import Head, crc32c
 from pyslash.agent.store.block_set import Holding, LiveBlock
-from pyslash.agent.store.query_state import Incoming, QueryState, Replica
+from pyslash.agent.store.query_state import PendingReplica, QueryState, Replica
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.messages import Promote, Reserve
 from pyslash.state.block_file import segments_of
@@ -43,7 +43,9 @@ class Standby:
             )
         self.abandon(query, state, request.source)
         heads = {offset: head for offset, _, head in request.blocks}
-        incoming = Incoming(request.epoch, request.whole, {}, heads, request.settled, frozenset(request.taken))
+        incoming = PendingReplica(
+            request.epoch, request.whole, {}, heads, request.settled, frozenset(request.taken_over)
+        )
         state.incoming[request.source] = incoming
         try:
             for offset, length, _ in request.blocks:
@@ -62,9 +64,12 @@ class Standby:
         if here > request.epoch or (incoming is not None and incoming.epoch > request.epoch):
             return True
         # Its source may have taken a share over since.
-        return replica is not None and (replica.epoch, replica.taken) == (request.epoch, frozenset(request.taken))
+        return replica is not None and (replica.epoch, replica.taken_over) == (
+            request.epoch,
+            frozenset(request.taken_over),
+        )
 
-    def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> Incoming:
+    def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> PendingReplica:
         """The blocks of an epoch that are being written; no peer can write to them any more.
 
         Raises:
@@ -79,7 +84,7 @@ class Standby:
         return incoming
 
     def publish(
-        self, query: bytes, state: QueryState, source: str, incoming: Incoming, blocks: list[LiveBlock]
+        self, query: bytes, state: QueryState, source: str, incoming: PendingReplica, blocks: list[LiveBlock]
     ) -> None:
         """The blocks are complete; those of an epoch that their agent has committed are the replica from here on.
 
@@ -97,7 +102,7 @@ class Standby:
             if (replica := state.replicas.get(source)) is not None:
                 replica.forget(self._holding)
             self._holding.commit(query, [block.offset for block in blocks])
-            state.replicas[source] = Replica(epoch=incoming.epoch, taken=incoming.taken)
+            state.replicas[source] = Replica(epoch=incoming.epoch, taken_over=incoming.taken_over)
             state.replicas[source].add(blocks)
 
     def abandon(self, query: bytes, state: QueryState, source: str) -> None:
@@ -106,7 +111,7 @@ class Standby:
         if incoming is not None:
             for offset, _ in incoming.places.values():
                 self._conceal(query, offset)
-            self._holding.doom(offset for offset, _ in incoming.places.values())
+            self._holding.free_when_unpinned(offset for offset, _ in incoming.places.values())
 
     def abandon_all(self, query: bytes, state: QueryState, but_of: int | None = None) -> None:
         """Frees the blocks that are being written, unless they are of this epoch."""
@@ -146,7 +151,7 @@ class Standby:
                 replica = state.replicas[source] = Replica()
             self._holding.commit(query, [block.offset for block in incoming.sealed])
             replica.add(incoming.sealed)
-        replica.epoch, replica.taken = epoch, frozenset()
+        replica.epoch, replica.taken_over = epoch, frozenset()
         return replica
 
     def promote(self, query: bytes, state: QueryState, request: Promote) -> None:
@@ -165,7 +170,7 @@ class Standby:
         replica.swap(self._holding, query, state.first_live_pane)
         del state.replicas[request.source]
         state.own.add(replica.live.values())
-        state.promoted.update(dict.fromkeys((request.source, *replica.taken), request.epoch))
+        state.promoted.update(dict.fromkeys((request.source, *replica.taken_over), request.epoch))
 
     def forget(self, query: bytes, state: QueryState) -> None:
         """Every replica goes."""

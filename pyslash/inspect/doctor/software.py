@@ -119,7 +119,7 @@ def native_module() -> Finding:
     return Finding("native module", Status.OK, str(file))
 
 
-def row_bridge() -> Finding:
+def jvm_bridge() -> Finding:
     """The jar that hands rows over inside the JVM."""
     jar = files("pyslash").joinpath("jars", "pyslash.spark.jar")
     if not jar.is_file():
@@ -128,4 +128,4 @@ def row_bridge() -> Finding:
     return Finding("row bridge", Status.OK, str(jar))
 
 
-CHECKS = (python, spark, java, native_module, row_bridge)
+CHECKS = (python, spark, java, native_module, jvm_bridge)

@@ -73,7 +73,9 @@ class SessionPlan(AggregationPlan):
     node: ClassVar[str] = "SessionWindowStateStoreSaveExec"
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Raises:
@@ -81,7 +83,7 @@ class SessionPlan(AggregationPlan):
         """
         if mode is OutputMode.UPDATE:
             raise Uncovered("sessions have no update mode, in Spark either")
-        operator = super().of(bridge, plan, node, mode, thinned)
+        operator = super().of(bridge, plan, node, mode, windows_truncated)
         for aggregate in operator.aggregates:
             if aggregate.function in _ORDERED:
                 raise Uncovered(f"{aggregate.sql} of a session depends on the order in which Spark merges its rows")
@@ -97,12 +99,12 @@ class SessionPlan(AggregationPlan):
         """What rows are grouped by besides keys, as users read it."""
         return f"sessions with a gap of {self.identity.session}"
 
-    def place(self, pane: int, evicted_us: int) -> str:
+    def placement(self, pane: int, evicted_us: int) -> str:
         """The line of a plan that only update tasks are given: where parts of sessions go, and what is over by then."""
         return f"place {pane} {evicted_us}\n"
 
     @classmethod
-    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+    def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
         return _PANES
 
     @classmethod

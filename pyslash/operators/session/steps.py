@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyslash.emit.merge import Kept
+from pyslash.emit.merge import HomeUpdate
 from pyslash.operators.aggregation import Aggregation
 from pyslash.operators.base import EpochInputs, RunTools, Update
 from pyslash.operators.session.plan import SessionPlan
@@ -41,7 +41,7 @@ class SessionAggregation(Aggregation):
     def update(self, inputs: EpochInputs) -> Update:
         """Write what is still open into a new pane, if there is one, and the epoch's parts of sessions to the same."""
         rewritten = self._rewrite(inputs) if inputs.pane != inputs.last_pane else []
-        rows = self._take_rows(inputs, self._sessions.place(inputs.pane, inputs.watermarks.evicted_us))
+        rows = self._take_rows(inputs, self._sessions.placement(inputs.pane, inputs.watermarks.evicted_us))
         return Update([*rewritten, *rows], rows)
 
     def _rewrite(self, inputs: EpochInputs) -> list[Receipt]:
@@ -49,7 +49,7 @@ class SessionAggregation(Aggregation):
         run, session = self._run, inputs.batch.session
         tasks = session.sparkContext.defaultParallelism
         evicted_us = inputs.watermarks.evicted_us
-        text = self._sessions.text + self._sessions.place(inputs.pane, evicted_us)
+        text = self._sessions.text + self._sessions.placement(inputs.pane, evicted_us)
         rewrite = RewriteSessions(
             update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=text),
             blocks=[(block.agent, block.raw) for block in run.coordinator.live_blocks()],
@@ -63,10 +63,10 @@ class SessionAggregation(Aggregation):
         self._rewritten = sum(receipt.head.length for receipt in receipts)
         return receipts
 
-    def _kept(self, manifest: Manifest) -> Kept:
+    def _kept(self, manifest: Manifest) -> HomeUpdate:
         """What executors keep of the epoch's sessions."""
         before, version = manifest.versions
-        return Kept(
+        return HomeUpdate(
             before="" if manifest.pane == manifest.epoch else before,  # the epoch's blocks hold all there is
             version=version,
             epoch=manifest.epoch,

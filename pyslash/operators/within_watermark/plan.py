@@ -33,7 +33,7 @@ class _Candidates(DeduplicationPlan):
     """The first row of each key of an epoch, of whatever time."""
 
     @classmethod
-    def _window(cls, found: JavaObject, thinned: bool) -> TimeWindow:
+    def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
         return TimeWindow.all_time()
 
 
@@ -67,13 +67,15 @@ class WithinWatermarkPlan(DeduplicationPlan):
     delay_us: int
 
     @classmethod
-    def of(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, thinned: bool) -> Self:
+    def of(
+        cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode, windows_truncated: bool
+    ) -> Self:
         """Read it from the physical plan of a query that has not started.
 
         Raises:
             Uncovered: the message is the reason.
         """
-        candidates = _Candidates.of(bridge, plan, node, mode, thinned)
+        candidates = _Candidates.of(bridge, plan, node, mode, windows_truncated)
         found = cls._found(bridge, plan, node, mode)
         window = TimeWindow(PANE_US, PANE_US, 0)
         given = {field.name: getattr(candidates, field.name) for field in fields(candidates)}
@@ -100,9 +102,9 @@ class WithinWatermarkPlan(DeduplicationPlan):
         return ExpiryEmission(self.mode, self.window, bool(self.keys), new_only=True)
 
     @cached_property
-    def carried(self) -> str:
+    def input_columns(self) -> str:
         """The columns of the input: those of the candidates, as nothing expires there yet."""
-        return self.candidates.carried
+        return self.candidates.input_columns
 
     @property
     def of_rows(self) -> DeduplicationPlan:
@@ -111,7 +113,7 @@ class WithinWatermarkPlan(DeduplicationPlan):
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
-        places = tuple(place for place in evolution.sources if place != len(self.columns))  # all but the expiry
+        places = tuple(index for index in evolution.sources if index != len(self.columns))  # all but the expiry
         of_candidates = replace(evolution, plan=_plan_of_candidates(self.candidates, evolution.plan), sources=places)
         candidates = self.candidates.evolved(of_candidates)
         time_at = self.time_at
@@ -120,9 +122,9 @@ class WithinWatermarkPlan(DeduplicationPlan):
         return replace(self._over(evolution, candidates.slots), candidates=candidates, time_at=time_at)
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
-        *told, _ = self.candidates.told
+        *told, _ = self.candidates.explain_lines
         return [*told, ("kept", f"for {self.delay_us / 1e6:g} s after {self.time.sql} of the row that was emitted")]
 
     @property
@@ -164,7 +166,7 @@ def _plan_of_candidates(candidates: DeduplicationPlan, plan: PlanIdentity) -> Pl
             function = next(functions)
             line = " ".join([name, function, *words[1:]]) if function else ""
         lines.append(candidates.window.line if name == "window" else line)
-    return replace(plan, text="\n".join(lines), columns=plan.columns[:-1], since=plan.since[:-1])
+    return replace(plan, text="\n".join(lines), columns=plan.columns[:-1], first_batch=plan.first_batch[:-1])
 
 
 def _text(candidates: DeduplicationPlan, window: TimeWindow) -> str:

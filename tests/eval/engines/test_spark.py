@@ -23,7 +23,7 @@ def test_every_engine_has_the_cores_partitions_and_heap_of_all_others() -> None:
     [
         ("slash-rows", "spark.slash.ingest", "rows"),
         ("slash-tcp", "spark.slash.transport", "tcp"),
-        ("slash-uppar", "spark.slash.strategy", "repartition"),
+        ("slash-repartition", "spark.slash.strategy", "repartition"),
         ("slash-2x", "spark.master", "local-cluster[2,1,2048]"),
         ("spark-rocksdb", "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true"),
         ("spark-rocksdb", "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false"),

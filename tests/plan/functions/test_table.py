@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from pyslash._native import Plan
 from pyslash.conf import Conf
-from pyslash.driver.cover import operators_of
+from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.aggregation import AggregationPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
@@ -123,7 +123,7 @@ def test_what_has_no_native_form_keeps_sparks_buffers(events: DataFrame, call: s
     found = operator(events, call)
     assert [line for line in found.text.splitlines() if line.startswith("aggregate")] == ["aggregate collect 1 0"]
     assert found.columns[0].type == "binary"
-    assert found.told[-1] == ("aggregate", f"{found.aggregates[0].sql} in buffers of Spark")
+    assert found.explain_lines[-1] == ("aggregate", f"{found.aggregates[0].sql} in buffers of Spark")
 
 
 def test_beside_buffers_other_functions_leave_rows_of_buffers_out(events: DataFrame) -> None:

@@ -22,7 +22,7 @@ import io.pyslash.join.StreamingJoin;
 import io.pyslash.merge.ArrowRows;
 import io.pyslash.merge.CloseHomes;
 import io.pyslash.merge.MergeCounts;
-import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
 import io.pyslash.merge.RowsDataset;
 import io.pyslash.migrate.StateExport;
@@ -109,8 +109,8 @@ public final class Bridge {
   }
 
   /** The analysed plan with few windows a row; the plan itself where it has few. */
-  public LogicalPlan thinned(LogicalPlan analysed) {
-    return OverlappingWindows.thinned(analysed);
+  public LogicalPlan withTruncatedWindows(LogicalPlan analysed) {
+    return OverlappingWindows.withTruncatedWindows(analysed);
   }
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */
@@ -180,11 +180,11 @@ public final class Bridge {
   }
 
   /**
-   * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeOrder} reads it) describes. Tasks
+   * A micro-batch's whole plan, its join done by tasks as an order (JSON, as {@link MergeSpec} reads it) describes. Tasks
    * count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
    */
   public SparkPlan joined(StreamingJoin join, String order, int tasks, boolean keeps, MergeCounts counts) {
-    return join.over(MergeOrder.parse(order), tasks, keeps, executors(), counts);
+    return join.over(MergeSpec.parse(order), tasks, keeps, executors(), counts);
   }
 
   /**
@@ -249,14 +249,14 @@ public final class Bridge {
   }
 
   /**
-   * The merged rows that an order (JSON, as {@link MergeOrder} reads it) describes, as a Dataset of this schema (JSON).
+   * The merged rows that an order (JSON, as {@link MergeSpec} reads it) describes, as a Dataset of this schema (JSON).
    * Tasks count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have
    * read, if the order says what to keep.
    */
   public Dataset<Row> merge(
       SparkSession session, String order, String schema, int tasks, boolean keeps, MergeCounts counts) {
     StructType columns = (StructType) DataType.fromJson(schema);
-    MergeOrder parsed = MergeOrder.parse(order);
+    MergeSpec parsed = MergeSpec.parse(order);
     String[] places = !keeps ? new String[0] : executors(); // to ask who is there costs a message
     MergedRows rows = new MergedRows(parsed, columns, tasks, keeps, places, counts);
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));

@@ -20,11 +20,11 @@ public final class OverlappingWindows {
   private OverlappingWindows() {}
 
   /** The analysed plan with few windows a row; the plan itself where it has few. */
-  public static LogicalPlan thinned(LogicalPlan plan) {
+  public static LogicalPlan withTruncatedWindows(LogicalPlan plan) {
     List<LogicalPlan> children = new ArrayList<>();
     boolean changed = false;
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
-      LogicalPlan thin = thinned(child);
+      LogicalPlan thin = withTruncatedWindows(child);
       changed |= thin != child;
       children.add(thin);
     }

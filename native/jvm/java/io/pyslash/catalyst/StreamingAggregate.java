@@ -160,8 +160,8 @@ public final class StreamingAggregate extends StreamingOperator {
    * Size, slide and start offset of the window, in microseconds; of a plan that has all of a row's windows or not. Empty
    * without a window.
    */
-  public long[] window(boolean thinned) {
-    return input.parameters(thinned);
+  public long[] window(boolean windowsTruncated) {
+    return input.parameters(windowsTruncated);
   }
 
   /**

@@ -389,15 +389,15 @@ public final class WindowedInput {
    * over many times: a release of Spark that assigns windows in another way is refused rather than misread. Without a
    * window {@link #ALL_TIME}.
    *
-   * @param thinned whether the plan has only some of a row's windows ({@link OverlappingWindows})
+   * @param windowsTruncated whether the plan has only some of a row's windows ({@link OverlappingWindows})
    */
-  long[] parameters(boolean thinned) {
+  long[] parameters(boolean windowsTruncated) {
     if (!isWindowed()) {
       return ALL_TIME;
     }
     if (!branches.isEmpty()) {
-      long[] first = branches.get(0).parameters(thinned);
-      if (!branches.stream().allMatch(branch -> Arrays.equals(branch.parameters(thinned), first))) {
+      long[] first = branches.get(0).parameters(windowsTruncated);
+      if (!branches.stream().allMatch(branch -> Arrays.equals(branch.parameters(windowsTruncated), first))) {
         throw new OnlySpark("the branches of a union have different windows");
       }
       return first;
@@ -413,17 +413,17 @@ public final class WindowedInput {
     int samples = Math.max(1, CHECKED_WINDOWS / structs.size() / 6);
     for (int sample = -samples / 2; sample <= samples / 2; sample++) {
       for (long near = -1; near <= 1; near++) {
-        check(sample * step + near, size, slide, offset, thinned);
-        check(offset + sample * slide + near, size, slide, offset, thinned);
+        check(sample * step + near, size, slide, offset, windowsTruncated);
+        check(offset + sample * slide + near, size, slide, offset, windowsTruncated);
       }
     }
     return new long[] {size, slide, offset};
   }
 
-  private void check(long time, long size, long slide, long offset, boolean thinned) {
+  private void check(long time, long size, long slide, long offset, boolean windowsTruncated) {
     Map<Long, Long> expected = new TreeMap<>();
     long first = time - Math.floorMod(time - offset, slide);
-    for (long start = first; start > time - size && !(thinned && expected.size() == structs.size()); start -= slide) {
+    for (long start = first; start > time - size && !(windowsTruncated && expected.size() == structs.size()); start -= slide) {
       expected.put(start, start + size);
     }
     Map<Long, Long> found = new TreeMap<>();

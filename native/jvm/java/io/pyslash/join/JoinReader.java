@@ -4,7 +4,7 @@ import io.pyslash.core.Native;
 import io.pyslash.core.RowShape;
 import io.pyslash.merge.GatheredBlocks;
 import io.pyslash.merge.MergeCounts;
-import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
 import java.util.HashSet;
 import java.util.Set;
@@ -62,7 +62,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private long end;
   private UnsafeRow next;
 
-  JoinReader(JoinRules rules, MergeOrder order, boolean keeps, MergedRows.Prefixes prefixes, MergeCounts counts) {
+  JoinReader(JoinRules rules, MergeSpec order, boolean keeps, MergedRows.Prefixes prefixes, MergeCounts counts) {
     this.rules = rules;
     this.counts = counts;
     epoch = order.home.epoch();
@@ -90,9 +90,9 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     return UnsafeProjection.create(nullable).apply(new GenericInternalRow(schema.length())).copy();
   }
 
-  private long open(MergeOrder order, boolean keeps, MergedRows.Prefixes prefixes) {
+  private long open(MergeSpec order, boolean keeps, MergedRows.Prefixes prefixes) {
     long[] read = new long[1];
-    MergeOrder.Home home = order.home;
+    MergeSpec.Home home = order.home;
     try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
       long opened =
           Native.openJoin(

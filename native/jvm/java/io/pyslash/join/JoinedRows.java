@@ -1,7 +1,7 @@
 package io.pyslash.join;
 
 import io.pyslash.merge.MergeCounts;
-import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
 import java.util.List;
 import org.apache.spark.Dependency;
@@ -28,7 +28,7 @@ final class JoinedRows extends SparkPlan {
 
   private final Seq<Attribute> output;
   private final JoinRules rules;
-  private final MergeOrder order;
+  private final MergeSpec order;
   private final int tasks;
   private final boolean keeps;
   private final String[] places;
@@ -41,7 +41,7 @@ final class JoinedRows extends SparkPlan {
   JoinedRows(
       Seq<Attribute> output,
       JoinRules rules,
-      MergeOrder order,
+      MergeSpec order,
       int tasks,
       boolean keeps,
       String[] places,
@@ -63,7 +63,7 @@ final class JoinedRows extends SparkPlan {
     private static final long serialVersionUID = 1L;
 
     private final JoinRules rules;
-    private final MergeOrder order;
+    private final MergeSpec order;
     private final boolean keeps;
     private final MergeCounts counts;
     private final Partition[] ranges;

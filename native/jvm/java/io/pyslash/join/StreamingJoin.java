@@ -4,7 +4,7 @@ import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.catalyst.PlannedOperator;
 import io.pyslash.catalyst.WindowedInput;
 import io.pyslash.merge.MergeCounts;
-import io.pyslash.merge.MergeOrder;
+import io.pyslash.merge.MergeSpec;
 import io.pyslash.shim.JoinNode;
 import java.util.ArrayList;
 import java.util.List;
@@ -272,9 +272,9 @@ public final class StreamingJoin extends PlannedOperator {
   /**
    * The whole plan, with the join of the blocks of an order in the place of Spark's.
    *
-   * @param order as {@link MergeOrder} has it
+   * @param order as {@link MergeSpec} has it
    */
-  public SparkPlan over(MergeOrder order, int tasks, boolean keeps, String[] places, MergeCounts counts) {
+  public SparkPlan over(MergeSpec order, int tasks, boolean keeps, String[] places, MergeCounts counts) {
     SparkPlan joined = new JoinedRows(operator.output(), rules, order, tasks, keeps, places, counts);
     return with(operator, inStage -> placed(joined, inStage));
   }

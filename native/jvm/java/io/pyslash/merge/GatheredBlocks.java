@@ -21,13 +21,13 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
   private static final int FIRST_RANGE = 3;
   private static final int ALIGNMENT = 64;
 
-  private final MergeOrder order;
+  private final MergeSpec order;
   private final MergedRows.Prefixes prefixes;
   private final Map<String, Long> mapped = new LinkedHashMap<>();
   private final MergeCounts.Bytes brought = new MergeCounts.Bytes();
   private Landing landing;
 
-  public GatheredBlocks(MergeOrder order, MergedRows.Prefixes prefixes) {
+  public GatheredBlocks(MergeSpec order, MergedRows.Prefixes prefixes) {
     this.order = order;
     this.prefixes = prefixes;
   }
@@ -35,7 +35,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
   /** Bytes of these prefixes that would be brought from other agents. */
   long bytesElsewhere(MergedRows.Prefixes of) {
     long bytes = 0;
-    for (MergeOrder.Block block : order.blocks) {
+    for (MergeSpec.Block block : order.blocks) {
       long[] wanted = ranges(block, of);
       if (arena(block, wanted) == 0) {
         for (int i = FIRST_RANGE; i < wanted.length; i += 2) {
@@ -48,7 +48,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
 
   @Override
   public byte[][] heads() {
-    return order.blocks.stream().map(MergeOrder.Block::head).toArray(byte[][]::new);
+    return order.blocks.stream().map(MergeSpec.Block::head).toArray(byte[][]::new);
   }
 
   @Override
@@ -58,7 +58,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
     List<Integer> landed = new ArrayList<>();
     long end = 0;
     for (int i = 0; i < order.blocks.size(); i++) {
-      MergeOrder.Block block = order.blocks.get(i);
+      MergeSpec.Block block = order.blocks.get(i);
       long[] wanted = ranges(block, prefixes);
       if (!all && wanted[EPOCH] != order.home.epoch()) {
         continue;
@@ -107,12 +107,12 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
     }
   }
 
-  private long[] ranges(MergeOrder.Block block, MergedRows.Prefixes of) {
+  private long[] ranges(MergeSpec.Block block, MergedRows.Prefixes of) {
     return Native.blockRanges(block.head(), order.paneLo, order.paneHi, of.lo(), of.hi());
   }
 
   /** The handle of the arena that the block can be read in; 0: it has to be brought. */
-  private long arena(MergeOrder.Block block, long[] wanted) {
+  private long arena(MergeSpec.Block block, long[] wanted) {
     // A block beyond the arena is on the agent's disk, and only the agent itself can serve it.
     if (!order.reading.inPlace() || wanted[OFFSET] >= block.agent().arenaBytes()) {
       return 0;

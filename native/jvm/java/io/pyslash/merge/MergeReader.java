@@ -20,12 +20,12 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   static final class Factory implements PartitionReaderFactory {
     private static final long serialVersionUID = 1L;
 
-    private final MergeOrder order;
+    private final MergeSpec order;
     private final StructType schema;
     private final boolean keeps;
     private final MergeCounts counts;
 
-    Factory(MergeOrder order, StructType schema, boolean keeps, MergeCounts counts) {
+    Factory(MergeSpec order, StructType schema, boolean keeps, MergeCounts counts) {
       this.order = order;
       this.schema = schema;
       this.keeps = keeps;
@@ -55,7 +55,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private final ColumnarBatch batch;
 
   private MergeReader(
-      MergeOrder order, StructType schema, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
+      MergeSpec order, StructType schema, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
     this.counts = counts;
     columns = new NativeColumn[schema.length()];
     for (int i = 0; i < columns.length; i++) {
@@ -82,9 +82,9 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
   private static final class Home implements NativeRows {
     private final long reader;
 
-    Home(MergeOrder order, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
+    Home(MergeSpec order, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
       long[] read = new long[1];
-      MergeOrder.Home home = order.home;
+      MergeSpec.Home home = order.home;
       try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
         reader =
             Native.openHome(

@@ -32,7 +32,7 @@ public final class MergedRows implements SupportsRead, Scan, Batch {
     }
   }
 
-  private final MergeOrder order;
+  private final MergeSpec order;
   private final StructType schema;
   private final int tasks;
   private final boolean keeps;
@@ -45,7 +45,7 @@ public final class MergedRows implements SupportsRead, Scan, Batch {
    * would rather run, if anywhere.
    */
   public MergedRows(
-      MergeOrder order, StructType schema, int tasks, boolean keeps, String[] places, MergeCounts counts) {
+      MergeSpec order, StructType schema, int tasks, boolean keeps, String[] places, MergeCounts counts) {
     this.order = order;
     this.schema = schema;
     this.tasks = tasks;

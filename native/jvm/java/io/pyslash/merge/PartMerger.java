@@ -32,14 +32,14 @@ final class PartMerger implements MergeReader.NativeRows {
   /** Blocks of a part, and where they can be read. */
   private record Part(MergedRows.Prefixes prefixes, GatheredBlocks blocks, long[] places) {}
 
-  private final MergeOrder order;
+  private final MergeSpec order;
   private final MergeCounts counts;
   private final Queue<MergedRows.Prefixes> left;
   private CompletableFuture<Part> ahead;
   private Part part;
   private long merger;
 
-  PartMerger(MergeOrder order, MergedRows.Prefixes prefixes, MergeCounts counts) {
+  PartMerger(MergeSpec order, MergedRows.Prefixes prefixes, MergeCounts counts) {
     this.order = order;
     this.counts = counts;
     left = new ArrayDeque<>(cuts(order, prefixes));
@@ -106,7 +106,7 @@ final class PartMerger implements MergeReader.NativeRows {
     }
   }
 
-  private static Part gathered(MergeOrder order, MergedRows.Prefixes prefixes) {
+  private static Part gathered(MergeSpec order, MergedRows.Prefixes prefixes) {
     GatheredBlocks blocks = new GatheredBlocks(order, prefixes);
     try {
       return new Part(prefixes, blocks, blocks.bring(true));
@@ -116,7 +116,7 @@ final class PartMerger implements MergeReader.NativeRows {
     }
   }
 
-  private static List<MergedRows.Prefixes> cuts(MergeOrder order, MergedRows.Prefixes prefixes) {
+  private static List<MergedRows.Prefixes> cuts(MergeSpec order, MergedRows.Prefixes prefixes) {
     GatheredBlocks blocks = new GatheredBlocks(order, prefixes);
     long whole = blocks.bytesElsewhere(prefixes);
     // A power of two, as the prefixes of a segment are: fewer segments then reach into two parts.

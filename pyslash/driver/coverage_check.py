@@ -17,7 +17,7 @@ from pyslash.operators.match import match
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.spark_settings import check_settings
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.directory import numbers
@@ -30,14 +30,14 @@ _ENCRYPTED_NETWORK = (
 )
 
 
-def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[OperatorPlan], RowBridge]:
+def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[OperatorPlan], JvmBridge]:
     """The stateful operators of a query, each behind those below it, and what finds them in each micro-batch's plan.
 
     Raises:
         Uncovered: pyslash does not run it; the message is the reason.
     """
     try:
-        bridge = RowBridge(df.sparkSession)
+        bridge = JvmBridge(df.sparkSession)
     except RowBridgeUnavailableError as error:
         raise Uncovered(f"its plan cannot be read: {error}") from error
     try:

@@ -10,7 +10,7 @@ logger = logging.getLogger("pyslash")
 _SECONDS = 0.5
 
 
-class Keeper:
+class BackgroundTask:
     """Calls `step` every half a second until it says that nothing is left to do; `wake` has it begin again."""
 
     def __init__(self, step: Callable[[], bool], name: str) -> None:

@@ -11,7 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** What the driver tells every task of a merge: the windows, and the blocks that hold their panes. */
-public final class MergeOrder implements Serializable {
+public final class MergeSpec implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -48,7 +48,7 @@ public final class MergeOrder implements Serializable {
   final Reading reading;
   public final Home home; // null: windows are merged from blocks
 
-  private MergeOrder(JsonNode told) throws IOException {
+  private MergeSpec(JsonNode told) throws IOException {
     planText = told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII);
     JsonNode starts = told.required("windows");
     windows = new long[starts.size()];
@@ -75,9 +75,9 @@ public final class MergeOrder implements Serializable {
    * From JSON: `plan`, `windows` (starts, microseconds), `changed_in` (an epoch, of whose groups alone there are rows,
    * or null), `panes` (first, end), `agents` (descriptors), `blocks` (agent's place, head), `reading`, `home` (or null).
    */
-  public static MergeOrder parse(String json) {
+  public static MergeSpec parse(String json) {
     try {
-      return new MergeOrder(JSON.readTree(json));
+      return new MergeSpec(JSON.readTree(json));
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("no order to merge: " + error.getMessage());
     } catch (IOException error) {

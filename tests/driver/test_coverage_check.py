@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyslash.conf import Conf
-from pyslash.driver.cover import check_encryption
+from pyslash.driver.coverage_check import check_encryption
 from pyslash.plan.reasons import Uncovered
 
 CLUSTER, LOCAL = "spark://driver:7077", "local[2]"

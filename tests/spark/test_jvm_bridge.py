@@ -22,8 +22,8 @@ from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.spark import row_bridge
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark import jvm_bridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.agent.conftest import wait_until_gone
@@ -43,7 +43,7 @@ class Updates:
     """Update jobs of one query on the shared session."""
 
     def __init__(self, session: SparkSession, query: bytes, secret: bytes) -> None:
-        self.bridge = RowBridge(session)
+        self.bridge = JvmBridge(session)
         self.query, self.secret = query, secret
 
     def run(self, rows: DataFrame, plan: str, **changes: object) -> list[Receipt]:
@@ -283,15 +283,15 @@ def test_a_python_that_runs_no_agent_is_told_with_the_cause_and_what_to_set(
 
 
 def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: object) -> None:
-    monkeypatch.setattr(row_bridge.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(jvm_bridge.resources, "files", lambda _: tmp_path)
     with pytest.raises(SlashError, match="Build it with a JDK"):
-        RowBridge(spark)
+        JvmBridge(spark)
 
 
 CLUSTER = """
 import secrets, sys
 from pyspark.sql import SparkSession
-from pyslash.spark.row_bridge import RowBridge
+from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.update_case import BEGINNING, BY_STRING, committed, merged, plan_text, spark_answer
 
 session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
@@ -300,7 +300,7 @@ session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.
 lines, columns, key = BY_STRING
 plan, query, secret = plan_text(lines), secrets.token_bytes(16), secrets.token_bytes(32)
 rows = session.read.parquet(sys.argv[1]).repartition(4)
-receipts, _ = RowBridge(session).update(
+receipts, _ = JvmBridge(session).update(
     rows.select(columns), plan, BEGINNING, query, 0, secret, 128 << 20, sys.executable)
 blocks = committed(receipts, plan, query, secret)
 answer = spark_answer(session, rows, key)

@@ -68,7 +68,7 @@ class InputFigures:
     fetched: int = 0
 
 
-class RowBridge:
+class JvmBridge:
     """The update jobs of one session. `input` belongs to the last one."""
 
     def __init__(self, session: SparkSession) -> None:
