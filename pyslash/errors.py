@@ -1,5 +1,5 @@
-"""Every error that pyslash raises. Native code, tasks in the JVM and agents report the same classes; one table for each
-maps its reports to them. A message names what was expected, what was found and what to do next.
+"""Every error that pyslash raises. Native code, the JVM, Python tasks and agents report the same classes, by name
+(`class_of`). A message names what was expected, what was found and what to do next.
 
 docs/troubleshooting.md has an entry for each of them.
 """
@@ -159,3 +159,9 @@ class ForbiddenError(AgentError):
 
 class InvalidRequestError(AgentError):
     """A call to an agent is malformed, out of bounds, or contradicts the state that the agent holds."""
+
+
+def class_of(name: str) -> type[SlashError] | None:
+    """The error of this name, as another process has reported it; None: there is none."""
+    found = globals().get(name)
+    return found if isinstance(found, type) and issubclass(found, SlashError) else None

@@ -9,7 +9,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pyslash.errors import RowBridgeUnavailableError, UnknownSparkError
-from pyslash.spark.jvm_bridge import JvmBridge, slash_error
+from pyslash.spark.job import slash_error
+from pyslash.spark.jvm_bridge import JvmBridge
 
 
 def _shim(spark: SparkSession, name: str) -> Any:

@@ -415,7 +415,7 @@ def _result(kind: Kind, answer: bytes) -> dict[str, Any]:
     """
     if kind is Kind.ERROR:
         name, _, message = answer.decode().partition("\n")
-        raise _RefusedError(_typed(name), message)
+        raise _RefusedError(errors.class_of(name) or errors.AgentError, message)
     if kind is not Kind.RESULT:
         raise errors.AgentError(f"an answer of kind {kind.name} where a result was expected")
     fields: dict[str, Any] = json.loads(answer)
@@ -424,9 +424,3 @@ def _result(kind: Kind, answer: bytes) -> dict[str, Any]:
 
 def _reply(answer: dict[str, Any]) -> CommitReply:
     return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})
-
-
-def _typed(name: str) -> type[errors.SlashError]:
-    """The class that the agent named; only classes of our own hierarchy."""
-    named = getattr(errors, name, None)
-    return named if isinstance(named, type) and issubclass(named, errors.SlashError) else errors.AgentError

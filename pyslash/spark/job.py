@@ -15,7 +15,7 @@ from pyslash import errors
 from pyslash.errors import SlashError
 
 T = TypeVar("T")
-_ERROR = re.compile(r"^pyslash\.errors\.(\w+): (.*)$", re.MULTILINE)
+_ERROR = re.compile(r"(?:^pyslash\.errors\.|io\.pyslash\.core\.SlashException: )(\w+): ([^\n]*)", re.MULTILINE)
 
 
 def run_numbered(session: SparkSession, tasks: int, function: Callable[[int], T]) -> list[T]:
@@ -38,10 +38,15 @@ def collect(rows: DataFrame) -> list[Row]:
 
 
 def slash_error(failure: Exception) -> SlashError | None:
-    """The error of ours that made a task fail, out of the worker's traceback; None if it was something else."""
-    found = _ERROR.search(str(failure))
-    kind = getattr(errors, found[1], None) if found else None
-    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, SlashError) else None
+    """The error of ours that made a job fail; None if it was something else.
+
+    Tasks report it as text, in the message of Spark's own exception: Python's by its traceback, the JVM's as
+    `SlashException.forDriver` makes it.
+    """
+    if (found := _ERROR.search(str(failure))) is None:
+        return None
+    name, message = found.groups()
+    return (errors.class_of(name) or errors.NativeError)(message)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import struct
 from dataclasses import dataclass
 from importlib import resources
@@ -15,27 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.job import slash_error
 from pyslash.spark.py4j_log import leave_out_secrets
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
-# By the status that starts a SlashException's message: the names of the core's `Status`, and the bridge's own.
-_ERRORS: dict[str, type[errors.SlashError]] = {
-    "invalid_plan": errors.InvalidPlanError,
-    "invalid_input": errors.InvalidInputError,
-    "corrupt_block": errors.CorruptBlockError,
-    "stale_incarnation": errors.StaleIncarnationError,
-    "arena_full": errors.ArenaFullError,
-    "arena_busy": errors.ArenaBusyError,
-    "arithmetic_overflow": errors.ArithmeticOverflowError,
-    "internal": errors.NativeError,
-    "agent_start": errors.AgentStartError,
-}
 # The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
 _RESULT = struct.Struct("<qqqdqqqi")
 _COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
-_MESSAGE = re.compile(r"io\.pyslash\.core\.SlashException: (\w+): ([^\n]*)")
 
 
 def jar_path(name: str = "pyslash.spark.jar") -> Path:
@@ -121,7 +108,7 @@ class JvmBridge:
             reads_kafka: whether executors fetch records of topics past Spark's reader.
 
         Raises:
-            ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported, by its status.
+            ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported.
             PySparkException, Py4JJavaError: Spark's own failures, as PySpark raises them: a bad row, a cancelled job.
         """
         plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
@@ -200,27 +187,6 @@ class JvmBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
-
-
-def slash_error(failure: Py4JJavaError) -> errors.SlashError | None:
-    """The error of ours that made a job fail; None if it was something else.
-
-    A task's failure comes as text, in the message of Spark's own exception: `SlashException.forDriver`.
-    """
-    cause = failure.java_exception
-    while cause is not None:
-        if found := _MESSAGE.search(str(cause.toString())):
-            status, message = found.groups()
-            return _error_type(status)(message)
-        cause = cause.getCause()
-    return None
-
-
-def _error_type(status: str) -> type[errors.SlashError]:
-    """Agents name their errors by class."""
-    named = _ERRORS.get(status) or getattr(errors, status, None)
-    ours = isinstance(named, type) and issubclass(named, errors.SlashError)
-    return named if named is not None and ours else errors.NativeError
 
 
 def python_path() -> str | None:

@@ -5,36 +5,14 @@
 
 namespace pyslash::jvm {
 
-const char* status_name(Status status) {
-  switch (status) {
-    case Status::invalid_plan:
-      return "invalid_plan";
-    case Status::invalid_input:
-      return "invalid_input";
-    case Status::corrupt_block:
-      return "corrupt_block";
-    case Status::stale_incarnation:
-      return "stale_incarnation";
-    case Status::arena_full:
-      return "arena_full";
-    case Status::arena_busy:
-      return "arena_busy";
-    case Status::arithmetic_overflow:
-      return "arithmetic_overflow";
-    case Status::internal:
-      return "internal";
-  }
-  return "internal";
-}
-
-void throw_slash_exception(JNIEnv* env, const char* status, const char* message) noexcept {
+void throw_slash_exception(JNIEnv* env, const char* error_class, const char* message) noexcept {
   if (env->ExceptionCheck()) return;
   // Each failing step below leaves its own Java exception pending (a missing class, no memory), which serves as well.
   jclass type = env->FindClass("io/pyslash/core/SlashException");
   if (!type) return;
   jmethodID make = env->GetMethodID(type, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
   if (!make) return;
-  jstring name = env->NewStringUTF(status);
+  jstring name = env->NewStringUTF(error_class);
   jstring text = name ? env->NewStringUTF(message) : nullptr;
   if (!text) return;
   if (jobject exception = env->NewObject(type, make, name, text)) env->Throw(static_cast<jthrowable>(exception));
@@ -45,13 +23,14 @@ void throw_current(JNIEnv* env) noexcept {
     throw;
   } catch (const JavaExceptionPending&) {
   } catch (const Error& error) {
-    throw_slash_exception(env, status_name(error.status()), error.what());
+    throw_slash_exception(env, class_name(error.status()), error.what());
   } catch (const std::bad_alloc&) {
-    throw_slash_exception(env, "internal", "out of native memory; the executor needs more memoryOverhead");
+    throw_slash_exception(env, class_name(Status::internal),
+                          "out of native memory; the executor needs more memoryOverhead");
   } catch (const std::exception& error) {
-    throw_slash_exception(env, "internal", error.what());
+    throw_slash_exception(env, class_name(Status::internal), error.what());
   } catch (...) {
-    throw_slash_exception(env, "internal", "an exception of unknown type");
+    throw_slash_exception(env, class_name(Status::internal), "an exception of unknown type");
   }
 }
 

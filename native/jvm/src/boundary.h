@@ -15,8 +15,7 @@ namespace pyslash::jvm {
 // A Java exception is pending; unwinds to the native method, which returns to Java at once.
 struct JavaExceptionPending {};
 
-const char* status_name(Status status);
-void throw_slash_exception(JNIEnv* env, const char* status, const char* message) noexcept;
+void throw_slash_exception(JNIEnv* env, const char* error_class, const char* message) noexcept;
 // For use inside a catch block: turns the exception in flight into a pending Java exception.
 void throw_current(JNIEnv* env) noexcept;
 

@@ -1,4 +1,4 @@
-// One exception type for the whole core. Each face maps a Status to its own exception class in one table.
+// One exception type for the whole core. Both faces name it by the class of `pyslash.errors` that users see.
 #pragma once
 
 #include <stdexcept>
@@ -16,6 +16,29 @@ enum class Status {
   arithmetic_overflow,  // with ANSI: a sum does not fit its result type, or a divisor has become zero by underflow
   internal,             // a system call failed; the message names it
 };
+
+// The class of `pyslash.errors` for it.
+constexpr const char* class_name(Status status) {
+  switch (status) {
+    case Status::invalid_plan:
+      return "InvalidPlanError";
+    case Status::invalid_input:
+      return "InvalidInputError";
+    case Status::corrupt_block:
+      return "CorruptBlockError";
+    case Status::stale_incarnation:
+      return "StaleIncarnationError";
+    case Status::arena_full:
+      return "ArenaFullError";
+    case Status::arena_busy:
+      return "ArenaBusyError";
+    case Status::arithmetic_overflow:
+      return "ArithmeticOverflowError";
+    case Status::internal:
+      break;
+  }
+  return "NativeError";
+}
 
 class Error : public std::runtime_error {
  public:

@@ -71,7 +71,7 @@ public final class AgentChannel implements AutoCloseable {
       throw failed(error);
     } catch (GeneralSecurityException error) {
       close();
-      throw new SlashException("internal", "this JVM has no HMAC-SHA256: " + error);
+      throw new SlashException("NativeError", "this JVM has no HMAC-SHA256: " + error);
     } catch (RuntimeException error) {
       close();
       throw error;
@@ -158,7 +158,7 @@ public final class AgentChannel implements AutoCloseable {
       throw new SlashException("UnauthenticatedError", "who listens there does not prove that it knows this query's token");
     }
     if (!Arrays.equals(incarnation, Arrays.copyOf(said, ID_BYTES))) {
-      throw new SlashException("stale_incarnation", "another agent listens there now");
+      throw new SlashException("StaleIncarnationError", "another agent listens there now");
     }
     write(ByteBuffer.wrap(derived(key, "client proves", spoken)), deadline);
     sends = mac(derived(key, "client sends", spoken));

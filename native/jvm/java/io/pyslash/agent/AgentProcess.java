@@ -148,7 +148,7 @@ public final class AgentProcess {
 
   /** On one line, as the driver reads messages of tasks. */
   private static SlashException failed(String python, String reason) {
-    return new SlashException(SlashException.AGENT_START,
+    return new SlashException("AgentStartError",
         "`" + python + " -P -m pyslash.agent ensure`: " + reason.replaceAll("\\s*\\R\\s*", " "));
   }
 

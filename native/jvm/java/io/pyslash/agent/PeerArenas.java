@@ -35,10 +35,10 @@ public final class PeerArenas {
       try {
         known = Agent.open(descriptor);
       } catch (IOException error) {
-        throw new SlashException("invalid_input", "no descriptor of an agent: " + error.getMessage());
+        throw new SlashException("InvalidInputError", "no descriptor of an agent: " + error.getMessage());
       }
       if (closeIfGone(known)) {
-        throw new SlashException("stale_incarnation", "the agent is gone, and its arena with it: " + descriptor);
+        throw new SlashException("StaleIncarnationError", "the agent is gone, and its arena with it: " + descriptor);
       }
       MAPPED.put(descriptor, known);
     }

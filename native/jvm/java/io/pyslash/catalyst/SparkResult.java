@@ -87,7 +87,7 @@ final class SparkResult extends UnaryFunction {
   }
 
   private static RuntimeException endsEarly() {
-    return new SlashException("corrupt_block", "a list of buffers ends within one of them").forDriver();
+    return new SlashException("CorruptBlockError", "a list of buffers ends within one of them").forDriver();
   }
 
   @Override

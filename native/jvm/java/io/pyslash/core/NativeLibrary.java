@@ -32,7 +32,7 @@ final class NativeLibrary {
       Optional<String> flags = lines.filter(line -> line.startsWith("flags")).findFirst();
       if (flags.isPresent() && !List.of(flags.get().split("\\s+")).containsAll(INSTRUCTIONS)) {
         throw new SlashException(
-            "internal",
+            "NativeError",
             "the processor of this executor is older than x86-64-v3, which pyslash is compiled to: it lacks some of "
                 + INSTRUCTIONS
                 + ". Use other hosts, or build pyslash from its sources without -march=x86-64-v3");
@@ -47,7 +47,7 @@ final class NativeLibrary {
     Path file = null;
     try (InputStream packed = NativeLibrary.class.getResourceAsStream(RESOURCE)) {
       if (packed == null) {
-        throw new SlashException("internal", RESOURCE + " is not in the jar");
+        throw new SlashException("NativeError", RESOURCE + " is not in the jar");
       }
       // Files made by createTempFile are readable and writable by their owner alone.
       file = Files.createTempFile("pyslash-", ".so");
@@ -55,7 +55,7 @@ final class NativeLibrary {
       System.load(file.toString());
     } catch (IOException | UnsatisfiedLinkError error) {
       throw new SlashException(
-          "internal",
+          "NativeError",
           "cannot load libpyslash_jni.so from " + System.getProperty("java.io.tmpdir") + " (java.io.tmpdir): " + error);
     } finally {
       if (file != null) {

@@ -39,7 +39,7 @@ final class RowPage implements AutoCloseable {
     int size = row.getSizeInBytes();
     if (fixedRowBytes != 0 ? size != fixedRowBytes : row.numFields() != fields) {
       throw new SlashException(
-          "invalid_input",
+          "InvalidInputError",
           "a row of " + row.numFields() + " fields and " + size + " bytes; the plan has " + fields + " fields");
     }
     boolean flushed = false;
@@ -65,7 +65,7 @@ final class RowPage implements AutoCloseable {
   /** Rows that are a page by themselves, behind those that were added before. */
   void add(LinePage page) {
     if (page.fields != fields) {
-      throw new SlashException("invalid_input", "rows of " + page.fields + " fields; the plan has " + fields);
+      throw new SlashException("InvalidInputError", "rows of " + page.fields + " fields; the plan has " + fields);
     }
     flush();
     Native.add(accumulator, page.address, page.bytes, page.numRows());
