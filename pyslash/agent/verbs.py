@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyslash._native import Arena
 from pyslash.errors import InvalidRequestError, TransportUnavailableError
 from pyslash.protocol.messages import Conceal, Connect, Disconnect, Expose, Renew
 from pyslash.rdma.completions import Completions
@@ -44,7 +45,7 @@ class _Domain:
 
     domain: Any
     completions: Completions
-    arena: Any
+    region: Any  # the arena as the device has it
     pairs: dict[int, _Pair] = field(default_factory=dict)
     exposed: dict[int, Any] = field(default_factory=dict)
 
@@ -52,7 +53,7 @@ class _Domain:
 class VerbsEndpoint:
     """Opens the device with the first connection. Every method takes the one lock."""
 
-    def __init__(self, arena: Any, port: Port | None, reason: str = "", clock: Callable[[], float] = time.monotonic):
+    def __init__(self, arena: Arena, port: Port | None, reason: str = "", clock: Callable[[], float] = time.monotonic):
         """`port` is None if there is no device; peers are then told the `reason`."""
         memory = pa.py_buffer(arena.view(0, arena.size))
         self._arena, self._address, self._size = arena, memory.address, memory.size
@@ -87,7 +88,7 @@ class VerbsEndpoint:
             domain.pairs[pair.endpoint.qpn] = _Pair(pair, self._clock() + LEASE_SECONDS)
             return {
                 "endpoint": asdict(pair.endpoint),
-                "rkey": int(domain.arena.rkey),
+                "rkey": int(domain.region.rkey),
                 "address": self._address,
                 "length": self._size,
                 "lease_seconds": LEASE_SECONDS,
@@ -202,6 +203,6 @@ class VerbsEndpoint:
                 pair.pair.close()
             for key in domain.exposed.values():
                 key.close()
-            domain.arena.close()
+            domain.region.close()
             domain.completions.close()
             domain.domain.close()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pyslash._native import Arena
 from pyslash.errors import InvalidRequestError
-
-_ALLOCATED = 1
+from pyslash.state.block_state import BlockState
 
 
 def write_all(fd: int, data: Any, at: int) -> int:
@@ -23,7 +23,7 @@ def write_all(fd: int, data: Any, at: int) -> int:
     return memoryview(data).nbytes
 
 
-def reserved_block(arena: Any, agent_pid: int, query: bytes, offset: int, length: int) -> int:
+def reserved_block(arena: Arena, agent_pid: int, query: bytes, offset: int, length: int) -> int:
     """Where the block begins that the agent `agent_pid` has reserved for the query and [offset, offset + length) is in.
 
     Raises:
@@ -31,7 +31,7 @@ def reserved_block(arena: Any, agent_pid: int, query: bytes, offset: int, length
     """
     for start, size, state, owner, block_query, _ in arena.blocks():
         if start <= offset < start + size:
-            if state != _ALLOCATED or owner != agent_pid or block_query != query:
+            if state != BlockState.ALLOCATED or owner != agent_pid or block_query != query:
                 raise InvalidRequestError(f"the block at {start} is not reserved for a replica of this query")
             if offset + length > start + size:
                 raise InvalidRequestError(

@@ -23,10 +23,9 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Empty
 from pyslash.protocol.token import query_token
 from pyslash.protocol.wire import Kind
+from pyslash.state.block_state import BlockState
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.agent.raw import opened, soon
-
-PUBLISHED, COMMITTED = 2, 3
 
 
 def states(agent: AgentDescriptor) -> list[int]:
@@ -51,7 +50,7 @@ def test_commit_takes_what_it_names_and_frees_the_rest(agent: AgentDescriptor, s
     assert reply.freed == 1
     assert [_native.Head(head).arena_offset for head in reply.blocks] == [winner.arena_offset]
     left = {block[0]: block[2] for block in attach(agent).blocks()}
-    assert left == {winner.arena_offset: COMMITTED, later.arena_offset: PUBLISHED}
+    assert left == {winner.arena_offset: BlockState.COMMITTED, later.arena_offset: BlockState.PUBLISHED}
     assert zombie.arena_offset not in left
 
 
@@ -109,7 +108,7 @@ def test_discard_frees_an_epoch_that_was_not_committed(agent: AgentDescriptor, c
     client.commit(0, [kept.arena_offset], PLAN)
     write(agent, 1, [0])
     assert client.discard(1) == 1
-    assert states(agent) == [COMMITTED]
+    assert states(agent) == [BlockState.COMMITTED]
     with pytest.raises(InvalidRequestError, match="has been committed"):
         client.discard(0)
 

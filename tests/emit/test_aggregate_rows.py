@@ -18,13 +18,13 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.state.block_state import BlockState
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.support.events import ROWS
 from tests.support.update_case import BEGINNING, BY_NUMBER, BY_STRING, committed, merged, plan_text, spark_answer
 
 ARENA = 256 << 20
-COMMITTED = 3
 
 
 def scattered(session: SparkSession, update: ArrowUpdate, rows: DataFrame, bits: int, ingest: str) -> list[Receipt]:
@@ -70,7 +70,7 @@ def test_owners_find_the_groups_of_spark(
     assert merged(live, update.plan, update.query, application_secret) == spark_answer(spark, rows, key)
     agent = receipts[0].agent
     states = [block[2] for block in attach(agent).blocks() if block[4] == update.query]
-    assert states == [COMMITTED] * len(receipts), "blocks of rows outlive the commit of their epoch"
+    assert states == [BlockState.COMMITTED] * len(receipts), "blocks of rows outlive the commit of their epoch"
     with AgentClient(agent, update.query, query_token(application_secret, update.query)) as client:
         client.drop()
 

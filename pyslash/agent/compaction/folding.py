@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pyslash._native import compact
+from pyslash._native import Arena, Plan, compact
 from pyslash.agent.store import spill
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock, Outcome
@@ -54,7 +54,7 @@ class Fold:
     """Blocks to fold into one, all in the arena or all on disk. They stay pinned until `Folding.end`."""
 
     query: bytes
-    plan: Any
+    plan: Plan
     block_set: BlockSet
     blocks: list[LiveBlock]
     first_live_pane: int
@@ -167,13 +167,13 @@ def _newest_epoch(block_set: BlockSet) -> int:
     return max((block.epoch for block in block_set.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
 
 
-def _compacted(arena: Any, job: Fold, offsets: list[int]) -> LiveBlock | None:
+def _compacted(arena: Arena, job: Fold, offsets: list[int]) -> LiveBlock | None:
     """The new published block; None if no pane was left."""
     head = compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
     return LiveBlock.of(head) if head else None
 
 
-def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Any, fd: int) -> int:
+def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Arena, fd: int) -> int:
     """A block in another arena, whose memory is the file `fd`; its offset there."""
     offset = int(arena.allocate(block.length, query, BEYOND_EPOCHS))
     head = relocated(block.head, query, arena.incarnation, offset)

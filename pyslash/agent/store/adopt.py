@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyslash._native import Head
+from pyslash._native import Arena, Head
 from pyslash.errors import CorruptBlockError
 from pyslash.state.block_file import StoredBlock
 from pyslash.state.block_head import IDENTITY, rechecked
 from pyslash.transport.reserved import write_all
 
 
-def adopt(arena: Any, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:
+def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:
     """The head of the block, published in the arena whose memory is the file `fd`; `epoch` is the arena's book-keeping.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash._native import Head
+from pyslash._native import Arena, Head
 from pyslash.agent.store.spill import Disk
 from pyslash.units import BEFORE_ALL_EPOCHS
 
@@ -48,7 +48,7 @@ class LiveBlock:
 class Holding:
     """An arena's blocks: who uses them, and which are freed once they are unused."""
 
-    def __init__(self, arena: Any, counters: Counter[str]) -> None:
+    def __init__(self, arena: Arena, counters: Counter[str]) -> None:
         self._arena = arena
         self._counters = counters
         self._pins: Counter[int] = Counter()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyslash._native import Head
+from pyslash._native import Arena, Head
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Commit, Replicate
 from pyslash.state.block_head import copied_head, head_crc
+from pyslash.state.block_state import BlockState
 
-PUBLISHED = 2  # a block's state in the arena
 
-
-def reported(arena: Any, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate) -> list[LiveBlock]:
+def reported(
+    arena: Arena, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate
+) -> list[LiveBlock]:
     """The blocks that a request names, each the one that its task has reported."""
     lengths = _published_lengths(arena, query)
     heads = dict(zip(request.offsets, request.heads, strict=False))
@@ -23,15 +22,17 @@ def reported(arena: Any, query: bytes, state: QueryState, request: Commit | Chec
     ]
 
 
-def _published_lengths(arena: Any, query: bytes) -> dict[int, int]:
-    # Not the committed ones: what an earlier run has left may be doomed, and go as soon as it is unpinned.
+def _published_lengths(arena: Arena, query: bytes) -> dict[int, int]:
+    # Not the committed ones: what an earlier run has left may go as soon as it is unpinned.
     return {
-        offset: length for offset, length, state, _, owner, _ in arena.blocks() if owner == query and state == PUBLISHED
+        offset: length
+        for offset, length, state, _, owner, _ in arena.blocks()
+        if owner == query and state == BlockState.PUBLISHED
     }
 
 
 def _published(
-    arena: Any, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
+    arena: Arena, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
 ) -> LiveBlock:
     if offset not in lengths or offset in state.own.live:
         raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")

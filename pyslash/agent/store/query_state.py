@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from pyslash._native import Plan
 from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.errors import FencedError
 from pyslash.units import BEFORE_ALL_PANES
@@ -44,7 +44,7 @@ class PendingReplica:
 class QueryState:
     """One query's part of the arena. Agents are named by their incarnations (hex digits)."""
 
-    plan: Any
+    plan: Plan
     plan_text: str
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
     epoch: int = -1

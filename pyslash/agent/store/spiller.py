@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyslash._native import Arena
 from pyslash.agent.store import spill
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.block_set import BlockSet, LiveBlock
@@ -144,11 +145,11 @@ def _first_read(block: LiveBlock, state: QueryState | None) -> int:
     return min((pane for pane, _, _ in block.panes if pane >= first_live), default=block.panes[-1][0])
 
 
-def free_bytes(arena: Any) -> tuple[int, int]:
+def free_bytes(arena: Arena) -> tuple[int, int]:
     """Bytes of an arena that no block holds: all of them, and the most in one piece."""
     end = arena.size // _ALIGNMENT * _ALIGNMENT
     at, free, largest = end - arena.capacity, 0, 0
-    for offset, length, *_ in [*arena.blocks(), (end, 0)]:
+    for offset, length in [*(block[:2] for block in arena.blocks()), (end, 0)]:
         gap = offset - at
         free, largest = free + gap, max(largest, gap)
         at = offset + -(-length // _ALIGNMENT) * _ALIGNMENT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyslash._native import Head, crc32c
+from pyslash._native import Arena, Head, Plan, crc32c
 from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.query_state import PendingReplica, QueryState, Replica
 from pyslash.errors import CorruptBlockError, InvalidRequestError
@@ -25,7 +25,7 @@ Conceal = Callable[[bytes, int], object]
 class Standby:
     """Over one arena. `conceal(query, offset)` ends any peer's right to write there."""
 
-    def __init__(self, arena: Any, holding: Holding, conceal: Conceal) -> None:
+    def __init__(self, arena: Arena, holding: Holding, conceal: Conceal) -> None:
         self._arena = arena
         self._holding = holding
         self._conceal = conceal
@@ -180,7 +180,7 @@ class Standby:
         state.replicas.clear()
 
 
-def check_written(query: bytes, incarnation: bytes, plan: Any, offset: int, view: Any) -> LiveBlock:
+def check_written(query: bytes, incarnation: bytes, plan: Plan, offset: int, view: Any) -> LiveBlock:
     """A block as a peer has written it, every head and segment checked.
 
     Raises:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyslash._native import Plan
+from pyslash._native import Arena, Plan
 from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.published import reported
 from pyslash.agent.store.query_state import QueryState
@@ -40,7 +40,9 @@ from pyslash.units import BEFORE_ALL_PANES, LAST_EPOCH
 class AgentState:
     """Everything the control plane and the compactor share. Queries are 16-byte ids."""
 
-    def __init__(self, arena: Any, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None) -> None:
+    def __init__(
+        self, arena: Arena, fd: int, incarnation: bytes, conceal: Conceal = lambda query, offset: None
+    ) -> None:
         """Starts with an empty arena, whose memory is the file `fd`. `conceal` ends a peer's right to write by RDMA."""
         self.arena = arena
         self.fd = fd
