@@ -42,7 +42,7 @@ class Checkpointer:
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:
-        """Restores the blocks of files, each file once. Returns all live heads.
+        """Restores the blocks of files, each file once. The answer says what is live.
 
         Raises:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.

@@ -1,10 +1,10 @@
 """The control plane: what callers may do with one `AgentState`, each by the right that it has proved.
 
 Actions (`request` has their bodies): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room,
-discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move bytes. `read` streams ranges of
-a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them itself: it
-owns the room until it says that it is done, or its connection ends. `gather` brings blocks of other agents to a process
-of this host, for as long. `wire` has the format of all of this.
+live, discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move bytes. `read` streams
+ranges of a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them
+itself: it owns the room until it says that it is done, or its connection ends. `gather` brings blocks of other agents
+to a process of this host, for as long. `wire` has the format of all of this.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from pyslash.protocol.messages import (
     Expose,
     Gather,
     Land,
+    Live,
     Logs,
     MakeRoom,
     Promote,
@@ -120,6 +121,7 @@ class AgentServer:
             "replicate": _Action(drive, Replicate, lambda by, asked: self._replicator.replicate(by.query, asked)),
             "promote": _Action(drive, Promote, lambda by, asked: state.promote(by.query, asked)),
             "room": _Action(drive, MakeRoom, lambda by, asked: room.make(by.query, asked)),
+            "live": _Action(drive, Live, lambda by, asked: state.live(by.query, asked)),
             "resume": _Action(drive, Resume, lambda by, asked: state.resume(by.query, asked)),
             "release": _Action(drive, Release, self._release),
             "discard": _Action(drive, Discard, lambda by, asked: state.discard(by.query, asked)),

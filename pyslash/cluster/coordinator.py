@@ -13,7 +13,7 @@ from pyslash.cluster.reported import ReportedBlocks
 from pyslash.cluster.room import Room
 from pyslash.cluster.standbys import Repair, plan_repair
 from pyslash.errors import SlashError, StateLostError
-from pyslash.protocol.client import AgentClient, CommitReply
+from pyslash.protocol.client import AgentClient, LiveReply
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Promote, Restore, Resume
 from pyslash.protocol.token import Right, query_token
@@ -97,13 +97,12 @@ class Coordinator:
         self._replaced |= {agent.incarnation for agent in newest.agents} - set(repair.holders)
         reported = ReportedBlocks(newest.blocks)
 
-        def resume(client: AgentClient) -> CommitReply:
-            reply = client.resume(Resume(newest.epoch, self._plan, self._run, first_pane))
+        def resume(client: AgentClient) -> None:
+            client.resume(Resume(newest.epoch, self._plan, self._run, first_pane))
             for source, standby in repair.promotions.items():
                 if standby == name_of(client):
                     lost = reported.pairs(source)
-                    reply = client.promote(Promote(newest.epoch, source, lost, self._plan, self._run))
-            return reply
+                    client.promote(Promote(newest.epoch, source, lost, self._plan, self._run))
 
         group.each(resume)
         self._repaired_epoch, self.replicas.standbys = newest.epoch, repair.in_sync
@@ -126,7 +125,7 @@ class Coordinator:
         self.group.add_agents(agents)
         given = shares(state.files, self.group.names)
 
-        def read(client: AgentClient) -> CommitReply:
+        def read(client: AgentClient) -> LiveReply:
             files = [[file.name, file.bytes, file.crc] for file in given[name_of(client)]]
             request = Restore(self._plan, self._run, state.directory.location, files)
             return client.restore(request, self._checkpoint_timeout)
@@ -172,13 +171,13 @@ class Coordinator:
             self.group.add_agents([agent for agent in manifest.agents if agent.incarnation not in gone])
             reported = ReportedBlocks(manifest.blocks, but=gone)
 
-        def commit(client: AgentClient) -> CommitReply:
+        def commit(client: AgentClient) -> LiveReply:
             name = name_of(client)
             blocks = reported.of(name)
             replicas = [[source, reported.pairs(source)] for source in self.replicas.sources(name)]
-            heads = list(blocks.values())
+            heads, known = list(blocks.values()), self.live.known(name)
             return client.commit(
-                manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes
+                manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes, known
             )
 
         replies = self.group.each(commit)

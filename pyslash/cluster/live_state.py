@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyslash._native import Head
-from pyslash.protocol.client import CommitReply
+from pyslash.protocol.client import LiveReply
 from pyslash.protocol.descriptor import AgentDescriptor
 
 
@@ -32,21 +32,33 @@ class LiveState:
         self.used_bytes = 0
         self.spilled_bytes = 0
         self.memory: dict[str, dict[str, int]] = {}  # of each agent, by host and incarnation
-        self._blocks: dict[str, list[LiveBlock]] = {}
+        self._blocks: dict[str, dict[int, LiveBlock]] = {}  # of each agent, by offset and in its order
+        self._answers: dict[str, int] = {}  # by agent: the number of the last one
 
     def blocks(self) -> list[LiveBlock]:
         """All of them."""
-        return [block for blocks in self._blocks.values() for block in blocks]
+        return [block for blocks in self._blocks.values() for block in blocks.values()]
 
     def has(self, name: str) -> bool:
         """Whether an agent holds any."""
         return bool(self._blocks.get(name))
 
-    def restored(self, agent: AgentDescriptor, reply: CommitReply) -> None:
+    def restored(self, agent: AgentDescriptor, reply: LiveReply) -> None:
         """An agent has taken blocks from the checkpoint."""
-        self._blocks[agent.incarnation] = [LiveBlock(agent, Head(raw), raw) for raw in reply.blocks]
+        name = agent.incarnation
+        blocks = {} if reply.whole else self._blocks[name]
+        for offset in reply.gone:
+            blocks.pop(offset, None)
+        if reply.heads:
+            blocks |= {offset: LiveBlock(agent, Head(raw), raw) for offset, raw in reply.heads.items()}
+            blocks = dict(sorted(blocks.items()))
+        self._blocks[name], self._answers[name] = blocks, reply.answer
 
-    def committed(self, epoch: int, replies: Mapping[AgentDescriptor, CommitReply]) -> None:
+    def known(self, name: str) -> int:
+        """The number of an agent's last answer; 0: there was none."""
+        return self._answers.get(name, 0)
+
+    def committed(self, epoch: int, replies: Mapping[AgentDescriptor, LiveReply]) -> None:
         """Every agent has made an epoch part of its state."""
         self.epoch = epoch
         for agent, reply in replies.items():

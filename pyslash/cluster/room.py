@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyslash.cluster.agent_group import AgentGroup, name_of
 from pyslash.errors import ArenaFullError, SpillError
-from pyslash.protocol.client import CommitReply
+from pyslash.protocol.client import LiveReply
 from pyslash.protocol.messages import MakeRoom
 
 # An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
@@ -30,7 +30,7 @@ class Room:
         self._timeout = timeout_seconds
         self._full: set[str] = set()
 
-    def committed(self, replies: Mapping[str, CommitReply]) -> None:
+    def committed(self, replies: Mapping[str, LiveReply]) -> None:
         """See which arenas are nearly full."""
         self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
 

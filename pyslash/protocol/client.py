@@ -25,6 +25,7 @@ from pyslash.protocol.messages import (
     Commit,
     Discard,
     Empty,
+    Live,
     Logs,
     MakeRoom,
     Promote,
@@ -58,14 +59,26 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CommitReply:
-    """An agent's answer to a commit: the heads of all live blocks of the query, and how full its arena is."""
+class LiveReply:
+    """Which blocks of a query are live in an agent, as far as its driver did not know, and how full its arena is.
 
-    blocks: list[bytes]
-    freed: int
+    `heads` are those of new blocks, by offset; `gone` are offsets of blocks that went before these came. `whole`: what
+    was known before is void. `answer` is the number by which the driver says next time what it knows.
+    """
+
+    heads: dict[int, bytes]
+    gone: set[int]
+    whole: bool
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
+    freed: int = 0
+    answer: int = field(default=0, compare=False)
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """The heads alone, in the order of their offsets."""
+        return [head for _, head in sorted(self.heads.items())]
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ class Described:
     run: int
     replicas: dict[str, int]
     promoted: dict[str, int]
-    blocks: list[bytes]
+    blocks: int
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
@@ -153,29 +166,35 @@ class AgentClient:
         heads: list[int] | None = None,
         replicas: list[list[Any]] | None = None,
         keeps_changes: bool = False,
-    ) -> CommitReply:
+        known: int = 0,
+    ) -> LiveReply:
         """Commits the epoch's blocks (offsets in the arena). It may be repeated with the same arguments."""
-        return _reply(self.act("commit", Commit(epoch, offsets, plan, run, heads or [], replicas or [], keeps_changes)))
+        request = Commit(epoch, offsets, plan, run, heads or [], replicas or [], keeps_changes, known)
+        return self._all_live(self.act("commit", request), run)
+
+    def live(self, run: int = 0, known: int = 0) -> LiveReply:
+        """What is live, and was not told in the answer `known` or before."""
+        return self._all_live(self.act("live", Live(known, run)), run)
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
         """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""
         return self.act("checkpoint", request, timeout_seconds)
 
-    def restore(self, request: Restore, timeout_seconds: float) -> CommitReply:
-        """Restores the blocks of these files, each once. The answer is that of a commit."""
-        return _reply(self.act("restore", request, timeout_seconds))
+    def restore(self, request: Restore, timeout_seconds: float) -> LiveReply:
+        """Restores the blocks of these files, each once."""
+        return self._all_live(self.act("restore", request, timeout_seconds), request.run)
 
     def replicate(self, request: Replicate, timeout_seconds: float) -> int:
         """Has the agent write blocks into a standby's arena. Returns the number of bytes."""
         return int(self.act("replicate", request, timeout_seconds)["bytes"])
 
-    def promote(self, request: Promote) -> CommitReply:
-        """Has a standby promote the replica of a lost agent. The answer is that of a commit."""
-        return _reply(self.act("promote", request))
+    def promote(self, request: Promote) -> None:
+        """Has a standby promote the replica of a lost agent."""
+        self.act("promote", request)
 
-    def resume(self, request: Resume) -> CommitReply:
-        """Keeps what the agent holds, under a later run. The answer is that of a commit."""
-        return _reply(self.act("resume", request))
+    def resume(self, request: Resume) -> None:
+        """Keeps what the agent holds, under a later run."""
+        self.act("resume", request)
 
     def make_room(self, request: MakeRoom, timeout_seconds: float) -> int:
         """Has the agent make room in its arena. Returns the bytes that it then has on disk."""
@@ -196,10 +215,27 @@ class AgentClient:
     def describe(self, timeout_seconds: float | None = None) -> Described:
         """What the agent holds of the query."""
         answer = self.act("describe", Empty(), timeout_seconds)
-        blocks = [base64.b64decode(head) for head in answer["blocks"]]
         settled = {source: (at, frozenset(taken)) for source, (at, taken) in answer["settled"].items()}
         incarnation = bytes.fromhex(answer["incarnation"])
-        return Described(**{**answer, "incarnation": incarnation, "blocks": blocks, "settled": settled})
+        return Described(**{**answer, "incarnation": incarnation, "settled": settled})
+
+    def _all_live(self, answer: dict[str, Any], run: int) -> LiveReply:
+        """What an agent tells in one answer or several."""
+        heads: dict[int, bytes] = {}
+        gone: set[int] = set()
+        first = answer
+        while True:
+            for offset in answer["gone"]:
+                heads.pop(offset, None)
+                gone.add(offset)
+            heads.update((offset, base64.b64decode(head)) for offset, head in answer["heads"])
+            if not answer["more"]:
+                break
+            answer = self.act("live", Live(answer["answer"], run))
+            if answer["whole"]:  # another call has asked in between
+                first, heads, gone = {**first, "whole": True}, {}, set()
+        told = {name: answer[name] for name in ("used_bytes", "arena_bytes", "spilled_bytes", "answer")}
+        return LiveReply(heads, gone, first["whole"], **told, freed=first.get("freed", 0))
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""
@@ -420,7 +456,3 @@ def _result(kind: Kind, answer: bytes) -> dict[str, Any]:
         raise errors.AgentError(f"an answer of kind {kind.name} where a result was expected")
     fields: dict[str, Any] = json.loads(answer)
     return fields
-
-
-def _reply(answer: dict[str, Any]) -> CommitReply:
-    return CommitReply(**{**answer, "blocks": [base64.b64decode(head) for head in answer["blocks"]]})

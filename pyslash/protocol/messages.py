@@ -44,6 +44,7 @@ class Commit:
     have been freed and taken by another block since. Without them nothing is compared.
     `replicas`, [agent, its blocks of the epoch] each, are the ones that this agent keeps. A block is [offset in its own
     arena, CRC of its head there]. `keeps_changes`: until another epoch is committed, its blocks stay apart from others.
+    `known`: as of `Live`.
     """
 
     epoch: Epoch
@@ -53,6 +54,15 @@ class Commit:
     heads: Heads = field_of(default_factory=list)
     replicas: Replicas = field_of(default_factory=list)
     keeps_changes: Flag = False
+    known: Unsigned = 0
+
+
+@dataclass(frozen=True)
+class Live:
+    """Tell what is live and was not told in the answer of this number or before (0: nothing was)."""
+
+    known: Unsigned = 0
+    run: Unsigned = 0
 
 
 @dataclass(frozen=True)
@@ -283,6 +293,7 @@ Request = (
     | Seal
     | Promote
     | Resume
+    | Live
     | MakeRoom
     | Discard
     | Release

@@ -65,7 +65,7 @@ def test_a_fold_is_swapped_in_by_the_next_commit_and_not_before(agent: AgentDesc
     assert eventually(lambda: compactions(client) == 1)
 
     # A merge of that epoch may still be reading: all its blocks are there, and the answer to it does not change.
-    assert client.describe().blocks == before.blocks
+    assert client.live().blocks == before.blocks
     assert client.commit(MAX_BLOCKS, [_native.Head(before.blocks[-1]).arena_offset], PLAN).blocks == before.blocks
     expected = [(0, key, (MAX_BLOCKS + 1) * key) for key in range(100)]
     assert merged(agent, before.blocks, [0]) == expected

@@ -194,11 +194,11 @@ def test_a_cleaner_of_temporary_files_gets_nobody_replaced(
             ensure(request_agent(deadline_seconds=1))
         os.kill(agent.pid, signal.SIGCONT)
     assert ensure(request_agent()) == agent
-    assert len(client.describe().blocks) == 1
+    assert client.describe().blocks == 1
     while not {*before} <= {file.name for file in folder_of(agent).glob("*")}:
         os.sched_yield()
     with AgentClient(agent, QUERY, query_token(secret, QUERY), via="unix", timeout_seconds=20) as again:
-        assert len(again.describe().blocks) == 1
+        assert again.describe().blocks == 1
     sweep(folder_of(agent).parent)
     assert folder_of(agent).exists()
     os.kill(agent.pid, signal.SIGKILL)

@@ -128,7 +128,7 @@ def test_a_task_that_finds_the_arena_full_asks_for_room(
     large = [rows([0], range(100_000))]
     with pytest.raises(SpillError, match=r"spark\.slash\.spill\.maxBytes=0"):
         update.receipt(large)
-    assert client.describe().blocks == heads
+    assert client.live().blocks == heads
     receipt = Receipt.parse(replace(update, spill_bytes=GIB).receipt(large))
     heads = client.commit(epoch, [receipt.head.arena_offset], PLAN).blocks
     assert spilled(heads)
@@ -246,7 +246,7 @@ def test_spilled_blocks_of_the_same_keys_are_folded_on_disk(
     assert eventually(lambda: compactions(client) == 1)
     expected = [(pane, key, (MAX_BLOCKS + 1) * key) for pane in (0, 10) for key in KEYS]
     # A merge may still be reading: the blocks are there, in their places, until the next commit.
-    assert client.describe().blocks == before
+    assert client.live().blocks == before
     assert read_all(client, before, [0, 10]) == expected
     after = client.commit(MAX_BLOCKS + 2, [], PLAN)
     assert (len(after.blocks), len(spilled(after.blocks))) == (1, 1)
@@ -286,7 +286,8 @@ def test_snapshots_and_replicas_hold_what_is_spilled(
     client.replicate(Replicate(2, [], PLAN, 0, standby[0].to_json(), "auto", True), 20)
     standby[1].commit(2, [], PLAN, 0, replicas=[[agent.incarnation, []]])
     assert spill_all(standby[1], 3, tmp_path) > 0  # a replica goes before anything else
-    promoted = standby[1].promote(Promote(2, agent.incarnation, [], PLAN, 0)).blocks
+    standby[1].promote(Promote(2, agent.incarnation, [], PLAN, 0))
+    promoted = standby[1].live().blocks
     assert len(spilled(promoted)) == 2
     assert read_all(standby[1], promoted, [0, 10]) == expected
     file = ["2.arrow", written["bytes"], written["crc"]]

@@ -49,7 +49,8 @@ def epoch_of(agent: AgentDescriptor, client: AgentClient, standby: Pair, epoch: 
 def promoted(agent: AgentDescriptor, standby: Pair, epoch: int, blocks: list[list[int]] | None = None) -> list[bytes]:
     """What the standby holds once it has taken the agent's place; `blocks` are the agent's of the epoch."""
     standby[1].resume(Resume(epoch, PLAN, 2, AFTER_ALL_PANES))
-    return standby[1].promote(Promote(epoch, agent.incarnation, blocks or [], PLAN, 2)).blocks
+    standby[1].promote(Promote(epoch, agent.incarnation, blocks or [], PLAN, 2))
+    return standby[1].live(2).blocks
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
@@ -60,7 +61,7 @@ def test_a_promoted_replica_is_what_the_lost_agent_held(
     offsets = [head.arena_offset for head in heads]
     assert replicate(client, standby[0], 0, offsets, transport=transport) == sum(head.length for head in heads)
     expected = merged(agent, commit(client, standby, 0, offsets), [0, 10])
-    assert standby[1].describe().blocks == []  # nobody sees a replica
+    assert standby[1].describe().blocks == 0  # nobody sees a replica
     os.kill(agent.pid, 9)
     assert wait_until_gone(agent.pid)
     for _ in range(2):
@@ -146,7 +147,8 @@ def test_a_share_is_replicated_between_epochs_with_what_was_taken_over(
 ) -> None:
     epoch_of(agent, client, standby, 0, [0])
     standby[1].resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
-    expected = merged(standby[0], standby[1].promote(Promote(0, agent.incarnation, [], PLAN, 2)).blocks, [0])
+    standby[1].promote(Promote(0, agent.incarnation, [], PLAN, 2))
+    expected = merged(standby[0], standby[1].live(2).blocks, [0])
     last = start()
     settled = Replicate(0, [], PLAN, 2, last[0].to_json(), "auto", True, settled=True)
     assert standby[1].replicate(settled, 20) > 0
@@ -157,7 +159,8 @@ def test_a_share_is_replicated_between_epochs_with_what_was_taken_over(
         standby[1].replicate(Replicate(1, [], PLAN, 2, last[0].to_json(), "auto", True, settled=True), 20)
     last[1].resume(Resume(0, PLAN, 3, BEFORE_ALL_PANES))
     for _ in range(2):
-        heads = last[1].promote(Promote(0, standby[0].incarnation, [], PLAN, 3)).blocks
+        last[1].promote(Promote(0, standby[0].incarnation, [], PLAN, 3))
+        heads = last[1].live(3).blocks
         assert merged(last[0], heads, [0]) == expected
     assert last[1].describe().promoted == {standby[0].incarnation: 0, agent.incarnation: 0}
 
@@ -222,7 +225,8 @@ def test_an_earlier_run_is_fenced_and_a_later_one_that_restores_forgets_replicas
 
 def test_a_resumed_agent_goes_on_with_what_it_holds(agent: AgentDescriptor, client: AgentClient) -> None:
     before = client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 1).blocks
-    assert client.resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES)).blocks == before
+    client.resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
+    assert client.live(2).blocks == before
     assert client.commit(1, [write(agent, 1, [10]).arena_offset], PLAN, 2).blocks[:1] == before
     with pytest.raises(InvalidRequestError, match="epoch 1"):
         client.resume(Resume(0, PLAN, 3, BEFORE_ALL_PANES))

@@ -187,7 +187,7 @@ def test_who_may_read_may_not_do_more(agent: AgentDescriptor, client: AgentClien
     head = write(agent, 0, [0])
     client.commit(0, [head.arena_offset], PLAN)
     with AgentClient(agent, QUERY, query_token(secret, QUERY, Right.READ), via="tcp", secret=secret) as reader:
-        assert len(reader.describe().blocks) == 1
+        assert reader.describe().blocks == 1
         assert len(reader.read(head.arena_offset, [(0, head.length)])[0]) == head.length
         for call in (
             reader.drop,
@@ -203,7 +203,7 @@ def test_who_may_read_may_not_do_more(agent: AgentDescriptor, client: AgentClien
         ):
             with pytest.raises(ForbiddenError, match="needs the right"):
                 call()
-    assert len(client.describe().blocks) == 1
+    assert client.describe().blocks == 1
 
 
 def test_another_agent_may_not_drive(agent: AgentDescriptor, secret: bytes) -> None:
@@ -242,7 +242,7 @@ def test_who_may_replicate_neither_fences_nor_replaces(
         grant = request_grant(secret, QUERY, good)
         channel.send(Kind.CALL, f"reserve {grant}\n".encode() + body(forged[0]), soon())
         assert channel.receive(soon())[1].startswith(b"ForbiddenError")
-    assert len(client.describe().blocks) == 1
+    assert client.describe().blocks == 1
     assert client.discard(1, 3) == 0
     client.commit(1, [write(agent, 1, [0]).arena_offset], PLAN, 3)
 

@@ -56,8 +56,8 @@ class Operator:
     version: int
     result_schema = _RESULT
     windows_truncated = False
-    carried = ""
-    since = ()
+    input_columns = ""
+    first_batch = ()
     is_adopted = False
     emitted = ()
 

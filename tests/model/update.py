@@ -37,7 +37,7 @@ class Ingest:
     def close(self) -> None:
         """Nothing was sent to executors."""
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int, place: str = "") -> list[Receipt]:
+    def update(self, execution: MicroBatch, number: int, watermark_us: int, placement: str = "") -> list[Receipt]:
         """Receipts of the winning attempts."""
         return self._partitions(execution, self._query.workload.plan, number, watermark_us)
 
@@ -89,7 +89,7 @@ class Owners(Ingest):
         super().__init__(query)
         self._add_agents = add_agents
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int, place: str = "") -> list[Receipt]:
+    def update(self, execution: MicroBatch, number: int, watermark_us: int, placement: str = "") -> list[Receipt]:
         """Receipts of owners' winning attempts."""
         plan = plan_of_rows(self._query.workload.plan, self._BITS)
         scattered = self._partitions(execution, plan, number, watermark_us)

@@ -117,7 +117,8 @@ def test_a_standby_serves_what_a_killed_source_held(
     assert wait_until_gone(source.pid, SECONDS)
 
     of_standby.resume(Resume(0, PLAN, 2, BEFORE_ALL_PANES))
-    promoted = of_standby.promote(Promote(0, source.incarnation, places, PLAN, 2)).blocks
+    of_standby.promote(Promote(0, source.incarnation, places, PLAN, 2))
+    promoted = of_standby.live(2).blocks
 
     def read(head: _native.Head, offset: int, length: int) -> object:
         return transport.read(standby.descriptor, head.arena_offset, [(offset, length)])[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyslash._native import Plan
 from pyslash.agent.store.block_set import BlockSet, LiveBlock
+from pyslash.agent.store.own_blocks import OwnBlocks
 from pyslash.errors import FencedError
 from pyslash.units import BEFORE_ALL_PANES
 
@@ -54,7 +55,7 @@ class QueryState:
     freed: int = 0  # by the last commit
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
-    own: BlockSet = field(default_factory=BlockSet)
+    own: OwnBlocks = field(default_factory=OwnBlocks)
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, PendingReplica] = field(default_factory=dict)

@@ -5,7 +5,6 @@ Every method takes the one lock, and waits for nothing else while it holds it.
 
 from __future__ import annotations
 
-import base64
 import os
 import threading
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any
 
 from pyslash._native import Arena, Plan
 from pyslash.agent.store.block_set import Holding, LiveBlock
+from pyslash.agent.store.own_blocks import OwnBlocks
 from pyslash.agent.store.published import reported
 from pyslash.agent.store.query_state import QueryState
 from pyslash.agent.store.row_blocks import rows_on_their_way
@@ -24,6 +24,7 @@ from pyslash.protocol.messages import (
     Checkpoint,
     Commit,
     Discard,
+    Live,
     Promote,
     Read,
     Release,
@@ -65,7 +66,7 @@ class AgentState:
             raise StaleIncarnationError(f"a call for incarnation {meant} reached incarnation {self.incarnation.hex()}")
 
     def commit(self, query: bytes, request: Commit) -> dict[str, Any]:
-        """Makes the epoch's blocks part of the state, swaps a finished compaction in, and returns all live heads.
+        """Makes the epoch's blocks part of the state, and swaps a finished compaction in. The answer says what is live.
 
         Raises:
             InvalidRequestError: an older epoch, other blocks or another plan than this epoch or query was committed
@@ -87,7 +88,20 @@ class AgentState:
                     self._standby.commit(query, state, source, request.epoch)
                 self.queries[query] = state
                 self.counters["commits"] += 1
-            return self.reply(state, state.freed)
+            return {"freed": state.freed, **self.reply(state, request.known)}
+
+    def live(self, query: bytes, request: Live) -> dict[str, Any]:
+        """What is live, as `OwnBlocks.changes` tells it.
+
+        Raises:
+            FencedError: a later run holds the state.
+        """
+        with self.lock:
+            state = self.queries.get(query)
+            if state is None:
+                return {**OwnBlocks().changes(0), **self._room()}
+            state.check_run(request.run)
+            return self.reply(state, request.known)
 
     @contextmanager
     def blocks_of_epoch(self, query: bytes, request: Checkpoint | Replicate, whole: bool) -> Iterator[list[LiveBlock]]:
@@ -160,7 +174,7 @@ class AgentState:
         return {}
 
     def promote(self, query: bytes, request: Promote) -> dict[str, Any]:
-        """A lost agent's replica becomes part of this agent's state. Returns all live heads. Idempotent.
+        """A lost agent's replica becomes part of this agent's state. Idempotent.
 
         Raises:
             InvalidRequestError: there is no replica of that epoch.
@@ -169,10 +183,10 @@ class AgentState:
             state = self.state_for(query, request.plan, request.run)
             self._standby.promote(query, state, request)
             self.counters["promotions"] += 1
-            return self.reply(state, 0)
+            return {}
 
     def resume(self, query: bytes, request: Resume) -> dict[str, Any]:
-        """Keeps the state under a later run, as of this epoch or the one before it. Returns all live heads.
+        """Keeps the state under a later run, as of this epoch or the one before it.
 
         Raises:
             FencedError: a still later run holds it.
@@ -190,7 +204,7 @@ class AgentState:
             state = self.state_for(query, request.plan, request.run)
             self.queries[query] = state
             self.counters["resumes"] += 1
-            return self.reply(state, 0)
+            return {}
 
     def discard(self, query: bytes, request: Discard) -> dict[str, Any]:
         """Frees what an update of this epoch has published. What its tasks still write is freed once published.
@@ -244,7 +258,7 @@ class AgentState:
             return {"freed": freed, **self._room()}
 
     def describe(self, query: bytes) -> dict[str, Any]:
-        """Incarnation, sizes, the last committed epoch (-1: none), its run, replicas and all live heads."""
+        """Incarnation, sizes, the last committed epoch (-1: none), its run, replicas and number of live blocks."""
         with self.lock:
             state = self.queries.get(query)
             return {
@@ -255,7 +269,7 @@ class AgentState:
                 "promoted": {} if state is None else state.promoted,
                 "settled": {} if state is None else state.settled_replicas(),
                 "first_live_pane": BEFORE_ALL_PANES if state is None else state.first_live_pane,
-                "blocks": [] if state is None else self._heads(state),
+                "blocks": 0 if state is None else len(state.own.live),
                 **self._room(),
             }
 
@@ -393,12 +407,9 @@ class AgentState:
         state.own.add(blocks)
         state.promoted = {source: at for source, at in state.promoted.items() if at >= epoch}
 
-    def reply(self, state: QueryState, freed: int) -> dict[str, Any]:
-        """All live heads, and the room that is left; with the lock held."""
-        return {"blocks": self._heads(state), "freed": freed, **self._room()}
-
-    def _heads(self, state: QueryState) -> list[str]:
-        return [base64.b64encode(state.own.live[offset].head).decode() for offset in sorted(state.own.live)]
+    def reply(self, state: QueryState, known: int) -> dict[str, Any]:
+        """What is live, for who knows that answer, and the room that is left; with the lock held."""
+        return {**state.own.changes(known), **self._room()}
 
     def _room(self) -> dict[str, int]:
         return {
