@@ -93,10 +93,12 @@ def test_every_message_that_is_quoted_is_said() -> None:
     assert [piece for piece in sentences if piece not in texts] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
-def test_every_test_that_is_named_exists(page: str) -> None:
-    named = re.findall(r"tests/[\w/]+\.(?:py|java)", (ROOT / page).read_text())
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_every_file_that_is_named_exists() -> None:
+    file = re.compile(r"\b(?:pyslash|native|eval|tests|scripts|examples|spark-conf)/[\w./-]+\.(?:py|java|cpp|h|sh)\b")
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
+    named = [(page.name, name) for page in pages for name in file.findall(page.read_text())]
+    assert len(named) > 100
+    assert [one for one in named if not (ROOT / one[1]).exists()] == []
 
 
 def test_the_figures_that_are_named_are_those_of_an_epoch() -> None:
