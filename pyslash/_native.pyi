@@ -27,6 +27,12 @@ class Plan:
         """Width of a pane."""
 
     @property
+    def deduplicates(self) -> bool: ...
+    @property
+    def row_bits(self) -> int | None:
+        """Of a plan of rows, the bits that tell its buckets."""
+
+    @property
     def states(self) -> list[tuple[str, list[int], int]]:
         """The states that groups keep: kind, input columns, and how many buffers of a segment they take."""
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from eval.model.inputs import Rates
 from pyslash._native import Accumulator, Arena, Head, Merger, Plan
+from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
+from pyslash.plan.window import TimeWindow
 from pyslash.protocol import process
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.shm import ShmTransport
@@ -23,7 +25,12 @@ _KEYS = 100_000
 _SEGMENT_KEYS = 8_000  # fit one segment
 _ARENA = 64 << 20
 _QUERY = bytes(16)
-_PLAN = "pyslash-plan 1\nwindow 10000000 10000000 0\ncolumn int64 1\nkey 1\naggregate count - 0\n"
+_PLAN = PlanSpec(
+    window=TimeWindow(10_000_000, 10_000_000, 0),
+    columns=(ColumnSpec("int64", True),),
+    keys=(1,),
+    aggregates=(AggregateSpec("count"),),
+).text
 _FEW_TASKS, _MANY_TASKS = 20, 1_020
 _REPEATS = 5
 _PART = (0, 1 << 28)  # of the prefixes: a merge task's

@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from eval.scale.network import Host
 from pyslash import _native
+from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
+from pyslash.plan.window import TimeWindow
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
 
 QUERY = bytes(range(16))
-PLAN = """pyslash-plan 1
-window 10000000 10000000 0
-column int64 1
-column int64 1
-key 1
-aggregate sum 2 1
-aggregate count - 1
-"""
+PLAN = PlanSpec(
+    window=TimeWindow(10_000_000, 10_000_000, 0),
+    columns=(ColumnSpec("int64", True),) * 2,
+    keys=(1,),
+    aggregates=(AggregateSpec("sum", (2,), ansi=True), AggregateSpec("count", ansi=True)),
+).text
 PANES = (0, 10_000_000)
 """First and end, in microseconds: each epoch has the one window."""
 

@@ -19,7 +19,7 @@ from pyslash.conf import Conf
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.operator import OperatorPlan
-from pyslash.plan.row_plan import MOST_BITS, plan_of_rows
+from pyslash.plan.spec import MOST_ROW_BITS, PlanSpec, SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
@@ -37,7 +37,7 @@ class Repartition(Ingest):
     def __init__(
         self,
         session: SparkSession,
-        plan: str,
+        plan: PlanSpec,
         conf: Conf,
         query_id: bytes,
         secret: bytes,
@@ -45,13 +45,15 @@ class Repartition(Ingest):
         add_agents: AddAgents,
     ) -> None:
         """`add_agents` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
-        self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_BITS)
-        self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_BITS)
-        super().__init__(session, plan_of_rows(plan, self._bits), conf, query_id, secret, run)
+        self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_ROW_BITS)
+        self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_ROW_BITS)
+        super().__init__(session, plan.of_rows(self._bits), conf, query_id, secret, run)
         self._aggregation = plan
         self._add_agents = add_agents
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> list[Receipt]:
+    def update(
+        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+    ) -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
@@ -61,7 +63,7 @@ class Repartition(Ingest):
             return scattered
         self._add_agents(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
         aggregate = AggregateRows(
-            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation + placement),
+            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
             blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
             bits=self._bits,
             owners=self._owners,
@@ -84,5 +86,5 @@ def ingest_of(
 ) -> Ingest:
     """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
     if conf.strategy == "repartition" and plan.may_repartition:
-        return Repartition(session, plan.text, conf, query_id, secret, run, add_agents)
-    return Ingest(session, plan.text, conf, query_id, secret, run)
+        return Repartition(session, plan.spec, conf, query_id, secret, run, add_agents)
+    return Ingest(session, plan.spec, conf, query_id, secret, run)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash._native import KeyIndex, Plan
 from pyslash.errors import InvalidInputError
 from pyslash.ingest.only_spark import OnlySpark, arrow_type_of
+from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.types import native_type
 
 MOST_TABLE_BYTES = 256 << 20
@@ -56,10 +57,13 @@ class StaticTable:
 
     @cached_property
     def _index(self) -> KeyIndex:
-        text = ["pyslash-plan 1", "window 1 1 0"]
-        text += [f"column {native} 1" for native in self._key_types]
-        text += [f"key {number}" for number in range(1, len(self._key_types) + 1)]
-        index = KeyIndex(Plan("\n".join([*text, "aggregate count - 0", ""])))
+        plan = PlanSpec(
+            window=ANY_WINDOW,
+            columns=tuple(ColumnSpec(native, True) for native in self._key_types),
+            keys=tuple(range(1, len(self._key_types) + 1)),
+            aggregates=(AggregateSpec("count"),),
+        )
+        index = KeyIndex(Plan(plan.text))
         try:
             index.add(_keyed([self.rows.column(key) for key in self._keys]))
         except InvalidInputError as error:

@@ -19,6 +19,7 @@ from pyslash.ingest.parquet_scan import ParquetScan
 from pyslash.ingest.parquet_update import ParquetUpdate
 from pyslash.ingest.static_join import StaticTables
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import collect, run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
@@ -32,9 +33,9 @@ class Ingest:
     """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
-        self, session: SparkSession, plan: str, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self, session: SparkSession, plan: PlanSpec, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
     ) -> None:
-        """`plan` is the text of the one that rows are grouped by; `run` numbers the query's recoveries."""
+        """`plan` is the one that rows are grouped by; `run` numbers the query's recoveries."""
         self._run = run
         self._plan = plan
         self._conf = conf
@@ -51,14 +52,16 @@ class Ingest:
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
-    def update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> list[Receipt]:
+    def update(
+        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+    ) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
         Args:
             execution: the micro-batch's execution.
             epoch: the batch id.
             watermark_us: rows whose last window ends at or before this are late.
-            placement: a line that the plan has for this epoch alone, or nothing.
+            place: where the sessions of this epoch go, of a plan that has them.
         """
         self.records_by_spark = self.records_fetched = 0
         if execution.cut.is_without_rows:
@@ -66,20 +69,20 @@ class Ingest:
             return []
         execution.cut.reset_counts()
         if self._conf.ingest == "arrow":
-            return self._from_arrow(execution, epoch, watermark_us, placement)
+            return self._from_arrow(execution, epoch, watermark_us, place)
         rows = execution.cut.input()
         if self._reads_files:
-            receipts = self._from_files(execution, rows, epoch, watermark_us, placement)
+            receipts = self._from_files(execution, rows, epoch, watermark_us, place)
             if receipts is not None:
                 return receipts
-        return self._from_rows(execution, rows, epoch, watermark_us, placement)
+        return self._from_rows(execution, rows, epoch, watermark_us, place)
 
     def close(self) -> None:
         """The query has ended or starts over: free what was sent to executors."""
         self._static_tables.close()
 
     def _from_files(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, placement: str
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
         files = self._bridge.scan(rows)
@@ -91,7 +94,7 @@ class Ingest:
             return None
         try:
             scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
-            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, placement))
+            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, place))
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)
             self._reads_files = False
@@ -119,12 +122,12 @@ class Ingest:
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, placement: str
+        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
         receipts, figures = self._bridge.update(
             rows,
-            self._plan + placement,
+            self._plan.placed(place),
             watermark_us,
             self._query_id,
             epoch,
@@ -145,16 +148,20 @@ class Ingest:
                 logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
         return receipts
 
-    def _from_arrow(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str) -> list[Receipt]:
+    def _from_arrow(
+        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None
+    ) -> list[Receipt]:
         self.path = "arrow"
-        task = self.arrow_update(execution, epoch, watermark_us, placement)
+        task = self.arrow_update(execution, epoch, watermark_us, place)
         rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
         return [Receipt.parse(bytes(row.receipt)) for row in rows]
 
-    def arrow_update(self, execution: SparkBatch, epoch: int, watermark_us: int, placement: str = "") -> ArrowUpdate:
-        """What a task in Python needs for an update of this epoch; `placement` as `update` takes it."""
+    def arrow_update(
+        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+    ) -> ArrowUpdate:
+        """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
         return ArrowUpdate(
-            plan=self._plan + placement,
+            plan=self._plan.placed(place),
             watermark_us=watermark_us,
             query=self._query_id,
             epoch=epoch,

@@ -19,6 +19,7 @@ from pyslash._native import Accumulator, Arena, Head, Plan
 from pyslash.errors import ArenaFullError
 from pyslash.migrate.spark_buffers import SparkBuffers
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.block_file import StoredBlock, segments_of, write
 from pyslash.state.directory import BlockDirectory
@@ -84,13 +85,14 @@ class AdoptState:
 
 def _numbered(plan: PlanIdentity) -> PlanIdentity:
     """The same groups, of each of which only the number of its row is known."""
-    lines = plan.text.splitlines()
-    head = lines[: next((i for i, line in enumerate(lines) if line.startswith(("column", "key", "agg"))), None)]
-    head = [line for line in head if line != "deduplicate"]
-    columns = [f"column {key.type} {int(key.nullable)}" for key in plan.keys] + ["column int64 0"]
-    keys = [f"key {index}" for index in range(1, len(plan.keys) + 1)]
-    text = "\n".join([*head, *columns, *keys, f"aggregate max {len(columns)} 0"]) + "\n"
-    return PlanIdentity(text, (*(f"{index}" for index in range(len(keys))), "number"), plan.time)
+    keys, number = len(plan.keys), ColumnSpec("int64", False)
+    spec = PlanSpec(
+        window=plan.window,
+        columns=(*(key.spec for key in plan.keys), number),
+        keys=tuple(range(1, keys + 1)),
+        aggregates=(AggregateSpec("max", (keys + 1,)),),
+    )
+    return PlanIdentity(spec, (*map(str, range(keys)), "number"), plan.time)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -25,7 +25,7 @@ from pyslash.plan.functions import Aggregate, aggregate_of
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.plan.text import plan_text
+from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.types import native_type
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
@@ -131,13 +131,12 @@ class AggregationPlan(OperatorPlan):
             schema = schema.add("count", LongType(), False)
         return cls(
             mode=mode,
-            window=window,
             time=time_of(found),
             keys=[carried.columns[index - 1] for index in keys],
             aggregates=aggregates,
             columns=carried.columns,
             slots=carried.slots,
-            text=plan_text(cls._window_lines(found, window), carried.columns, keys, _calls(aggregates, inputs)),
+            spec=cls._spec(found, window, carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
             watermarks=len(found.delays().split()),
@@ -219,9 +218,16 @@ class AggregationPlan(OperatorPlan):
         return keys, functions, inputs
 
     @classmethod
-    def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
-        """The lines of the plan's text before its columns."""
-        return [window.line]
+    def _spec(
+        cls, found: JavaObject, window: TimeWindow, columns: list[Column], keys: list[int], calls: list[AggregateSpec]
+    ) -> PlanSpec:
+        """The plan of the state."""
+        return PlanSpec(
+            window=window,
+            columns=tuple(column.spec for column in columns),
+            keys=tuple(keys),
+            aggregates=tuple(calls),
+        )
 
 
 class Aggregation(StatefulOperator):
@@ -304,9 +310,9 @@ def _spark_type(expression: JavaObject) -> DataType:
     return _parse_datatype_json_string(expression.dataType().json())
 
 
-def _calls(aggregates: list[Aggregate], inputs: list[list[int]]) -> list[str]:
-    """The lines of aggregates, each of which reads these columns."""
+def _calls(aggregates: list[Aggregate], inputs: list[list[int]]) -> list[AggregateSpec]:
+    """The aggregates, each of which reads these columns."""
     return [
-        f"aggregate {a.function} {','.join(map(str, of)) or '-'} {int(a.ansi)} {a.parameter}".rstrip()
-        for a, of in zip(aggregates, inputs, strict=True)
+        AggregateSpec(one.function, tuple(of), one.ansi, one.parameter)
+        for one, of in zip(aggregates, inputs, strict=True)
     ]

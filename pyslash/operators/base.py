@@ -21,6 +21,7 @@ from pyslash.emit.merging import MergeFigures
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
+from pyslash.plan.spec import SessionPlace
 from pyslash.plan.watermarks import Watermarks
 from pyslash.spark.execution import LoggedOffsets, SparkBatch, check_times
 from pyslash.state.manifest import Manifest
@@ -130,8 +131,8 @@ class StatefulOperator(ABC):
         """
         return {"numUpdatedStateRows": max(groups, int(self.plan.emission.is_global))}
 
-    def _take_rows(self, inputs: EpochInputs, placement: str = "") -> list[Receipt]:
-        """Group the epoch's rows; `placement` as `Ingest.update` takes it."""
-        receipts = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.watermarks.late_us, placement)
+    def _take_rows(self, inputs: EpochInputs, place: SessionPlace | None = None) -> list[Receipt]:
+        """Group the epoch's rows; `place` as `Ingest.update` takes it."""
+        receipts = self._run.ingest.update(inputs.batch, inputs.epoch, inputs.watermarks.late_us, place)
         check_times(inputs.batch.cut, sum(receipt.head.rows for receipt in receipts))
         return receipts

@@ -6,7 +6,7 @@ epoch emits the groups that it is the first one to have rows of (docs/design/025
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import ClassVar, Self
@@ -15,12 +15,13 @@ import pyspark
 
 from pyslash.operators.aggregation import Aggregation, AggregationPlan, Groups
 from pyslash.plan.catalyst import JavaObject, elements, understood
-from pyslash.plan.columns import InputColumns
+from pyslash.plan.columns import Column, InputColumns
 from pyslash.plan.emission import Emission
 from pyslash.plan.functions import Aggregate
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.state.manifest import Manifest
 
@@ -103,8 +104,10 @@ class DeduplicationPlan(AggregationPlan):
         return key_columns, aggregates, inputs
 
     @classmethod
-    def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
-        return [*super()._window_lines(found, window), "deduplicate"]
+    def _spec(
+        cls, found: JavaObject, window: TimeWindow, columns: list[Column], keys: list[int], calls: list[AggregateSpec]
+    ) -> PlanSpec:
+        return replace(super()._spec(found, window, columns, keys, calls), deduplicates=True)
 
 
 class Deduplication(Aggregation):

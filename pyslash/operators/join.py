@@ -25,7 +25,7 @@ from pyslash.plan.emission import Emission
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from pyslash.plan.text import plan_text
+from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
 
@@ -100,7 +100,6 @@ class JoinPlan(OperatorPlan):
         if windows_truncated:
             raise Uncovered("a join of rows of overlapping time windows is not covered")
         found = understood(lambda: bridge.join(plan, node))
-        window = TimeWindow(_PANE_US, _PANE_US, 0)
         type_sql, condition, layout = str(found.typeSql()), str(found.conditionSql()), str(found.layout())
         columns = [
             Column("int8", False, type_sql),
@@ -112,11 +111,16 @@ class JoinPlan(OperatorPlan):
         ]
         return cls(
             mode=mode,
-            window=window,
             time=Column("timestamp", True, "the watermark"),
             keys=[columns[_KEY - 1]],
             columns=columns,
-            text=plan_text([window.line, "join"], columns, [_KEY], ["rows 0"]),
+            spec=PlanSpec(
+                window=TimeWindow(_PANE_US, _PANE_US, 0),
+                columns=tuple(column.spec for column in columns),
+                keys=(_KEY,),
+                row_bits=0,
+                joins=True,
+            ),
             scan_obstacle="it is a join of two streams",
             watermarks=len(found.delays().split()),
             windows_truncated=False,

@@ -77,7 +77,7 @@ def _told_of_each_other(operators: list[OperatorPlan]) -> Iterator[OperatorPlan]
             hashlib.sha256(f"{below}{operator.fingerprint}".encode()).hexdigest() if below else operator.fingerprint
         )
         yield replace(operator, fingerprint=fingerprint)
-        below = f"{fingerprint} {operator.identity} "
+        below = f"{fingerprint} {operator.identity.fingerprinted} "
 
 
 def started(bridge: JavaObject, df: DataFrame) -> DataFrame:

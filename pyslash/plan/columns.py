@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.spec import ColumnSpec
 from pyslash.plan.types import native_type
 
 
@@ -17,6 +18,11 @@ class Column:
     type: str
     nullable: bool
     sql: str
+
+    @property
+    def spec(self) -> ColumnSpec:
+        """As a plan has it."""
+        return ColumnSpec(self.type, self.nullable)
 
 
 class InputColumns:

@@ -8,16 +8,15 @@ own, which exist since the batch of the change, and of which every earlier row w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import Input, Output, PlanIdentity, differences, key_order
+from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 
-# The head of a plan that shows which states an aggregate needs: the same in each plan.
-_ALONE = ["pyslash-plan 1", "window 1 1 0"]
 _EVERY_ROW = Output("count", (), False)
 # What tells how many rows or nulls there were.
 _COUNTING = ("count", "avg")
@@ -202,7 +201,12 @@ class _Binding:
         )
 
     def _needed(self, one: Output, bound: tuple[Input, ...]) -> Iterator[Field]:
-        plan = Plan(_text(_ALONE, bound, [], [_line(one, [*range(1, len(bound) + 1)])]))
+        alone = PlanSpec(
+            window=ANY_WINDOW,
+            columns=tuple(column.spec for column in bound),
+            aggregates=(_spec(one, range(1, len(bound) + 1)),),
+        )
+        plan = Plan(alone.text)
         states = plan.states
         for index in plan.needs[0]:
             kind, columns, _ = states[index]
@@ -224,13 +228,16 @@ class _Binding:
         return len(self._columns)
 
     def _plan(self, places: list[list[int]]) -> PlanIdentity:
-        calls = [_line(one, of) for one, of in zip(self._query.aggregates, places, strict=True)]
-        keys = [self._sources.index(index) + 1 for index in self._keys]
-        text = _text(self._query.head_lines, self._columns, keys, calls)
+        spec = replace(
+            self._query.spec,
+            columns=tuple(column.spec for column in self._columns),
+            keys=tuple(self._sources.index(index) + 1 for index in self._keys),
+            aggregates=tuple(_spec(one, of) for one, of in zip(self._query.aggregates, places, strict=True)),
+        )
         first_batch = tuple(column.first_batch for column in self._columns)
         columns = tuple(column.sql for column in self._columns)
         adopted = self._before.is_adopted
-        return PlanIdentity(text, columns, self._query.time, first_batch if any(first_batch) else (), adopted)
+        return PlanIdentity(spec, columns, self._query.time, first_batch if any(first_batch) else (), adopted)
 
 
 def _call(one: Output) -> Call:
@@ -245,10 +252,6 @@ def _calls(plan: PlanIdentity) -> set[Call]:
     return {_call(one) for one in plan.aggregates}
 
 
-def _line(one: Output, places: list[int]) -> str:
-    return f"aggregate {one.function} {','.join(map(str, places)) or '-'} {int(one.ansi)} {one.parameter}".rstrip()
-
-
-def _text(head: Sequence[str], columns: Sequence[Input], keys: Sequence[int], calls: Sequence[str]) -> str:
-    lines = [f"column {column.type} {int(column.nullable)}" for column in columns]
-    return "\n".join([*head, *lines, *(f"key {index}" for index in keys), *calls, ""])
+def _spec(one: Output, places: Iterable[int]) -> AggregateSpec:
+    """The aggregate, over these columns."""
+    return AggregateSpec(one.function, tuple(places), one.ansi, one.parameter)

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
+from pyslash.plan.spec import ColumnSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
-
-# The records of a plan's text that differ with what is aggregated.
-_BODY = ("column", "key", "aggregate", "rows")
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,11 @@ class Input:
     def name(self) -> str:
         """What tells it from the other columns of a plan's aggregates."""
         return f"{self.sql} since batch {self.first_batch}" if self.first_batch else self.sql
+
+    @property
+    def spec(self) -> ColumnSpec:
+        """As a plan has it."""
+        return ColumnSpec(self.type, self.nullable)
 
 
 @dataclass(frozen=True)
@@ -62,40 +65,48 @@ class Output:
 
 @dataclass(frozen=True)
 class PlanIdentity:
-    """A plan's text (docs/block-format.md), and what the text lacks: the SQL of its input columns and event time.
+    """A plan, and what it lacks: the SQL of its input columns and event time.
 
     `first_batch` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
     `is_adopted`: some of the state was plain Spark's, which knows how many rows and nulls a group has only where an
     aggregate counted them (docs/design/037).
     """
 
-    text: str
+    spec: PlanSpec
     columns: tuple[str, ...]
     time: str = ""
-    # These are not of the fingerprint of operators above (`match`), which is made of this object's text.
-    first_batch: tuple[int, ...] = field(default=(), repr=False)
-    is_adopted: bool = field(default=False, repr=False)
+    first_batch: tuple[int, ...] = ()
+    is_adopted: bool = False
 
-    @cached_property
+    @property
+    def text(self) -> str:
+        """The plan's text."""
+        return self.spec.text
+
+    @property
+    def fingerprinted(self) -> str:
+        """What the fingerprints of operators above are made of. They are in checkpoints: it stays what it has been."""
+        return f"PlanIdentity(text={self.text!r}, columns={self.columns!r}, time={self.time!r})"
+
+    @property
     def window(self) -> TimeWindow:
         """The window that rows are grouped by."""
-        ((size, slide, offset),) = self._lines("window")
-        return TimeWindow(int(size), int(slide), int(offset))
+        return self.spec.window
 
     @cached_property
     def operator(self) -> str:
         """What is done, in words."""
-        if self._lines("join"):
+        if self.spec.joins:
             return "join"
-        if not self._lines("deduplicate"):
+        if not self.spec.deduplicates:
             return "aggregation"
-        expires = any(words[0] == "max" for words in self._lines("aggregate"))
+        expires = any(one.function == "max" for one in self.spec.aggregates)
         return "deduplication within the watermark" if expires else "deduplication"
 
     @cached_property
     def join(self) -> str:
         """What is joined, as users read it; empty if nothing is."""
-        if not self._lines("join"):
+        if not self.spec.joins:
             return ""
         kind, *_, condition, rows = self.columns
         return f"{kind} ON {condition} OF {rows}"
@@ -103,33 +114,35 @@ class PlanIdentity:
     @cached_property
     def session(self) -> str:
         """The gap of the sessions that rows make, as users read it; empty if they make none."""
-        for gap_us, _ in self._lines("session"):
-            return str(timedelta(microseconds=int(gap_us))) if int(gap_us) else "each row's own"
-        return ""
+        session = self.spec.session
+        if session is None:
+            return ""
+        return str(timedelta(microseconds=session.gap_us)) if session.gap_us else "each row's own"
 
     @cached_property
     def session_end(self) -> str:
         """The SQL of the end of a row's session, if each row has its own."""
-        return self.columns[0] if any(gap_us == "0" for gap_us, _ in self._lines("session")) else ""
+        session = self.spec.session
+        return self.columns[0] if session is not None and not session.gap_us else ""
 
     @property
     def is_late_by_task(self) -> bool:
         """Of sessions: whether rows are late by what their task's rows make of a session, not each by itself."""
-        return any(late_by_task == "1" for _, late_by_task in self._lines("session"))
+        return self.spec.session is not None and self.spec.session.late_by_task
 
     @cached_property
     def inputs(self) -> list[Input]:
         """The input columns, in order."""
-        lines, first_batch = self._lines("column"), self.first_batch or (0,) * len(self.columns)
+        first_batch = self.first_batch or (0,) * len(self.columns)
         return [
-            Input(sql, kind, nullable == "1", batch)
-            for sql, (kind, nullable), batch in zip(self.columns, lines, first_batch, strict=True)
+            Input(sql, column.type, column.nullable, batch)
+            for sql, column, batch in zip(self.columns, self.spec.columns, first_batch, strict=True)
         ]
 
-    @cached_property
-    def key_places(self) -> list[int]:
+    @property
+    def key_places(self) -> tuple[int, ...]:
         """The places (1-based) of the columns that are keys, in order."""
-        return [int(index) for (index,) in self._lines("key")]
+        return self.spec.keys
 
     @cached_property
     def keys(self) -> list[Input]:
@@ -137,23 +150,12 @@ class PlanIdentity:
         return [self.inputs[index - 1] for index in self.key_places]
 
     @cached_property
-    def head_lines(self) -> list[str]:
-        """The lines of the text before its columns."""
-        lines = self.text.splitlines()
-        return lines[: next((at for at, line in enumerate(lines) if line.split()[0] in _BODY), len(lines))]
-
-    @cached_property
     def aggregates(self) -> list[Output]:
         """The aggregates, in order."""
-        found = []
-        for function, places, ansi, *parameter in self._lines("aggregate"):
-            read = () if places == "-" else tuple(map(int, places.split(",")))
-            inputs = tuple(self.inputs[index - 1] for index in read)
-            found.append(Output(function, inputs, ansi == "1", "".join(parameter), read))
-        return found
-
-    def _lines(self, record: str) -> list[list[str]]:
-        return [words[1:] for line in self.text.splitlines() if (words := line.split()) and words[0] == record]
+        return [
+            Output(one.function, tuple(self.inputs[at - 1] for at in one.columns), one.ansi, one.parameter, one.columns)
+            for one in self.spec.aggregates
+        ]
 
 
 def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True) -> list[str]:

@@ -18,6 +18,7 @@ from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 
 
@@ -25,12 +26,12 @@ from pyslash.plan.window import TimeWindow
 class OperatorPlan(ABC):
     """A stateful operator of a query that is covered: how its state is grouped, and of what.
 
-    `text` is the plan as native code reads it (docs/block-format.md); column 0 of the input is the event time, and
-    `columns` are the further ones. Spark evaluates every expression. `fingerprint` is a digest of all that decides
-    which rows there are. `scan_obstacle` is why only Spark can read the input, if it were of Parquet files.
-    `watermarks` counts the input's `withWatermark()`: a union may have several. `windows_truncated`: the plan has only
-    some of a row's windows, which are too many for Spark to plan in each micro-batch. `stands_on_others`: its input has
-    rows of other operators with state. `first_batch` and `is_adopted` as of `PlanIdentity`.
+    `spec` is the plan of the state; column 0 of the input is the event time, and `columns` are the further ones. Spark
+    evaluates every expression. `fingerprint` is a digest of all that decides which rows there are. `scan_obstacle` is
+    why only Spark can read the input, if it were of Parquet files. `watermarks` counts the input's `withWatermark()`: a
+    union may have several. `windows_truncated`: the plan has only some of a row's windows, which are too many for Spark
+    to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state. `first_batch` and
+    `is_adopted` as of `PlanIdentity`.
     """
 
     node: ClassVar[str]
@@ -41,11 +42,10 @@ class OperatorPlan(ABC):
     """Whether rows may go to the owner of their key before they are grouped."""
 
     mode: OutputMode
-    window: TimeWindow
     time: Column
     keys: list[Column]
     columns: list[Column]
-    text: str
+    spec: PlanSpec
     fingerprint: str
     scan_obstacle: str | None
     watermarks: int
@@ -100,6 +100,16 @@ class OperatorPlan(ABC):
         """What it does, for `explain`: names, and what there is of each."""
 
     @property
+    def window(self) -> TimeWindow:
+        """The window that rows are grouped by."""
+        return self.spec.window
+
+    @property
+    def text(self) -> str:
+        """The plan of the state as native code reads it."""
+        return self.spec.text
+
+    @property
     def summary(self) -> str:
         """What it does, in one line of a log."""
         return self.grouping
@@ -123,7 +133,7 @@ class OperatorPlan(ABC):
     def identity(self) -> PlanIdentity:
         """What state of this query can be told by from state of another."""
         columns = tuple(column.sql for column in self.columns)
-        return PlanIdentity(self.text, columns, self.time.sql, self.first_batch, self.is_adopted)
+        return PlanIdentity(self.spec, columns, self.time.sql, self.first_batch, self.is_adopted)
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
@@ -133,7 +143,7 @@ class OperatorPlan(ABC):
             self,
             columns=columns,
             keys=[columns[index - 1] for index in plan.key_places],
-            text=plan.text,
+            spec=plan.spec,
             first_batch=plan.first_batch,
             is_adopted=plan.is_adopted,
         )

@@ -26,11 +26,6 @@ class TimeWindow:
         return gcd(self.size_us, self.slide_us)
 
     @property
-    def line(self) -> str:
-        """As a plan's text has it."""
-        return f"window {self.size_us} {self.slide_us} {self.start_offset_us}"
-
-    @property
     def overlap(self) -> int:
         """Windows that a moment is part of, at most."""
         return -(-self.size_us // self.slide_us)

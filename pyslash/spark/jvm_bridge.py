@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash import errors
+from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import slash_error
 from pyslash.spark.py4j_log import leave_out_secrets
@@ -22,7 +23,7 @@ from pyslash.state.receipt import Receipt
 _BRIDGE = "io.pyslash.Bridge"
 # The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
 _RESULT = struct.Struct("<qqqdqqqi")
-_COUNT_ALL = "pyslash-plan 1\nwindow 1 1 0\naggregate count - 0\n"
+_COUNT_ALL = PlanSpec(window=ANY_WINDOW, aggregates=(AggregateSpec("count"),))
 
 
 def jar_path(name: str = "pyslash.spark.jar") -> Path:
@@ -158,7 +159,7 @@ class JvmBridge:
         nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
         receipts, _ = self.update(
             nothing,
-            _COUNT_ALL,
+            _COUNT_ALL.text,
             0,
             bytes(16),
             0,

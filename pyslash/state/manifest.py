@@ -23,6 +23,7 @@ from pyslash.errors import (
     StateLostError,
 )
 from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.checkpoint_files import CheckpointFiles
 from pyslash.state.directory import BlockFile, numbers
@@ -99,7 +100,9 @@ class Manifest:
     @property
     def identity(self) -> PlanIdentity:
         """Of the query that wrote it."""
-        return PlanIdentity(self.plan, tuple(self.columns), self.time, tuple(self.since), self.is_adopted)
+        return PlanIdentity(
+            PlanSpec.decode(self.plan), tuple(self.columns), self.time, tuple(self.since), self.is_adopted
+        )
 
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""

@@ -8,6 +8,7 @@ from typing import Any
 from pyslash._native import Plan
 from pyslash.errors import SlashError
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.bounds import MAX_PLAN_BYTES, Check, integer, is_incarnation, list_of, text, tuple_of
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.directory import BlockFile, is_block_file
@@ -90,14 +91,15 @@ def what_is_wrong(record: Any) -> str:
     for name, value in record.items():
         if not _CHECKS[name](value):
             return f"its field {name} has the wrong type or is out of range"
-    since = tuple(record["since"])
-    return _plan_fault(PlanIdentity(record["plan"], tuple(record["columns"]), record["time"], since))
+    return _plan_fault(record)
 
 
-def _plan_fault(plan: PlanIdentity) -> str:
+def _plan_fault(record: dict[str, Any]) -> str:
     """What its columns are is looked up by place whenever two queries are compared."""
     try:
-        Plan(plan.text)
+        Plan(record["plan"])
+        spec = PlanSpec.decode(record["plan"])
+        plan = PlanIdentity(spec, tuple(record["columns"]), record["time"], tuple(record["since"]))
         for part in ("window",) if plan.join else ("window", "keys", "aggregates", "session_end"):
             getattr(plan, part)
     except (SlashError, ValueError, IndexError) as error:

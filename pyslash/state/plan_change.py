@@ -24,7 +24,7 @@ def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch:
         return unchanged(query)
     before = last.identity
     is_reordered = key_order(before, query) != [*range(len(query.keys))]
-    if change == "names" and before.text == query.text and not is_reordered:
+    if change == "names" and before.spec == query.spec and not is_reordered:
         return unchanged(query, before)
     evolution = evolve(before, query, epoch)
     if evolution.gained and change != "aggregates":

@@ -6,7 +6,7 @@ import pytest
 
 from pyslash import _native
 from pyslash.errors import InvalidRequestError
-from pyslash.plan.row_plan import plan_of_rows
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
@@ -15,7 +15,7 @@ from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, rows, write
 
 def write_rows(agent: AgentDescriptor, epoch: int) -> _native.Head:
     """A published block of a hundred rows."""
-    partitioned = _native.Accumulator(_native.Plan(plan_of_rows(PLAN, 2)), 0)
+    partitioned = _native.Accumulator(_native.Plan(PlanSpec.decode(PLAN).of_rows(2).text), 0)
     partitioned.add(rows([0], range(100)))
     return _native.Head(partitioned.seal(attach(agent), QUERY, epoch, 0))
 

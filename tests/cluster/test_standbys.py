@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pyslash.cluster.standbys import Repair, choose_standbys, plan_repair
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import ANY_WINDOW, PlanSpec
 from pyslash.protocol.client import Described
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.manifest import Manifest
@@ -27,7 +28,7 @@ def agent(name: str, host: str = "a") -> AgentDescriptor:
 def as_of(epoch: int, names: list[str], standbys: dict[str, str], wrote: list[str]) -> Manifest:
     return manifest(
         epoch,
-        PlanIdentity("plan", ()),
+        PlanIdentity(PlanSpec(window=ANY_WINDOW), ()),
         blocks=[(name, 64, 0) for name in wrote],
         agents=[agent(name) for name in names],
         in_checkpoint=False,

@@ -13,7 +13,7 @@ from pyslash.emit import fetch
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.errors import CorruptBlockError
 from pyslash.ingest.arrow_update import ArrowUpdate
-from pyslash.plan.row_plan import plan_of_rows
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from pyslash.spark.job import run_numbered
@@ -29,7 +29,7 @@ ARENA = 256 << 20
 
 def scattered(session: SparkSession, update: ArrowUpdate, rows: DataFrame, bits: int, ingest: str) -> list[Receipt]:
     """Blocks of rows."""
-    plan = plan_of_rows(update.plan, bits)
+    plan = PlanSpec.decode(update.plan).of_rows(bits).text
     if ingest == "rows":
         receipts, _ = JvmBridge(session).update(rows, plan, BEGINNING, update.query, 0, update.secret, ARENA)
         return receipts

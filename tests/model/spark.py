@@ -21,6 +21,7 @@ from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.state import directory, durable
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
@@ -51,8 +52,7 @@ class Operator:
 
     node = "StateStoreSaveExec"
 
-    window: TimeWindow
-    text: str
+    spec: PlanSpec
     version: int
     result_schema = _RESULT
     windows_truncated = False
@@ -60,6 +60,16 @@ class Operator:
     first_batch = ()
     is_adopted = False
     emitted = ()
+
+    @property
+    def window(self) -> TimeWindow:
+        """The plan's."""
+        return self.spec.window
+
+    @property
+    def text(self) -> str:
+        """The plan's."""
+        return self.spec.text
 
     @property
     def of_rows(self) -> Operator:
@@ -84,7 +94,7 @@ class Operator:
     @property
     def identity(self) -> PlanIdentity:
         """A repair changes none of it."""
-        return PlanIdentity(self.text, ("k", "v"))
+        return PlanIdentity(self.spec, ("k", "v"))
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ class Query:
             **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
         }
         version = self.version
-        operator: Any = Operator(self.workload.window, self.workload.plan, version)
+        operator: Any = Operator(PlanSpec.decode(self.workload.plan), version)
         sink: Any = self
         runner = epoch.EpochRunner([operator], sink, Conf.read(given.get), SECRET, self._batch, ports=self._ports())
         try:

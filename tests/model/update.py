@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pyslash.emit.aggregate_rows import AggregateRows
-from pyslash.plan.row_plan import plan_of_rows
+from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.receipt import Receipt, receipt_bytes
 from tests.model.agents import Fill
@@ -37,7 +37,9 @@ class Ingest:
     def close(self) -> None:
         """Nothing was sent to executors."""
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int, placement: str = "") -> list[Receipt]:
+    def update(
+        self, execution: MicroBatch, number: int, watermark_us: int, place: SessionPlace | None = None
+    ) -> list[Receipt]:
         """Receipts of the winning attempts."""
         return self._partitions(execution, self._query.workload.plan, number, watermark_us)
 
@@ -89,9 +91,11 @@ class Owners(Ingest):
         super().__init__(query)
         self._add_agents = add_agents
 
-    def update(self, execution: MicroBatch, number: int, watermark_us: int, placement: str = "") -> list[Receipt]:
+    def update(
+        self, execution: MicroBatch, number: int, watermark_us: int, place: SessionPlace | None = None
+    ) -> list[Receipt]:
         """Receipts of owners' winning attempts."""
-        plan = plan_of_rows(self._query.workload.plan, self._BITS)
+        plan = PlanSpec.decode(self._query.workload.plan).of_rows(self._BITS).text
         scattered = self._partitions(execution, plan, number, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
         if not written:

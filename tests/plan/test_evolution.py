@@ -12,6 +12,7 @@ import pytest
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.evolution import evolve
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from tests.native.model import Functions, Query
 
 V = Query(10, 10, 0, (("int64", True), ("int32", True)), (1,), (("sum", 2),))
@@ -20,7 +21,7 @@ BATCH = 7
 
 
 def plan(query: Query, columns: str) -> PlanIdentity:
-    return PlanIdentity(query.text, tuple(columns), "ts")
+    return PlanIdentity(PlanSpec.decode(query.text), tuple(columns), "ts")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_sessions_with_another_end_are_refused() -> None:
         own = "column timestamp 1\n" if gap == 0 else ""
         columns = f"column int64 1\nkey {1 if gap else 2}\naggregate count - 0\n"
         return PlanIdentity(
-            f"pyslash-plan 1\nwindow 1 1 0\nsession {gap} 0\n{own}{columns}",
+            PlanSpec.decode(f"pyslash-plan 1\nwindow 1 1 0\nsession {gap} 0\n{own}{columns}"),
             ((end,) if gap == 0 else ()) + ("k",),
             "ts",
         )
@@ -114,7 +115,7 @@ def test_a_deduplication_may_have_other_columns() -> None:
     def unique(*lines: str) -> PlanIdentity:
         columns = "".join("column int64 1\n" for _ in range(len(lines) + 1))
         text = "pyslash-plan 1\nwindow 10 10 0\ndeduplicate\n" + columns + "key 1\n" + "".join(lines)
-        return PlanIdentity(text, ("k", "v", "w")[: len(lines) + 1], "ts")
+        return PlanIdentity(PlanSpec.decode(text), ("k", "v", "w")[: len(lines) + 1], "ts")
 
     evolution = evolve(unique("aggregate first 2 0\n"), unique("aggregate first 2 0\n", "aggregate first 3 0\n"), 7)
     assert evolution.gained == ()
@@ -128,7 +129,7 @@ def test_a_deduplication_may_name_its_keys_in_another_order(kept: str) -> None:
     def unique(*columns: str) -> PlanIdentity:
         types = "".join(f"column {'string' if column == 's' else 'int64'} 1\n" for column in columns)
         text = f"pyslash-plan 1\nwindow 10 10 0\ndeduplicate\n{types}key 1\nkey 2\n{kept}"
-        return PlanIdentity(text, columns, "ts")
+        return PlanIdentity(PlanSpec.decode(text), columns, "ts")
 
     before = unique("k", "s", "v")
     evolution = evolve(before, unique("s", "k", "v"), BATCH)
@@ -161,8 +162,8 @@ def test_beside_buffers_of_spark_rows_are_counted_otherwise() -> None:
     count = "column int64 1\nkey 1\naggregate count - 0\n"
     collect = "column int64 1\ncolumn binary 1\nkey 1\naggregate count - 0\naggregate collect 2 0\n"
     head = "pyslash-plan 1\nwindow 10 10 0\n"
-    without = PlanIdentity(head + count, ("k",), "ts")
-    having = PlanIdentity(head + collect, ("k", "buffer of median(v)"), "ts")
+    without = PlanIdentity(PlanSpec.decode(head + count), ("k",), "ts")
+    having = PlanIdentity(PlanSpec.decode(head + collect), ("k", "buffer of median(v)"), "ts")
     for before, now in ((without, having), (having, without)):
         with pytest.raises(PlanMismatchError, match=r"buffer of median\(v\)\) (is the first|was the last) function"):
             evolve(before, now, BATCH)

@@ -7,6 +7,7 @@ import pytest
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.evolution import evolve
 from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.spec import PlanSpec
 
 LINES = [
     "pyslash-plan 1",
@@ -21,7 +22,7 @@ COLUMNS = ("k", "v")
 
 
 def plan(lines: list[str] = LINES, columns: tuple[str, ...] = COLUMNS) -> PlanIdentity:
-    return PlanIdentity("\n".join(lines) + "\n", columns)
+    return PlanIdentity(PlanSpec.decode("\n".join(lines) + "\n"), columns)
 
 
 def changed(old: str, *new: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from pyslash.state.block_file import decode
 from pyslash.state.directory import BlockDirectory, BlockFile
 from pyslash.state.durable import DurableState
@@ -10,8 +11,10 @@ from tests.inspect.state.conftest import PLAN, Written, written
 
 __all__ = ["written"]
 
-BEFORE = PlanIdentity(PLAN, ("k", "v"))
-NOW = PlanIdentity(PLAN.replace("aggregate sum 2 1\n", "aggregate sum 2 1\naggregate avg 2 1\n"), ("k", "v"))
+BEFORE = PlanIdentity(PlanSpec.decode(PLAN), ("k", "v"))
+NOW = PlanIdentity(
+    PlanSpec.decode(PLAN.replace("aggregate sum 2 1\n", "aggregate sum 2 1\naggregate avg 2 1\n")), ("k", "v")
+)
 
 
 def durable(written: Written) -> DurableState:

@@ -17,12 +17,14 @@ from pyslash.errors import (
     StateLostError,
 )
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from pyslash.state.checkpoint_files import LocalFiles
 from pyslash.state.manifest import Manifest, ManifestLog
 from tests.support.manifests import manifest
 
 PLAN = PlanIdentity(
-    "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
+    PlanSpec.decode("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n"),
+    ("k", "v"),
 )
 MANIFEST = manifest(0, PLAN, watermark_us=10, rows=3, times=[(3, 1, 5, 2.5)], blocks=[("a" * 32, 64, 7)])
 

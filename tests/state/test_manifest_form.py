@@ -14,6 +14,7 @@ import pytest
 
 from pyslash.errors import CheckpointError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.checkpoint_files import LocalFiles
 from pyslash.state.directory import BlockDirectory, BlockFile
@@ -21,7 +22,8 @@ from pyslash.state.manifest import _SEED, FORMAT, Manifest, ManifestLog
 from tests.support.manifests import manifest
 
 PLAN = PlanIdentity(
-    "pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n", ("k", "v")
+    PlanSpec.decode("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 1\ncolumn int64 1\nkey 1\naggregate sum 2 1\n"),
+    ("k", "v"),
 )
 A, B = "a" * 32, "b" * 32
 AGENT = AgentDescriptor(7, 70, 5, 1 << 30, A, "/tmp/a.sock", "127.0.0.1", 4711, "boot", "/tmp/a.log", "")
@@ -38,7 +40,7 @@ MANIFEST = manifest(
     held={A: (10, 900)},
     since=[0, 2],
 )
-OTHER = PlanIdentity(PLAN.text.replace("sum", "max"), PLAN.columns)
+OTHER = PlanIdentity(PlanSpec.decode(PLAN.text.replace("sum", "max")), PLAN.columns)
 ODD: list[Any] = [
     None, True, 0, -1, 1 << 62, 1 << 63, 1 << 70, -(1 << 63), 0.5, 1e300, "", "x", "../../etc/passwd", "3-1-../x.arrow",
     "\ud800", "\0", "a" * 32, "A" * 32, [], [[]], [0], {}, {"": 0}, "3-1-a.arrow\n", "²-1-a.arrow", PLAN.text,

@@ -14,6 +14,7 @@ from pyslash import _native
 from pyslash.migrate.spark_columns import columns_of
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from pyslash.state.block_file import StoredBlock, decode, encode
 from pyslash.state.replan import replanned
 from tests.native.arrow import read_all, to_batch, to_values
@@ -44,7 +45,9 @@ class Phase:
         columns = tuple(self.query.columns[place - 1] for place in self.read)
         aggregates = tuple((name, None if place is None else places[place]) for name, place in self.query.aggregates)
         text = replace(self.query, columns=columns, aggregates=aggregates).text
-        return PlanIdentity(text, tuple("k" if place == 1 else f"c{place - 2}" for place in self.read), "ts")
+        return PlanIdentity(
+            PlanSpec.decode(text), tuple("k" if place == 1 else f"c{place - 2}" for place in self.read), "ts"
+        )
 
     def block(self, evolution: Evolution, rows: Sequence[Row]) -> StoredBlock:
         """Rows as tasks would send them to the state that the query continues with."""
@@ -160,7 +163,10 @@ def test_functions_of_several_columns_are_carried_over() -> None:
     now = replace(
         TWO, columns=(*TWO.columns, ("float64", True)), lines=("first 2 0", "var_pop 4 0", "max_by 2,3 0", "last 4 0")
     )
-    before, after = PlanIdentity(old.text, ("k", "s", "v")), PlanIdentity(now.text, ("k", "s", "v", "x"))
+    before, after = (
+        PlanIdentity(PlanSpec.decode(query.text), columns)
+        for query, columns in ((old, ("k", "s", "v")), (now, ("k", "s", "v", "x")))
+    )
     evolution = evolve(before, after, 7)
     assert evolution.gained == (("var_pop(x)", 7), ("last(x)", 7))
     assert evolution.dropped == ("count(*)",)
@@ -174,8 +180,8 @@ def test_functions_of_several_columns_are_carried_over() -> None:
 
 def test_an_export_to_spark_has_what_a_gained_aggregate_has_seen() -> None:
     old = Query(10, 10, 0, (("int64", True), ("int32", True)), (1,), (("sum", 2),))
-    before = PlanIdentity(old.text, ("k", "v"))
-    now = PlanIdentity(replace(old, aggregates=(("max", 2), ("sum", 2))).text, ("k", "v"))
+    before = PlanIdentity(PlanSpec.decode(old.text), ("k", "v"))
+    now = PlanIdentity(PlanSpec.decode(replace(old, aggregates=(("max", 2), ("sum", 2))).text), ("k", "v"))
     evolution = evolve(before, now, 7)
     block = stored_of(replanned(stored(old.text, old, [(1, 1, 5), (2, 1, 6)]), before, evolution.plan))
     (entry, data) = block.segments[0]

@@ -25,6 +25,7 @@ from pyslash.ingest.only_spark import OnlySpark
 from pyslash.ingest.static_join import StaticJoin, StaticTables
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.spec import ANY_WINDOW, PlanSpec
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.attempt import BATCHES, attempt, make_stream, settings
 from tests.support.files import WINDOW, same_as_spark, watermarked
@@ -278,7 +279,7 @@ def is_there(join: StaticJoin) -> bool:
 
 def test_a_closed_ingest_takes_back_its_tables(spark: SparkSession) -> None:
     join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
-    ingest = Ingest(spark, SimpleNamespace(text=""), Conf.read(spark.conf.get), bytes(16), b"")
+    ingest = Ingest(spark, PlanSpec(window=ANY_WINDOW), Conf.read(spark.conf.get), bytes(16), b"")
     (filled,) = ingest._static_tables.send(spark, scan_of(spark.range(3)), [join])
     assert is_there(filled)
     ingest.close()

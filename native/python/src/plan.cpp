@@ -1,5 +1,6 @@
 #include "pyslash/plan.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -22,6 +23,8 @@ void bind_plan(nb::module_& m) {
       .def_prop_ro("text", [](const PlanFace& self) { return self.plan->text(); })
       .def_prop_ro("fingerprint", [](const PlanFace& self) { return self.plan->fingerprint(); })
       .def_prop_ro("pane_us", [](const PlanFace& self) { return self.plan->window().pane_us(); })
+      .def_prop_ro("deduplicates", [](const PlanFace& self) { return self.plan->deduplicates(); })
+      .def_prop_ro("row_bits", [](const PlanFace& self) { return self.plan->row_bits(); })
       .def_prop_ro("states",
                    [](const PlanFace& self) {
                      nb::list states;

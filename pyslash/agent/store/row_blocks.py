@@ -5,12 +5,10 @@ Rows on their way to their owners (docs/design/015), and candidates of a dedupli
 
 from __future__ import annotations
 
-from pyslash._native import Arena, Head
+from pyslash._native import Arena, Head, Plan
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.state.block_head import copied_head
 from pyslash.state.block_state import BlockState
-
-_READ = ("\nrows ", "\ndeduplicate\n")  # lines of their plans
 
 
 def rows_on_their_way(arena: Arena, query: bytes, wanted: int) -> LiveBlock | None:
@@ -19,7 +17,8 @@ def rows_on_their_way(arena: Arena, query: bytes, wanted: int) -> LiveBlock | No
         if offset == wanted and owner == query and state == BlockState.PUBLISHED:
             raw = copied_head(arena.view(offset, length))
             head = Head(raw)
-            is_read = any(line in head.plan_text for line in _READ)
+            plan = Plan(head.plan_text)
+            is_read = plan.deduplicates or plan.row_bits is not None
             if is_read and (head.arena_offset, head.length) == (offset, length):
                 return LiveBlock.of(raw)
     return None

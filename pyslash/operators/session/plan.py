@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -13,6 +13,7 @@ from pyslash.plan.emission import EVERY_END_US, Emission
 from pyslash.plan.functions import Aggregate
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.plan.spec import AggregateSpec, PlanSpec, SessionSpec
 from pyslash.plan.window import TimeWindow
 
 # Any number is a pane: one holds all sessions, and the next one all that are still open when they are rewritten.
@@ -99,10 +100,6 @@ class SessionPlan(AggregationPlan):
         """What rows are grouped by besides keys, as users read it."""
         return f"sessions with a gap of {self.identity.session}"
 
-    def placement(self, pane: int, evicted_us: int) -> str:
-        """The line of a plan that only update tasks are given: where parts of sessions go, and what is over by then."""
-        return f"place {pane} {evicted_us}\n"
-
     @classmethod
     def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
         return _PANES
@@ -119,5 +116,8 @@ class SessionPlan(AggregationPlan):
         return InputColumns(found.describe, first=ends)
 
     @classmethod
-    def _window_lines(cls, found: JavaObject, window: TimeWindow) -> list[str]:
-        return [*super()._window_lines(found, window), f"session {int(found.gap())} {int(bool(found.isLateByTask()))}"]
+    def _spec(
+        cls, found: JavaObject, window: TimeWindow, columns: list[Column], keys: list[int], calls: list[AggregateSpec]
+    ) -> PlanSpec:
+        session = SessionSpec(int(found.gap()), bool(found.isLateByTask()))
+        return replace(super()._spec(found, window, columns, keys, calls), session=session)

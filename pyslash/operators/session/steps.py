@@ -12,6 +12,7 @@ from pyslash.operators.aggregation import Aggregation
 from pyslash.operators.base import EpochInputs, RunTools, Update
 from pyslash.operators.session.plan import SessionPlan
 from pyslash.operators.session.rewrite import RewriteSessions
+from pyslash.plan.spec import SessionPlace
 from pyslash.spark.job import run_numbered
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
@@ -41,7 +42,7 @@ class SessionAggregation(Aggregation):
     def update(self, inputs: EpochInputs) -> Update:
         """Write what is still open into a new pane, if there is one, and the epoch's parts of sessions to the same."""
         rewritten = self._rewrite(inputs) if inputs.pane != inputs.last_pane else []
-        rows = self._take_rows(inputs, self._sessions.placement(inputs.pane, inputs.watermarks.evicted_us))
+        rows = self._take_rows(inputs, SessionPlace(inputs.pane, inputs.watermarks.evicted_us))
         return Update([*rewritten, *rows], rows)
 
     def _rewrite(self, inputs: EpochInputs) -> list[Receipt]:
@@ -49,9 +50,9 @@ class SessionAggregation(Aggregation):
         run, session = self._run, inputs.batch.session
         tasks = session.sparkContext.defaultParallelism
         evicted_us = inputs.watermarks.evicted_us
-        text = self._sessions.text + self._sessions.placement(inputs.pane, evicted_us)
+        plan = self.plan.spec.placed(SessionPlace(inputs.pane, evicted_us))
         rewrite = RewriteSessions(
-            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=text),
+            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=plan),
             blocks=[(block.agent, block.raw) for block in run.coordinator.live_blocks()],
             pane=inputs.last_pane,
             evicted_us=evicted_us,

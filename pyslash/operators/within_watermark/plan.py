@@ -23,6 +23,7 @@ from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
 
 _EXPIRY = Column("int64", False, "expiry")
@@ -77,16 +78,14 @@ class WithinWatermarkPlan(DeduplicationPlan):
         """
         candidates = _Candidates.of(bridge, plan, node, mode, windows_truncated)
         found = cls._found(bridge, plan, node, mode)
-        window = TimeWindow(PANE_US, PANE_US, 0)
         given = {field.name: getattr(candidates, field.name) for field in fields(candidates)}
         aggregates = [replace(one, function=_newest(one.function)) for one in candidates.aggregates]
         return cls(
             **{
                 **given,
-                "window": window,
                 "columns": [*candidates.columns, _EXPIRY],
                 "aggregates": [*aggregates, Aggregate("max", False, _EXPIRY.sql)],
-                "text": _text(candidates, window),
+                "spec": _spec(candidates.spec),
                 "result_schema": StructType(
                     [*candidates.result_schema.fields, StructField("expiry", LongType(), False)]
                 ),
@@ -114,7 +113,8 @@ class WithinWatermarkPlan(DeduplicationPlan):
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
         places = tuple(index for index in evolution.sources if index != len(self.columns))  # all but the expiry
-        of_candidates = replace(evolution, plan=_plan_of_candidates(self.candidates, evolution.plan), sources=places)
+        plan = _identity_of_candidates(self.candidates.spec, evolution.plan)
+        of_candidates = replace(evolution, plan=plan, sources=places)
         candidates = self.candidates.evolved(of_candidates)
         time_at = self.time_at
         if time_at < len(evolution.keys):
@@ -130,11 +130,10 @@ class WithinWatermarkPlan(DeduplicationPlan):
     @property
     def columns_of_candidates(self) -> list[int]:
         """Of each of `columns` but the last, which column of the candidates' merged rows it is, behind the bounds."""
-        lines = [line.split() for line in self.text.splitlines()]
-        keys = [words[1] for words in lines if words[0] == "key"]
-        values = [words[2] for words in lines if words[0] == "aggregate"]  # a floating-point key as the row has it
-        places = {column: at for at, column in enumerate([*keys, *values])}
-        return [places[str(column)] for column in range(1, len(self.columns))]
+        read = [*((key,) for key in self.spec.keys), *(one.columns for one in self.spec.aggregates)]
+        # A floating-point key is both: the later one is as the row has it.
+        places = {column: at for at, columns in enumerate(read) for column in columns}
+        return [places[column] for column in range(1, len(self.columns))]
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
         """The plan with no rows instead of the operator, in which the operators above it are found."""
@@ -154,29 +153,20 @@ def _newest(function: str) -> str:
     return "last" if function == "first" else function
 
 
-def _plan_of_candidates(candidates: DeduplicationPlan, plan: PlanIdentity) -> PlanIdentity:
-    """The plan that an epoch's rows are grouped by, for a plan of the state: what `_text` adds taken away."""
-    functions = iter([*(one.function for one in candidates.aggregates), ""])
-    lines: list[str] = []
-    for line in plan.text.splitlines():
-        name, *words = line.split()
-        if name == "key" and lines[-1].startswith("column"):
-            lines.pop()
-        if name == "aggregate":
-            function = next(functions)
-            line = " ".join([name, function, *words[1:]]) if function else ""
-        lines.append(candidates.window.line if name == "window" else line)
-    return replace(plan, text="\n".join(lines), columns=plan.columns[:-1], first_batch=plan.first_batch[:-1])
-
-
-def _text(candidates: DeduplicationPlan, window: TimeWindow) -> str:
+def _spec(candidates: PlanSpec) -> PlanSpec:
     """The plan of the state: the candidates' with one more column, and with that of the newest entry of a key."""
-    lines: list[str] = []
-    for line in candidates.text.splitlines():
-        name, *words = line.split()
-        if name == "key" and lines[-1].startswith("column"):
-            lines.append(f"column {_EXPIRY.type} 0")
-        if name == "aggregate":
-            line = " ".join([name, _newest(words[0]), *words[1:]])
-        lines.append(window.line if name == "window" else line)
-    return "\n".join([*lines, f"aggregate max {len(candidates.columns) + 1} 0"]) + "\n"
+    columns = (*candidates.columns, _EXPIRY.spec)
+    newest = (replace(one, function=_newest(one.function)) for one in candidates.aggregates)
+    expiry = AggregateSpec("max", (len(columns),))
+    return replace(candidates, window=TimeWindow(PANE_US, PANE_US, 0), columns=columns, aggregates=(*newest, expiry))
+
+
+def _identity_of_candidates(candidates: PlanSpec, plan: PlanIdentity) -> PlanIdentity:
+    """Of the plan that an epoch's rows are grouped by, for a plan of the state: what `_spec` adds taken away."""
+    of_state = plan.spec
+    aggregates = (
+        replace(one, function=known.function)
+        for one, known in zip(of_state.aggregates[:-1], candidates.aggregates, strict=True)
+    )
+    spec = replace(of_state, window=candidates.window, columns=of_state.columns[:-1], aggregates=tuple(aggregates))
+    return replace(plan, spec=spec, columns=plan.columns[:-1], first_batch=plan.first_batch[:-1])

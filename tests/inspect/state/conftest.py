@@ -12,6 +12,7 @@ import pytest
 
 from pyslash import _native
 from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.spec import PlanSpec
 from pyslash.state.block_file import write
 from pyslash.state.checkpoint_files import LocalFiles
 from pyslash.state.directory import BlockDirectory, BlockFile
@@ -28,7 +29,7 @@ key 1
 aggregate sum 2 1
 aggregate count - 1
 """
-IDENTITY = PlanIdentity(PLAN, ("k", "v"))
+IDENTITY = PlanIdentity(PlanSpec.decode(PLAN), ("k", "v"))
 WATERMARKS = [0, 10, 15]  # before epoch 0, after it, after epoch 1
 Group = tuple[int, int | None, int, int]
 
