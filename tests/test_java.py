@@ -7,6 +7,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[1] / "native" / "jvm" / "java" / "io" / "pyslash"
 _MOST_CLASSES = 25
+_MOST_ARGUMENTS = 7
 _IMPORT = re.compile(r"^import (?:static )?io\.pyslash\.(\w+)", re.MULTILINE)
 # By which Java finds a member by its name, and names of Spark's classes as text.
 _REFLECTS = re.compile(
@@ -70,6 +71,12 @@ def test_one_package_alone_takes_members_by_name() -> None:
         if _REFLECTS.search(line) and _NAMES_OPERATORS not in line
     ]
     assert wrong == []
+
+
+def test_python_calls_nothing_with_many_arguments() -> None:
+    methods = re.findall(r"^  public [^;={]*?(\w+)\(([^)]*)\)", (SOURCES / "Bridge.java").read_text(), re.MULTILINE)
+    assert len(methods) > 20
+    assert [name for name, arguments in methods if arguments.count(",") >= _MOST_ARGUMENTS] == []
 
 
 def test_every_class_of_the_shim_is_checked_at_start() -> None:

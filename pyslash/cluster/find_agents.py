@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,13 @@ def find_agents(
     """
     tasks = session.sparkContext.defaultParallelism
     if not by_worker:
-        python = session.sparkContext.pythonExec
-        return JvmBridge(session).agents(tasks, secret, arena_bytes, python, start_timeout)
+        agent = AgentSpec(
+            secret=secret,
+            arena_bytes=arena_bytes,
+            python=session.sparkContext.pythonExec,
+            start_timeout_seconds=start_timeout,
+        )
+        return JvmBridge(session).agents(tasks, agent)
     find = FindAgent(
         secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout, has_hosts(session)
     )

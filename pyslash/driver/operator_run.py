@@ -21,6 +21,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.watermarks import Watermarks
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch
+from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.manifest import Manifest
 from pyslash.units import AFTER_ALL_PANES
 
@@ -66,10 +67,12 @@ class OperatorRun:
             token=coordinator.read_token,
             transport=conf.transport,
             timeout_seconds=conf.agent_call_timeout,
-            secret=secret,
-            arena_bytes=conf.arena_bytes,
-            python=session.sparkContext.pythonExec,
-            start_timeout_seconds=conf.agent_start_timeout,
+            agent=AgentSpec(
+                secret=secret,
+                arena_bytes=conf.arena_bytes,
+                python=session.sparkContext.pythonExec,
+                start_timeout_seconds=conf.agent_start_timeout,
+            ),
         )
         self._operator = operator_of(self.plan, RunTools(session, conf, coordinator, self._ingest, reading))
 

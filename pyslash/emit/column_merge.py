@@ -19,44 +19,32 @@ from pyslash.emit.merge import HomeUpdate, MergeRequest
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS, MERGED_ROWS
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.spark.jvm_bridge import JvmBridge, python_path
+from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec
 from pyslash.units import ALL_PANES
-
-_COUNTS = ("shm", "tcp", "verbs", MERGED_ROWS, MERGE_NS, ABOVE_NS)  # in the order of the JVM's `MergeCounts`
 
 
 @dataclass(frozen=True)
 class Reading:
     """How tasks read blocks that are not in their host's memory: by their own agent, which they start if need be.
 
-    `token` is for reading; `transport` a conf's; `timeout_seconds` bounds each read; the rest is the agent's.
+    `token` is for reading; `transport` a conf's; `timeout_seconds` bounds each read.
     """
 
     query_id: bytes
     token: bytes = field(repr=False)
     transport: str
     timeout_seconds: float
-    secret: bytes = field(repr=False)
-    arena_bytes: int
-    python: str
-    start_timeout_seconds: int
+    agent: AgentSpec
 
     def record(self) -> dict[str, Any]:
         """As the JVM's `MergeSpec` reads it."""
-        agent = {
-            "secret": _base64(self.secret),
-            "arena_bytes": self.arena_bytes,
-            "python": self.python,
-            "python_path": python_path(),
-            "runtime_dir": None,
-            "start_timeout_seconds": self.start_timeout_seconds,
-        }
         return {
             "query": _base64(self.query_id),
             "token": _base64(self.token),
             "transport": self.transport,
             "timeout_seconds": math.ceil(self.timeout_seconds),
-            "agent": agent,
+            "agent": self.agent.record(),
         }
 
 
@@ -83,12 +71,18 @@ class ColumnMerge:
         self._reading = reading
         self._context = java_session.sparkContext()
         self._counts = self._bridge.mergeCounts(self._context)
-        self._counted = dict.fromkeys(_COUNTS, 0)
+        self._counted: dict[str, int] = {}
 
     def new_counts(self) -> dict[str, int]:
         """What tasks have done since the last call: bytes read, by transport; `MERGED_ROWS`; `MERGE_NS`; `ABOVE_NS`."""
-        now = dict(zip(_COUNTS, map(int, self._counts.soFar().split()), strict=True))
-        new = {name: count - self._counted[name] for name, count in now.items()}
+        told = json.loads(self._counts.soFar())
+        now = {
+            **told["bytes_read"],
+            MERGED_ROWS: told["rows"],
+            MERGE_NS: told["merge_ns"],
+            ABOVE_NS: told["above_ns"],
+        }
+        new = {name: count - self._counted.get(name, 0) for name, count in now.items()}
         self._counted = now
         return new
 

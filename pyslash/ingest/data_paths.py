@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
-from pyslash.plan.catalyst import elements
+from pyslash.plan.catalyst import answer
 from pyslash.plan.operator import OperatorPlan
 from pyslash.spark.jvm_bridge import JvmBridge
 
@@ -41,8 +41,10 @@ def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
 def _kinds(df: DataFrame) -> dict[str, str]:
     """Of each kind of source, and of `from_json`, why only Spark reads its records; empty: native code does."""
     spark = df.sparkSession
-    lines = JvmBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
-    return dict(str(line).split("\t", 1) for line in elements(lines))
+    found: dict[str, str] = answer(
+        JvmBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
+    )
+    return found
 
 
 def _records(kind: str, obstacle: str, conf: Conf) -> str:

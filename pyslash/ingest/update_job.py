@@ -24,6 +24,7 @@ from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import collect, run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.scan_figures import ScanFigures
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
 
 logger = logging.getLogger("pyslash")
@@ -125,20 +126,24 @@ class Ingest:
         self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
-        receipts, figures = self._bridge.update(
-            rows,
-            self._plan.placed(place),
-            watermark_us,
-            self._query_id,
-            epoch,
-            self._secret,
-            self._conf.arena_bytes,
-            execution.session.sparkContext.pythonExec,
+        agent = AgentSpec(
+            secret=self._secret,
+            arena_bytes=self._conf.arena_bytes,
+            python=execution.session.sparkContext.pythonExec,
             start_timeout_seconds=self._conf.agent_start_timeout,
+        )
+        spec = UpdateSpec(
+            plan=self._plan,
+            place=place,
+            watermark_us=watermark_us,
+            query=self._query_id,
+            epoch=epoch,
+            agent=agent,
             reads_json=self._conf.ingest_json == "auto",
             reads_csv=self._conf.ingest_csv == "auto",
             reads_kafka=self._conf.ingest_kafka == "auto",
         )
+        receipts, figures = self._bridge.update(rows, spec)
         count_times(execution.cut, figures)
         self.records_by_spark = self._bridge.input.left_to_spark
         self.records_fetched = self._bridge.input.fetched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -18,7 +19,7 @@ from pyslash.emit.merging import Merging
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
 from pyslash.plan.columns import Column, InputColumns
-from pyslash.plan.cut import JavaCut
+from pyslash.plan.cut import JavaCut, delays_of
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of
@@ -139,7 +140,7 @@ class AggregationPlan(OperatorPlan):
             spec=cls._spec(found, window, carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
-            watermarks=len(found.delays().split()),
+            watermarks=len(delays_of(found)),
             windows_truncated=windows_truncated,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
@@ -266,7 +267,9 @@ class Aggregation(StatefulOperator):
 def _input_columns(slots: list[int], columns: list[Column]) -> str:
     """As `io.pyslash.catalyst.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
     of_slots = columns[len(columns) - len(slots) :]
-    return " ".join(f"{slot}{'?' if column.nullable else ''}" for slot, column in zip(slots, of_slots, strict=True))
+    return json.dumps(
+        [{"slot": slot, "nullable": column.nullable} for slot, column in zip(slots, of_slots, strict=True)]
+    )
 
 
 def _has_buffers(functions: list[Aggregate]) -> bool:
@@ -275,9 +278,9 @@ def _has_buffers(functions: list[Aggregate]) -> bool:
 
 def _keep_buffers(found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
     """Has Spark's own code compute what has no native form."""
-    kept = [str(number) for number, function in enumerate(functions) if function.is_buffer]
+    kept = [number for number, function in enumerate(functions) if function.is_buffer]
     if kept:
-        found.keepBuffers(" ".join(kept), window.pane_us, window.start_offset_us)
+        found.keepBuffers(json.dumps(kept), window.pane_us, window.start_offset_us)
 
 
 def time_of(found: JavaObject) -> Column:

@@ -6,6 +6,7 @@ when the query starts, and an epoch makes one call to `io.pyslash.Bridge`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,11 @@ def children(node: JavaObject) -> list[JavaObject]:
 def optional(option: JavaObject) -> JavaObject | None:
     """A Scala `Option` as a value or None."""
     return option.get() if option.isDefined() else None
+
+
+def answer(text: JavaObject) -> Any:
+    """What the JVM tells as JSON: each element of its lists, and each field of its objects, would be a call."""
+    return json.loads(str(text))
 
 
 def understood(call: Callable[[], JavaObject]) -> JavaObject:

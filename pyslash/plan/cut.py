@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Protocol
 
-from pyslash.plan.catalyst import JavaObject, understood
+from pyslash.plan.catalyst import JavaObject, answer, understood
 from pyslash.plan.window import NO_WATERMARK_US
 
 _NO_WATERMARK_MS = -(1 << 63)
@@ -82,12 +83,12 @@ class JavaCut:
     @property
     def late_us(self) -> int:
         """Rows of windows that end at or before this are late; of no group where there is no watermark."""
-        return self._times[0]
+        return _microseconds(self._facts["late_ms"])
 
     @property
     def eviction_us(self) -> int:
         """Windows that end at or before this are closed."""
-        return self._times[1]
+        return _microseconds(self._facts["eviction_ms"])
 
     @property
     def late_rows(self) -> int:
@@ -97,27 +98,29 @@ class JavaCut:
     @property
     def is_without_rows(self) -> bool:
         """Whether the micro-batch has no input."""
-        return bool(self._times[2])
+        return bool(self._facts["without_rows"])
 
     @property
     def collects_times(self) -> bool:
         """Whether Spark collects the event times of all rows of the input."""
-        return bool(self._times[3])
+        return bool(self._facts["collects_times"])
 
     @cached_property
-    def _times(self) -> tuple[int, int, int, int]:
-        late, eviction, is_without_rows, collects_times = map(int, self.java.times().split())
-        return _microseconds(late), _microseconds(eviction), is_without_rows, collects_times
+    def _facts(self) -> dict[str, int]:
+        """The JVM's `PlannedOperator.Batch`."""
+        facts: dict[str, int] = answer(self.java.batch())
+        return facts
 
     @property
     def delays_ms(self) -> list[int]:
         """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
-        return [int(delay) for delay in self.java.delays().split()]
+        return delays_of(self.java)
 
     def event_times(self) -> list[EventTimes]:
         """What each of these operators has collected; of a job's rows when it has ended."""
-        lines = (line.split() for line in self.java.eventTimes().splitlines())
-        return [(int(count), int(least), int(greatest), float(mean)) for count, least, greatest, mean in lines]
+        return [
+            (one["count"], one["least"], one["greatest"], float(one["mean"])) for one in answer(self.java.eventTimes())
+        ]
 
     def add_event_times(self, watermark: int, times: EventTimes) -> None:
         """Have one of them collect these as well, by its place in `delays_ms`."""
@@ -141,7 +144,13 @@ class JavaCut:
 
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""
-        self.java.count(" ".join(f"{name}={value}" for name, value in metrics.items()))
+        self.java.count(json.dumps(metrics))
+
+
+def delays_of(operator: JavaObject) -> list[int]:
+    """Of an `io.pyslash.catalyst.PlannedOperator`: `OperatorCut.delays_ms`."""
+    delays: list[int] = answer(operator.delays())
+    return delays
 
 
 def _microseconds(milliseconds: int) -> int:

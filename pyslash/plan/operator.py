@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from pyspark.sql import SparkSession
 
-from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.catalyst import JavaObject, answer
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import OperatorCut
 from pyslash.plan.emission import Emission
@@ -156,7 +156,7 @@ def cut_of(bridge: JavaObject, operators: Sequence[OperatorPlan], plan: JavaObje
         Uncovered: Spark has planned this micro-batch otherwise.
     """
     nodes = bridge.statefulOperators(plan)
-    names = bridge.names(nodes).split()
+    names = answer(bridge.names(nodes))
     if names != [operator.node for operator in operators]:
         raise Uncovered(f"this micro-batch is planned with {names}")
     return operators[0].cut(bridge, plan, nodes.get(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from dataclasses import dataclass
 from importlib import resources
@@ -18,6 +19,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import slash_error
 from pyslash.spark.py4j_log import leave_out_secrets
 from pyslash.spark.scan_figures import ScanFigures
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
@@ -71,23 +73,7 @@ class JvmBridge:
         self._bridge = self._find()
         self.input = InputFigures()
 
-    def update(
-        self,
-        rows: DataFrame | Any,
-        plan_text: str,
-        watermark_us: int,
-        query: bytes,
-        epoch: int,
-        secret: bytes,
-        arena_bytes: int,
-        python: str | None = None,
-        *,
-        runtime_dir: str | None = None,
-        start_timeout_seconds: int = 30,
-        reads_json: bool = True,
-        reads_csv: bool = True,
-        reads_kafka: bool = True,
-    ) -> tuple[list[Receipt], ScanFigures]:
+    def update(self, rows: DataFrame | Any, spec: UpdateSpec) -> tuple[list[Receipt], ScanFigures]:
         """One update job; the receipts of its tasks, one a partition, and what Spark has not counted itself.
 
         The figures are empty where the job has left Spark's watermark operator in its plan. They never hold rows: the
@@ -95,18 +81,7 @@ class JvmBridge:
 
         Args:
             rows: a DataFrame or a JVM `SparkPlan`; its columns are the event time and the plan's columns in order.
-            plan_text: the aggregation, as text.
-            watermark_us: rows whose last window ended at or before this are late.
-            query: 16-byte id.
-            epoch: the batch id.
-            secret: the application's, 32 bytes.
-            arena_bytes: of each executor that has no agent yet.
-            python: runs the agents; default: the executor's PYSPARK_PYTHON.
-            runtime_dir: where agents meet their executors; default: below the temporary directory.
-            start_timeout_seconds: for each agent that has to start.
-            reads_json: whether native code reads the JSON that it is certain to read as Spark does.
-            reads_csv: the same of CSV files.
-            reads_kafka: whether executors fetch records of topics past Spark's reader.
+            spec: what becomes of them.
 
         Raises:
             ArenaFullError, AgentStartError, InvalidInputError, …: what a task reported.
@@ -114,22 +89,7 @@ class JvmBridge:
         """
         plan = rows._jdf.queryExecution().executedPlan() if isinstance(rows, DataFrame) else rows
         try:
-            encoded: str = self._bridge.update(
-                plan,
-                plan_text,
-                watermark_us,
-                query,
-                epoch,
-                secret,
-                arena_bytes,
-                python,
-                python_path(),
-                runtime_dir,
-                start_timeout_seconds,
-                reads_json,
-                reads_csv,
-                reads_kafka,
-            )
+            encoded: str = self._bridge.update(plan, spec.to_json())
         except Py4JJavaError as failure:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
@@ -137,7 +97,7 @@ class JvmBridge:
         result = base64.b64decode(encoded)
         count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
         receipts = _RESULT.size + length
-        obstacles = tuple(result[_RESULT.size : receipts].decode().splitlines())
+        obstacles = tuple(json.loads(result[_RESULT.size : receipts]))
         self.input = InputFigures(left_to_spark, obstacles, in_pages, fetched)
         figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
         return Receipt.parse_all(result[receipts:]), figures
@@ -147,9 +107,7 @@ class JvmBridge:
         """The JVM's `Bridge` itself."""
         return self._bridge
 
-    def agents(
-        self, tasks: int, secret: bytes, arena_bytes: int, python: str | None = None, start_timeout_seconds: int = 30
-    ) -> list[AgentDescriptor]:
+    def agents(self, tasks: int, agent: AgentSpec) -> list[AgentDescriptor]:
         """The agents of the executors that run these tasks. Starts missing agents, but no Python worker.
 
         Raises:
@@ -157,17 +115,8 @@ class JvmBridge:
         """
         # An update of no rows: its tasks need an agent as any do, publish nothing, and their receipts say whose it is.
         nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
-        receipts, _ = self.update(
-            nothing,
-            _COUNT_ALL.text,
-            0,
-            bytes(16),
-            0,
-            secret,
-            arena_bytes,
-            python,
-            start_timeout_seconds=start_timeout_seconds,
-        )
+        spec = UpdateSpec(plan=_COUNT_ALL, watermark_us=0, query=bytes(16), epoch=0, agent=agent)
+        receipts, _ = self.update(nothing, spec)
         return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 
     def scan(self, plan: Any) -> Any:
@@ -188,9 +137,3 @@ class JvmBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
-
-
-def python_path() -> str | None:
-    """Where this process imports pyslash from, if that is a source tree; an installation is on every Python's path."""
-    tree = Path(errors.__file__).resolve().parents[1]
-    return None if tree.name in ("site-packages", "dist-packages") else str(tree)

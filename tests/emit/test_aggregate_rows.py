@@ -18,6 +18,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.block_state import BlockState
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
@@ -29,11 +30,13 @@ ARENA = 256 << 20
 
 def scattered(session: SparkSession, update: ArrowUpdate, rows: DataFrame, bits: int, ingest: str) -> list[Receipt]:
     """Blocks of rows."""
-    plan = PlanSpec.decode(update.plan).of_rows(bits).text
+    plan = PlanSpec.decode(update.plan).of_rows(bits)
     if ingest == "rows":
-        receipts, _ = JvmBridge(session).update(rows, plan, BEGINNING, update.query, 0, update.secret, ARENA)
+        agent = AgentSpec(secret=update.secret, arena_bytes=ARENA)
+        spec = UpdateSpec(plan=plan, watermark_us=BEGINNING, query=update.query, epoch=0, agent=agent)
+        receipts, _ = JvmBridge(session).update(rows, spec)
         return receipts
-    task = ArrowUpdate(plan, BEGINNING, update.query, 0, update.secret, ARENA)
+    task = ArrowUpdate(plan.text, BEGINNING, update.query, 0, update.secret, ARENA)
     return [Receipt.parse(bytes(row.receipt)) for row in rows.mapInArrow(task, "receipt binary").collect()]
 
 

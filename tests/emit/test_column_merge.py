@@ -17,8 +17,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from pyslash.emit.column_merge import ColumnMerge, Reading
 from pyslash.emit.merge import MergeRequest
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.token import Right, query_token
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from tests.agent.conftest import wait_until_gone
 from tests.support.update_case import BEGINNING, BY_NUMBER, WINDOW_US, Block, committed, plan_text, spark_answer
 
@@ -35,14 +37,17 @@ class Case:
         self.spark, self.rows = spark, spark.read.parquet(events)
         self.query, self.secret = secrets.token_bytes(16), secrets.token_bytes(32)
         where = str(folder / ("x" * 150))
-        order = (PLAN, BEGINNING, self.query, 0, self.secret, ARENA, sys.executable)
-        receipts, _ = JvmBridge(spark).update(self.rows.select(BY_NUMBER[1]), *order, runtime_dir=where)
+        agent = AgentSpec(secret=self.secret, arena_bytes=ARENA, python=sys.executable, runtime_dir=where)
+        plan = PlanSpec.decode(PLAN)
+        spec = UpdateSpec(plan=plan, watermark_us=BEGINNING, query=self.query, epoch=0, agent=agent)
+        receipts, _ = JvmBridge(spark).update(self.rows.select(BY_NUMBER[1]), spec)
         self.agent = receipts[0].agent
         self.blocks = committed(receipts, PLAN, self.query, self.secret)
 
     def reading(self, transport: str = "tcp") -> Reading:
         token = query_token(self.secret, self.query, Right.READ)
-        return Reading(self.query, token, transport, 5, self.secret, ARENA, sys.executable, 30)
+        agent = AgentSpec(secret=self.secret, arena_bytes=ARENA, python=sys.executable)
+        return Reading(self.query, token, transport, 5, agent)
 
     def merge(self, columns: ColumnMerge, blocks: list[Block]) -> DataFrame:
         panes = (0, 60_000_000)

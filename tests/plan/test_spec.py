@@ -127,6 +127,7 @@ def test_what_fingerprints_are_made_of_stays() -> None:
 
 def test_nobody_else_writes_or_reads_the_text_of_a_plan() -> None:
     sources = [path for folder in ("pyslash", "eval") for path in (ROOT / folder).rglob("*.py")]
+    sources += (ROOT / "native" / "jvm" / "java").rglob("*.java")
     writes = [path for path in sources if "pyslash-plan" in path.read_text()]
     assert [path.name for path in writes] == ["spec.py"]
     # A method of the text, a part of it, more behind it, or something looked for in it.

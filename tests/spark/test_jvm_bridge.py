@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -19,11 +21,13 @@ from pyspark.sql import functions as F
 from pyslash import _native
 from pyslash.errors import AgentStartError, ArenaFullError, InvalidInputError, InvalidPlanError, SlashError
 from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
 from pyslash.spark import jvm_bridge
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import attach
 from tests.agent.conftest import wait_until_gone
@@ -46,17 +50,21 @@ class Updates:
         self.bridge = JvmBridge(session)
         self.query, self.secret = query, secret
 
-    def run(self, rows: DataFrame, plan: str, **changes: object) -> list[Receipt]:
-        """One job, of epoch 0 unless told."""
-        order: dict = {"watermark_us": BEGINNING, "epoch": 0, "secret": self.secret, "arena_bytes": ARENA, **changes}
-        receipts, _ = self.bridge.update(rows, plan, query=self.query, python=sys.executable, **order)
+    def spec(self, plan: str) -> UpdateSpec:
+        """One job, of epoch 0."""
+        agent = AgentSpec(secret=self.secret, arena_bytes=ARENA, python=sys.executable)
+        return UpdateSpec(plan=PlanSpec.decode(plan), watermark_us=BEGINNING, query=self.query, epoch=0, agent=agent)
+
+    def run(self, rows: DataFrame, plan: str, **agent: Any) -> list[Receipt]:
+        """One job, with another agent if told."""
+        spec = self.spec(plan)
+        receipts, _ = self.bridge.update(rows, replace(spec, agent=replace(spec.agent, **agent)))
         return receipts
 
     def agent(self, session: SparkSession) -> AgentDescriptor:
         """The session's agent, by an update of another query."""
         rows, other = session.sql("select timestamp_seconds(0), 1L, 1L"), secrets.token_bytes(16)
-        plan = plan_text(BY_NUMBER[0])
-        (receipt,), _ = self.bridge.update(rows, plan, BEGINNING, other, 0, self.secret, ARENA, sys.executable)
+        (receipt,), _ = self.bridge.update(rows, replace(self.spec(plan_text(BY_NUMBER[0])), query=other))
         with AgentClient(receipt.agent, other, query_token(self.secret, other)) as client:
             client.drop()
         return receipt.agent
@@ -95,12 +103,13 @@ def test_groups_are_those_of_spark(
 
 
 def test_agents_are_found_without_rows(spark: SparkSession, updates: Updates) -> None:
-    found = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    spec = AgentSpec(secret=updates.secret, arena_bytes=ARENA, python=sys.executable)
+    found = updates.bridge.agents(4, spec)
     assert found == [updates.agent(spark)]
     assert [block for block in attach(found[0]).blocks() if block[4] == bytes(16)] == []
     os.kill(found[0].pid, signal.SIGKILL)
     assert wait_until_gone(found[0].pid)
-    (another,) = updates.bridge.agents(4, updates.secret, ARENA, sys.executable)
+    (another,) = updates.bridge.agents(4, spec)
     assert another.incarnation != found[0].incarnation
 
 
@@ -154,7 +163,8 @@ def test_rows_that_spark_keeps_as_objects_are_converted(spark: SparkSession, upd
 
 def test_late_rows_and_the_latest_time_are_in_the_receipt(spark: SparkSession, updates: Updates) -> None:
     rows = spark.sql("select timestamp_seconds(id) t, id, id from range(30)").coalesce(1)
-    (receipt,) = updates.run(rows, plan_text(BY_NUMBER[0]), watermark_us=10_000_000)
+    spec = replace(updates.spec(plan_text(BY_NUMBER[0])), watermark_us=10_000_000)
+    ((receipt,), _) = updates.bridge.update(rows, spec)
     assert (receipt.head.rows, receipt.head.late_rows, receipt.head.groups) == (30, 10, 20)
     assert receipt.head.max_event_time == 29_000_000
 
@@ -248,8 +258,9 @@ def test_a_dead_agent_is_replaced_by_the_next_job(spark: SparkSession, updates: 
 
 def test_wrong_orders_are_errors_by_name(spark: SparkSession, updates: Updates) -> None:
     rows = spark.sql("select timestamp_seconds(id), id, id from range(10)").coalesce(1)
-    with pytest.raises(InvalidPlanError):
-        updates.run(rows, "no plan\n")
+    plan = PlanSpec.decode(plan_text(BY_NUMBER[0]))
+    with pytest.raises(InvalidPlanError, match="there is no column 9"):
+        updates.run(rows, replace(plan, keys=(9,)).text)
     with pytest.raises(InvalidInputError, match="3 fields"):
         updates.run(rows, plan_text("column int64 1\naggregate count - 0\n"))
     with pytest.raises(AgentStartError, match="secret"):
@@ -277,9 +288,8 @@ def test_a_python_that_runs_no_agent_is_told_with_the_cause_and_what_to_set(
         python.write_text(f"#!/bin/sh\n{program}\n")
         python.chmod(0o755)
     rows = spark.sql("select timestamp_seconds(id), id, id from range(10)").coalesce(1)
-    order = (plan_text(BY_NUMBER[0]), BEGINNING, updates.query, 0, secrets.token_bytes(32), ARENA, str(python))
     with pytest.raises(AgentStartError, match=why):
-        updates.bridge.update(rows, *order)
+        updates.run(rows, plan_text(BY_NUMBER[0]), secret=secrets.token_bytes(32), python=str(python))
 
 
 def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: object) -> None:
@@ -291,7 +301,9 @@ def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, spark: SparkSes
 CLUSTER = """
 import secrets, sys
 from pyspark.sql import SparkSession
+from pyslash.plan.spec import PlanSpec
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from tests.support.update_case import BEGINNING, BY_STRING, committed, merged, plan_text, spark_answer
 
 session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
@@ -300,8 +312,9 @@ session = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.
 lines, columns, key = BY_STRING
 plan, query, secret = plan_text(lines), secrets.token_bytes(16), secrets.token_bytes(32)
 rows = session.read.parquet(sys.argv[1]).repartition(4)
-receipts, _ = JvmBridge(session).update(
-    rows.select(columns), plan, BEGINNING, query, 0, secret, 128 << 20, sys.executable)
+agent = AgentSpec(secret=secret, arena_bytes=128 << 20, python=sys.executable)
+spec = UpdateSpec(plan=PlanSpec.decode(plan), watermark_us=BEGINNING, query=query, epoch=0, agent=agent)
+receipts, _ = JvmBridge(session).update(rows.select(columns), spec)
 blocks = committed(receipts, plan, query, secret)
 answer = spark_answer(session, rows, key)
 for mode in ("shm", "tcp"):

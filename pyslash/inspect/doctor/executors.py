@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pyslash.plan.catalyst import answer
+
 _PREFIX = "pyslash probe: "
 # $0 and $1: an executor's Python and the program. It never fails, or else Spark would try again and end the job.
 _SHELL = '"$0" -c "$1" 2>&1 || echo "it ended with status $?"'
@@ -62,8 +64,8 @@ def _registered(session: SparkSession) -> Iterator[Executor]:
     jvm: Any = session._jvm
     master = session.sparkContext.master
     is_local = master == "local" or master.startswith("local[")
-    for line in jvm.io.pyslash.agent.Executors.idsAndHosts(is_local):
-        yield Executor(*line.split(" "))
+    for one in answer(jvm.io.pyslash.agent.Executors.known(is_local)):
+        yield Executor(one["id"], one["host"])
 
 
 def ask(session: SparkSession, executor: Executor) -> Answer:

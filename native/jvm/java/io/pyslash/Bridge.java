@@ -1,6 +1,5 @@
 package io.pyslash;
 
-import io.pyslash.agent.AgentOrder;
 import io.pyslash.agent.Executors;
 import io.pyslash.catalyst.DeferredExec;
 import io.pyslash.catalyst.LocalRows;
@@ -9,14 +8,15 @@ import io.pyslash.catalyst.OverlappingWindows;
 import io.pyslash.catalyst.PlannedQuery;
 import io.pyslash.catalyst.StreamingAggregate;
 import io.pyslash.catalyst.StreamingDeduplicate;
+import io.pyslash.core.Json;
 import io.pyslash.ingest.FileScan;
 import io.pyslash.ingest.NativeInput;
 import io.pyslash.ingest.RecordOutlook;
 import io.pyslash.ingest.ScanOutlook;
 import io.pyslash.ingest.StaticTable;
-import io.pyslash.ingest.UpdateOrder;
 import io.pyslash.ingest.UpdateResult;
 import io.pyslash.ingest.UpdateRows;
+import io.pyslash.ingest.UpdateSpec;
 import io.pyslash.ingest.UpdateTask;
 import io.pyslash.join.StreamingJoin;
 import io.pyslash.merge.ArrowRows;
@@ -35,12 +35,10 @@ import io.pyslash.sink.JobSink;
 import io.pyslash.sink.SinkOpening;
 import io.pyslash.sink.TableOpening;
 import io.pyslash.ui.Watch;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
-import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Row;
@@ -67,34 +65,15 @@ public final class Bridge {
   }
 
   /**
-   * Runs one update job over the rows of a plan, columns = event time and the native plan's columns in order; gives what
-   * {@link UpdateResult} describes, in Base64: py4j's Python reads an array byte by byte.
+   * Runs the update job that a request (JSON, as {@link UpdateSpec} reads it) describes over the rows of a plan, columns =
+   * event time and the native plan's columns in order; gives what {@link UpdateResult} describes, in Base64: py4j's Python
+   * reads an array byte by byte.
    */
-  public String update(
-      SparkPlan rows,
-      String planText,
-      long watermarkMicros,
-      byte[] query,
-      long epoch,
-      byte[] secret,
-      long arenaBytes,
-      String python,
-      String pythonPath,
-      String runtimeDirectory,
-      int startTimeoutSeconds,
-      boolean readsJson,
-      boolean readsCsv,
-      boolean readsKafka) {
-    UpdateOrder order =
-        new UpdateOrder(
-            planText.getBytes(StandardCharsets.US_ASCII),
-            watermarkMicros,
-            query,
-            epoch,
-            new AgentOrder(secret, arenaBytes, python, pythonPath, runtimeDirectory, startTimeoutSeconds));
-    NativeInput read = new NativeInput(rows, readsJson, readsCsv, readsKafka);
-    UpdateRows input = new UpdateRows(read.plan(), planText.contains("\ndeduplicate\n"));
-    List<byte[]> results = new UpdateTask(order, rows.schema(), input.withoutWatermark).run(input.rows);
+  public String update(SparkPlan rows, String request) {
+    UpdateSpec spec = UpdateSpec.parse(request);
+    NativeInput read = new NativeInput(rows, spec.readsJson(), spec.readsCsv(), spec.readsKafka());
+    UpdateRows input = new UpdateRows(read.plan(), spec.deduplicates());
+    List<byte[]> results = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark).run(input.rows);
     return Base64.getEncoder().encodeToString(UpdateResult.of(results, read));
   }
 
@@ -118,9 +97,9 @@ public final class Bridge {
     return StatefulNodes.of(plan);
   }
 
-  /** The classes of these operators without their packages, by blanks. */
+  /** The classes of these operators without their packages: a list, in JSON. */
   public String names(List<SparkPlan> operators) {
-    return operators.stream().map(one -> one.getClass().getSimpleName()).collect(Collectors.joining(" "));
+    return Json.of(operators.stream().map(one -> one.getClass().getSimpleName()).toList());
   }
 
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
@@ -239,7 +218,7 @@ public final class Bridge {
   }
 
   /** How records of a query that has not started will be read, as {@link RecordOutlook} describes it. */
-  public List<String> recordOutlook(SparkSession session, LogicalPlan analysed) {
+  public String recordOutlook(SparkSession session, LogicalPlan analysed) {
     return RecordOutlook.of(session, analysed);
   }
 

@@ -1,5 +1,7 @@
 package io.pyslash.agent;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
 import java.io.Serializable;
 
 /**
@@ -12,4 +14,15 @@ import java.io.Serializable;
  */
 public record AgentOrder(
     byte[] secret, long arenaBytes, String python, String pythonPath, String runtimeDirectory, int startTimeoutSeconds)
-    implements Serializable {}
+    implements Serializable {
+  /** From what Python tells, with bytes in Base64; fails if they are not. */
+  public static AgentOrder of(JsonNode told) throws IOException {
+    return new AgentOrder(
+        told.required("secret").binaryValue(),
+        told.required("arena_bytes").longValue(),
+        told.required("python").textValue(),
+        told.required("python_path").textValue(),
+        told.required("runtime_dir").textValue(),
+        told.required("start_timeout_seconds").intValue());
+  }
+}

@@ -1,7 +1,7 @@
 package io.pyslash.agent;
 
+import io.pyslash.core.Json;
 import java.util.Arrays;
-import java.util.List;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.storage.BlockManagerId;
 import scala.jdk.javaapi.CollectionConverters;
@@ -16,11 +16,15 @@ public final class Executors {
         .toArray(BlockManagerId[]::new);
   }
 
-  /** An id and a host each, with a blank between; in local mode the driver is the executor. */
-  public static List<String> idsAndHosts(boolean isLocal) {
-    return Arrays.stream(processes())
-        .filter(id -> id.isDriver() == isLocal)
-        .map(id -> id.executorId() + " " + id.host())
-        .toList();
+  /** An executor. */
+  record Executor(String id, String host) {}
+
+  /** A list of {@link Executor}, in JSON; in local mode the driver is the executor. */
+  public static String known(boolean isLocal) {
+    return Json.of(
+        Arrays.stream(processes())
+            .filter(id -> id.isDriver() == isLocal)
+            .map(id -> new Executor(id.executorId(), id.host()))
+            .toList());
   }
 }

@@ -1,10 +1,11 @@
 package io.pyslash.catalyst;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import io.pyslash.core.Json;
 import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
-import java.util.stream.Collectors;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
@@ -47,12 +48,15 @@ public abstract class PlannedOperator {
   protected abstract long evictionWatermark();
 
   /**
-   * The watermarks for late rows and for eviction; 1 if the micro-batch has no input, else 0; 1 if Spark collects the event
-   * times of all rows, else 0: by blanks, in one call from Python.
+   * The operator's micro-batch: the watermarks for late rows and for eviction, whether it has no input, and whether Spark
+   * collects the event times of all rows.
    */
-  public String times() {
+  record Batch(long lateMs, long evictionMs, boolean withoutRows, boolean collectsTimes) {}
+
+  /** The {@link Batch}, in JSON. */
+  public String batch() {
     boolean collectsTimes = below().stream().allMatch(PlannedOperator::collectsTimes);
-    return lateWatermark() + " " + evictionWatermark() + " " + (isWithoutRows() ? 1 : 0) + " " + (collectsTimes ? 1 : 0);
+    return Json.of(new Batch(lateWatermark(), evictionWatermark(), isWithoutRows(), collectsTimes));
   }
 
   /** Whether every row of a stream passes an operator that collects event times. */
@@ -74,14 +78,14 @@ public abstract class PlannedOperator {
     return below().stream().flatMap(input -> Watermark.in(input).stream()).map(Origin::of).toList();
   }
 
-  /** The delay of each of them in milliseconds, by blanks. */
+  /** The delay of each of them in milliseconds: a list, in JSON. */
   public String delays() {
-    return watermarks().stream().map(Watermark::delay).map(String::valueOf).collect(Collectors.joining(" "));
+    return Json.of(watermarks().stream().map(Watermark::delay).toList());
   }
 
-  /** What each of them has collected, a line each: count, least, greatest and mean (milliseconds), by blanks. */
+  /** What each of them has collected: a list of {@link Watermark.Collected}, in JSON. */
   public String eventTimes() {
-    return watermarks().stream().map(Watermark::collected).collect(Collectors.joining("\n"));
+    return Json.of(watermarks().stream().map(Watermark::collected).toList());
   }
 
   /** Has one of them, from the top down, collect these as well; milliseconds. */
@@ -135,12 +139,10 @@ public abstract class PlannedOperator {
     CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text));
   }
 
-  /** Spark's figures of the operator, as its progress, its listeners and its UI show them: `name=value`, by blanks. */
+  /** Spark's figures of the operator, as its progress, its listeners and its UI show them: JSON, each by its name. */
   public void count(String metrics) {
-    for (String metric : metrics.split(" ")) {
-      String[] named = metric.split("=");
-      metric(named[0]).set(Long.parseLong(named[1]));
-    }
+    JsonNode told = Json.parse(metrics);
+    told.fieldNames().forEachRemaining(name -> metric(name).set(told.required(name).longValue()));
   }
 
   /** A metric of Spark's operator. */

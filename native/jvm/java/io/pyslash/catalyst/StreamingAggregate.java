@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import io.pyslash.core.Json;
 import io.pyslash.shim.StatefulNodes;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -196,16 +197,17 @@ public final class StreamingAggregate extends StreamingOperator {
    * From now on, Spark's own code computes these functions, and what it has computed of a task's rows stands in rows of its
    * own, one a group ({@link BuffersExec}). All that others read of such a row is null.
    *
-   * @param which numbers of functions, by blanks
+   * @param which numbers of functions: a list, in JSON
    * @param paneMicros length of panes, none of which belongs to a window in part
    * @param offset a time at which one begins
    */
   public void keepBuffers(String which, long paneMicros, long offset) {
     panes = new BuffersExec.Panes(paneMicros, offset);
-    Set<String> kept = Set.of(which.split(" "));
+    Set<Integer> kept = new HashSet<>();
+    Json.parse(which).forEach(number -> kept.add(number.intValue()));
     for (int i = 0; i < inputs.size(); i++) {
       AggregateExpression function = functions.apply(i);
-      if (kept.contains(Integer.toString(i))) {
+      if (kept.contains(i)) {
         Expression filter = function.filter().isDefined() ? function.filter().get() : null;
         inputs.set(i, List.of(new BufferOf(function.aggregateFunction(), filter)));
       } else if (function.filter().isEmpty() && (inputs.get(i).isEmpty() || heedsNulls(function))) {
@@ -229,8 +231,8 @@ public final class StreamingAggregate extends StreamingOperator {
     List<NamedExpression> rows = new ArrayList<>(List.of(input.moment()));
     List<BuffersExec.Column> found = new ArrayList<>();
     found.add(new BuffersExec.Column(input.moment().toAttribute(), 0, false, false));
-    for (String slot : columns.replace("?", "").split(" ")) {
-      int at = Integer.parseInt(slot);
+    for (InputColumn wanted : InputColumn.parse(columns)) {
+      int at = wanted.slot();
       String name = "column" + found.size();
       if (values.get(at) instanceof BufferOf buffer) {
         Attribute column = WindowedInput.alias(buffer, name).toAttribute();

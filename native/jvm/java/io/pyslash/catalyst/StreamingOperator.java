@@ -46,8 +46,7 @@ public abstract class StreamingOperator extends PlannedOperator {
   /**
    * What has to be executed for the rows of the update: the event time, then these columns.
    *
-   * @param columns each, behind a blank, the number of a key or, from there on, of a function's input, all functions'
-   *     inputs in a row; `?` behind it: it may be null
+   * @param columns a list of {@link InputColumn}, in JSON
    * @throws OnlySpark a column may be null that was planned as never null
    */
   public SparkPlan input(String columns) {
@@ -56,11 +55,9 @@ public abstract class StreamingOperator extends PlannedOperator {
     List<NamedExpression> projected = new ArrayList<>();
     projected.add(input().moment());
     input().sessionEnd().ifPresent(projected::add);
-    for (String text : columns.isEmpty() ? new String[0] : columns.split(" ")) {
-      boolean nullable = text.endsWith("?");
-      int at = Integer.parseInt(nullable ? text.substring(0, text.length() - 1) : text);
-      Expression column = values.get(at);
-      if (column.nullable() && !nullable) {
+    for (InputColumn wanted : InputColumn.parse(columns)) {
+      Expression column = values.get(wanted.slot());
+      if (column.nullable() && !wanted.nullable()) {
         throw new OnlySpark(
             describe(column) + " may be null in this micro-batch, and was never null when the query began");
       }

@@ -1,8 +1,7 @@
 package io.pyslash.ingest;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.core.Json;
 import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -34,7 +33,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * the same everywhere. Anything else under the aggregation is a reason to leave the reading to Spark.
  */
 public final class FileScan {
-  private static final ObjectMapper JSON = new ObjectMapper();
   private static final String FIELD_ID = "parquet.field.id";
   private static final String VERIFY_CHECKSUM = "parquet.page.verify-checksum.enabled";
 
@@ -63,11 +61,7 @@ public final class FileScan {
     } catch (OnlySpark reason) {
       found = Map.of("reason", reason.getMessage());
     }
-    try {
-      return JSON.writeValueAsString(found);
-    } catch (JsonProcessingException impossible) {
-      throw new IllegalStateException(impossible);
-    }
+    return Json.of(found);
   }
 
   /** The static table of a join, with the columns that the description has. */

@@ -1,6 +1,7 @@
 package io.pyslash.ingest;
 
 import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.core.Json;
 import io.pyslash.kafka.KafkaScanExec;
 import io.pyslash.records.JsonSchema;
 import io.pyslash.records.LineRecords;
@@ -39,14 +40,14 @@ public final class RecordOutlook {
   }
 
   /**
-   * A line for each kind of source (as queries name it) and for `from_json`: the kind, a tab, and why only Spark reads such
-   * records; nothing if nothing is known against native code.
+   * Of each kind of source (as queries name it) and of `from_json`, why only Spark reads such records; nothing if nothing is
+   * known against native code. JSON.
    */
-  public static List<String> of(SparkSession session, LogicalPlan analysed) {
+  public static String of(SparkSession session, LogicalPlan analysed) {
     RecordOutlook outlook = new RecordOutlook(session);
     outlook.look(analysed);
     CollectionConverters.asJava(analysed.output()).forEach(outlook::look);
-    return outlook.found.entrySet().stream().map(one -> one.getKey() + '\t' + one.getValue()).toList();
+    return Json.of(outlook.found);
   }
 
   private void look(LogicalPlan node) {

@@ -1,5 +1,6 @@
 package io.pyslash.ingest;
 
+import io.pyslash.core.Json;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -10,7 +11,7 @@ import java.util.List;
  *
  * <p>The statistics of the event times that Spark has not collected itself ({@link EventTimes}; of no rows if its watermark
  * operator was in the plan); int64 each: records of text left to Spark, of files in pages, of topics past Spark's reader;
- * int32 length of the reasons why Spark reads records, the reasons (UTF-8, by line feeds); one receipt a partition, each behind
+ * int32 length of the reasons why Spark reads records, the reasons (a list, in JSON); one receipt a partition, each behind
  * its length (int32).
  */
 public final class UpdateResult {
@@ -18,7 +19,7 @@ public final class UpdateResult {
 
   /** The result of the tasks that returned these, and of what was read natively, and what by Spark. */
   public static byte[] of(List<byte[]> tasks, NativeInput input) {
-    byte[] obstacles = String.join("\n", input.obstacles()).getBytes(StandardCharsets.UTF_8);
+    byte[] obstacles = Json.of(input.obstacles()).getBytes(StandardCharsets.UTF_8);
     int receipts = tasks.stream().mapToInt(task -> Integer.BYTES + task.length - EventTimes.BYTES).sum();
     ByteBuffer result =
         ByteBuffer.allocate(EventTimes.BYTES + 3 * Long.BYTES + Integer.BYTES + obstacles.length + receipts)

@@ -1,11 +1,11 @@
 package io.pyslash.merge;
 
+import io.pyslash.core.Json;
 import io.pyslash.core.SlashException;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.LongAccumulator;
 
@@ -84,10 +84,13 @@ public final class MergeCounts implements Serializable {
     rowsGiven.add(rows);
   }
 
-  /** So far: bytes by shm, tcp and verbs, then rows, then nanoseconds of merges and of what is above, by blanks. */
+  /** What tasks have done: bytes by transport, rows, nanoseconds of merges and of what is above. */
+  record Totals(Map<String, Long> bytesRead, long rows, long mergeNs, long aboveNs) {}
+
+  /** {@link Totals} so far, in JSON. */
   public String soFar() {
-    return Stream.concat(bytesRead.values().stream(), Stream.of(rowsGiven, nanosMerging, nanosAbove))
-        .map(count -> Long.toString(count.sum()))
-        .collect(Collectors.joining(" "));
+    Map<String, Long> bytes = new LinkedHashMap<>();
+    bytesRead.forEach((transport, count) -> bytes.put(transport, count.sum()));
+    return Json.of(new Totals(bytes, rowsGiven.sum(), nanosMerging.sum(), nanosAbove.sum()));
   }
 }

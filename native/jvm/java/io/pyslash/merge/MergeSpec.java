@@ -86,19 +86,12 @@ public final class MergeSpec implements Serializable {
   }
 
   private static Reading reading(JsonNode told) throws IOException {
-    JsonNode agent = told.required("agent");
     return new Reading(
         told.required("query").binaryValue(),
         told.required("token").binaryValue(),
         told.required("transport").textValue(),
         told.required("timeout_seconds").intValue(),
-        new AgentOrder(
-            agent.required("secret").binaryValue(),
-            agent.required("arena_bytes").longValue(),
-            agent.required("python").textValue(),
-            agent.required("python_path").textValue(),
-            agent.required("runtime_dir").textValue(),
-            agent.required("start_timeout_seconds").intValue()));
+        AgentOrder.of(told.required("agent")));
   }
 
   private static Home home(JsonNode told) throws IOException {

@@ -55,17 +55,17 @@ public final class Watermark {
     return Member.call(COLLECTED, operator);
   }
 
-  /** The same as text: count, least, greatest and mean in milliseconds, by blanks. */
-  public static String collected(SparkPlan operator) {
+  /** Of event times; in milliseconds. */
+  public record Collected(long count, long least, long greatest, double mean) {}
+
+  /** What such an operator has collected, as values. */
+  public static Collected collected(SparkPlan operator) {
     Object stats = times(operator).value();
-    Object mean = Member.call(MEAN, stats);
-    return Member.<Long>call(COUNT, stats)
-        + " "
-        + Member.<Long>call(LEAST, stats)
-        + " "
-        + Member.<Long>call(GREATEST, stats)
-        + " "
-        + mean;
+    return new Collected(
+        Member.<Long>call(COUNT, stats),
+        Member.<Long>call(LEAST, stats),
+        Member.<Long>call(GREATEST, stats),
+        Member.<Double>call(MEAN, stats));
   }
 
   /** Has such an operator collect these as well; milliseconds. */
