@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from pyslash.protocol.client import AgentClient, Via
+from pyslash.protocol.caller import Via
+from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 
 

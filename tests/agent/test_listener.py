@@ -9,7 +9,8 @@ import pytest
 
 from pyslash.errors import AgentBusyError
 from pyslash.protocol import wire
-from pyslash.protocol.client import AgentClient, Via
+from pyslash.protocol.caller import Via
+from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from tests.agent.blocks import QUERY
 from tests.agent.raw import connected, soon
