@@ -17,7 +17,7 @@ import pyspark
 from eval.cluster.standalone import free_port, wait_for_workers
 from tests.support.jvm import JAVA_OPTIONS
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 300
 
 
 @contextmanager

@@ -40,8 +40,8 @@ OPERATOR = "windows, append"  # of rounds that name none
 BATCHES, ROWS, KEYS = 6, 1000, 50
 FIRST, LAST, DELAY, LATEST = 1000, 5000, 15, 45  # event times in seconds; rows are up to LATEST behind
 FIRST_STRUCK = 2  # windows are open, others close, and earlier epochs are durable
-DEADLINE_SECONDS = 150
-EXECUTOR_SECONDS = 60
+DEADLINE_SECONDS = 600
+EXECUTOR_SECONDS = 300
 
 
 def write_input(spark: SparkSession, folder: Path, batches: int) -> Stream:

@@ -14,8 +14,8 @@ from typing import Any
 
 from eval.cluster.standalone import free_port
 
-_START_SECONDS = 60
-_STOP_SECONDS = 30
+_START_SECONDS = 300
+_STOP_SECONDS = 120
 
 
 class PostgresError(Exception):

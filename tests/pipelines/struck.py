@@ -38,8 +38,8 @@ ORDERS_A_BATCH = 20_000
 POLL_SECONDS = 0.002  # a micro-batch is between two points for some milliseconds
 # A driver that is to be killed lives too short to compile what it runs.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-WAIT_SECONDS = 120
-FINISH_SECONDS = 240
+WAIT_SECONDS = 600
+FINISH_SECONDS = 900
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyspark
 from pyslash.spark.jvm_bridge import jar_path
 from tests.support.jvm import JAVA_OPTIONS
 
-_END_SECONDS = 60
+_END_SECONDS = 300
 
 
 @contextmanager
