@@ -19,7 +19,7 @@ from pyslash.emit.merging import Merging
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
 from pyslash.plan.columns import Column, InputColumns
-from pyslash.plan.cut import JavaCut, delays_of
+from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of
@@ -140,7 +140,6 @@ class AggregationPlan(OperatorPlan):
             spec=cls._spec(found, window, carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
-            watermarks=len(delays_of(found)),
             windows_truncated=windows_truncated,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )

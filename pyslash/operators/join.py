@@ -20,7 +20,7 @@ from pyslash.emit.merging import MergeFigures
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
 from pyslash.plan.columns import Column
-from pyslash.plan.cut import JavaCut, delays_of
+from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
@@ -122,7 +122,6 @@ class JoinPlan(OperatorPlan):
                 joins=True,
             ),
             scan_obstacle="it is a join of two streams",
-            watermarks=len(delays_of(found)),
             windows_truncated=False,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
             type_sql=type_sql,

@@ -45,15 +45,13 @@ class OperatorCut(Protocol):
     def late_rows(self) -> int:
         """Rows that were dropped as late while the input was read, and that are not counted elsewhere."""
 
-    @property
-    def delays_ms(self) -> list[int]:
-        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
-
     def event_times(self) -> list[EventTimes]:
-        """What each of these operators has collected; of a job's rows when it has ended."""
+        """What each of Spark's operators below that collect event times has collected, from the top down; of a job's
+        rows when it has ended.
+        """
 
     def add_event_times(self, watermark: int, times: EventTimes) -> None:
-        """Have one of them collect these as well, by its place in `delays_ms`."""
+        """Have one of them collect these as well, by its place in `event_times`."""
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
@@ -111,19 +109,16 @@ class JavaCut:
         facts: dict[str, int] = answer(self.java.batch())
         return facts
 
-    @property
-    def delays_ms(self) -> list[int]:
-        """The delays of Spark's operators below that collect event times, from the top down, in milliseconds."""
-        return delays_of(self.java)
-
     def event_times(self) -> list[EventTimes]:
-        """What each of these operators has collected; of a job's rows when it has ended."""
+        """What each of Spark's operators below that collect event times has collected, from the top down; of a job's
+        rows when it has ended.
+        """
         return [
             (one["count"], one["least"], one["greatest"], float(one["mean"])) for one in answer(self.java.eventTimes())
         ]
 
     def add_event_times(self, watermark: int, times: EventTimes) -> None:
-        """Have one of them collect these as well, by its place in `delays_ms`."""
+        """Have one of them collect these as well, by its place in `event_times`."""
         self.java.addEventTimes(watermark, *times)
 
     def reset_counts(self) -> None:
@@ -145,12 +140,6 @@ class JavaCut:
     def count(self, **metrics: int) -> None:
         """Set Spark's own metrics of the operator."""
         self.java.count(json.dumps(metrics))
-
-
-def delays_of(operator: JavaObject) -> list[int]:
-    """Of an `io.pyslash.catalyst.PlannedOperator`: `OperatorCut.delays_ms`."""
-    delays: list[int] = answer(operator.delays())
-    return delays
 
 
 def _microseconds(milliseconds: int) -> int:

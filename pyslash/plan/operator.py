@@ -28,10 +28,9 @@ class OperatorPlan(ABC):
 
     `spec` is the plan of the state; column 0 of the input is the event time, and `columns` are the further ones. Spark
     evaluates every expression. `fingerprint` is a digest of all that decides which rows there are. `scan_obstacle` is
-    why only Spark can read the input, if it were of Parquet files. `watermarks` counts the input's `withWatermark()`: a
-    union may have several. `windows_truncated`: the plan has only some of a row's windows, which are too many for Spark
-    to plan in each micro-batch. `stands_on_others`: its input has rows of other operators with state. `first_batch` and
-    `is_adopted` as of `PlanIdentity`.
+    why only Spark can read the input, if it were of Parquet files. `windows_truncated`: the plan has only some of a
+    row's windows, which are too many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of
+    other operators with state. `first_batch` and `is_adopted` as of `PlanIdentity`.
     """
 
     node: ClassVar[str]
@@ -48,7 +47,6 @@ class OperatorPlan(ABC):
     spec: PlanSpec
     fingerprint: str
     scan_obstacle: str | None
-    watermarks: int
     windows_truncated: bool
     stands_on_others: bool = False
     first_batch: tuple[int, ...] = ()

@@ -135,7 +135,6 @@ class Cut:
         self.late_us, self.eviction_us = batch.late_us, batch.entry.watermark_us
         self.is_without_rows = batch.entry.start == batch.entry.end
         self.times = EventTimes()
-        self.delays_ms = [batch.query.workload.delay_us // 1000]
         self.late_rows = 0  # native code counts them
         self.collects_times = True
 

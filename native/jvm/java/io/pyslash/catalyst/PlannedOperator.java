@@ -78,11 +78,6 @@ public abstract class PlannedOperator {
     return below().stream().flatMap(input -> Watermark.in(input).stream()).map(Origin::of).toList();
   }
 
-  /** The delay of each of them in milliseconds: a list, in JSON. */
-  public String delays() {
-    return Json.of(watermarks().stream().map(Watermark::delay).toList());
-  }
-
   /** What each of them has collected: a list of {@link Watermark.Collected}, in JSON. */
   public String eventTimes() {
     return Json.of(watermarks().stream().map(Watermark::collected).toList());

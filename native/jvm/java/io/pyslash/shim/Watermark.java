@@ -13,7 +13,6 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Watermark {
   private static final Class<?> NODE = Member.streaming(StatefulNodes.STATEFUL, "EventTimeWatermarkExec");
   private static final Method TIME = Member.method(NODE, "eventTime");
-  private static final Method DELAY = Member.method(NODE, "delayMs");
   private static final Method COLLECTED = Member.method(NODE, "eventTimeStats");
 
   private static final Class<?> STATS = Member.streaming(StatefulNodes.STATEFUL, "EventTimeStats");
@@ -43,11 +42,6 @@ public final class Watermark {
   /** The event time of such an operator. */
   public static Attribute time(SparkPlan operator) {
     return Member.call(TIME, operator);
-  }
-
-  /** How far the watermark of such an operator stays behind the times, in milliseconds. */
-  public static long delay(SparkPlan operator) {
-    return Member.<Long>call(DELAY, operator);
   }
 
   /** What such an operator has collected. */
