@@ -67,12 +67,7 @@ class OperatorRun:
             token=coordinator.read_token,
             transport=conf.transport,
             timeout_seconds=conf.agent_call_timeout,
-            agent=AgentSpec(
-                secret=secret,
-                arena_bytes=conf.arena_bytes,
-                python=session.sparkContext.pythonExec,
-                start_timeout_seconds=conf.agent_start_timeout,
-            ),
+            agent=AgentSpec.of(session, secret, conf),
         )
         self._operator = operator_of(self.plan, RunTools(session, conf, coordinator, self._ingest, reading))
 

@@ -61,7 +61,7 @@ class Repartition(Ingest):
         self.scattering_ns = sum(receipt.nanoseconds for receipt in scattered) if written else 0
         if not written:
             return scattered
-        self._add_agents(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        self._add_agents([receipt.agent for receipt in written])
         aggregate = AggregateRows(
             update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
             blocks=[(receipt.agent, receipt.raw_head) for receipt in written],

@@ -126,19 +126,13 @@ class Ingest:
         self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
-        agent = AgentSpec(
-            secret=self._secret,
-            arena_bytes=self._conf.arena_bytes,
-            python=execution.session.sparkContext.pythonExec,
-            start_timeout_seconds=self._conf.agent_start_timeout,
-        )
         spec = UpdateSpec(
             plan=self._plan,
             place=place,
             watermark_us=watermark_us,
             query=self._query_id,
             epoch=epoch,
-            agent=agent,
+            agent=AgentSpec.of(execution.session, self._secret, self._conf),
             reads_json=self._conf.ingest_json == "auto",
             reads_csv=self._conf.ingest_csv == "auto",
             reads_kafka=self._conf.ingest_kafka == "auto",

@@ -6,9 +6,12 @@ import base64
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
 
 from pyslash import errors
+from pyslash.conf import Conf
 from pyslash.plan.spec import PlanSpec, SessionPlace
 
 
@@ -26,6 +29,16 @@ class AgentSpec:
     python: str | None = None
     runtime_dir: str | None = None
     start_timeout_seconds: int = 30
+
+    @classmethod
+    def of(cls, session: SparkSession, secret: bytes, conf: Conf) -> Self:
+        """As an application is configured; its executors run the driver's Python."""
+        return cls(
+            secret=secret,
+            arena_bytes=conf.arena_bytes,
+            python=session.sparkContext.pythonExec,
+            start_timeout_seconds=conf.agent_start_timeout,
+        )
 
     def record(self) -> dict[str, Any]:
         """As the JVM's `AgentOrder` reads it."""

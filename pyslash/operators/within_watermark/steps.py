@@ -47,7 +47,7 @@ class DeduplicationWithinWatermark(Deduplication):
             return []
         plan, coordinator = self._expiring, self._run.coordinator
         # They are to hear of the epoch's commit, which frees the candidates, whatever else they hold.
-        coordinator.group.add_agents(list({receipt.agent.incarnation: receipt.agent for receipt in written}.values()))
+        coordinator.group.add_agents([receipt.agent for receipt in written])
         state = coordinator.live_blocks()
         evicted_us = inputs.last.watermark_us if inputs.last is not None else NO_WATERMARK_US
         live = windows_between(plan.window, panes_of(state), evicted_us)

@@ -1,9 +1,8 @@
 package io.pyslash.merge;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.pyslash.agent.AgentOrder;
+import io.pyslash.core.Json;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
@@ -13,7 +12,6 @@ import java.util.List;
 /** What the driver tells every task of a merge: the windows, and the blocks that hold their panes. */
 public final class MergeSpec implements Serializable {
   private static final long serialVersionUID = 1L;
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   /** An agent that holds blocks. */
   record Peer(String descriptor, long arenaBytes) implements Serializable {}
@@ -61,7 +59,7 @@ public final class MergeSpec implements Serializable {
     paneHi = told.required("panes").required(1).longValue();
     List<Peer> agents = new ArrayList<>();
     for (JsonNode agent : told.required("agents")) {
-      agents.add(new Peer(agent.textValue(), JSON.readTree(agent.textValue()).required("arena_bytes").longValue()));
+      agents.add(new Peer(agent.textValue(), Json.parse(agent.textValue()).required("arena_bytes").longValue()));
     }
     blocks = new ArrayList<>();
     for (JsonNode block : told.required("blocks")) {
@@ -77,9 +75,7 @@ public final class MergeSpec implements Serializable {
    */
   public static MergeSpec parse(String json) {
     try {
-      return new MergeSpec(JSON.readTree(json));
-    } catch (JsonProcessingException error) {
-      throw new IllegalArgumentException("no order to merge: " + error.getMessage());
+      return new MergeSpec(Json.parse(json));
     } catch (IOException error) {
       throw new IllegalArgumentException("a head of a block is not base64: " + error.getMessage());
     }
