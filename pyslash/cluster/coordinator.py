@@ -132,7 +132,7 @@ class Coordinator:
 
         replies = self.room.make_for(epoch + 1, lambda: self.group.each(read))
         for name, reply in replies.items():
-            self.live.restored(self.group.agent(name), reply)
+            self.live.heard(self.group.agent(name), reply)
         state.assign({file.name: holder for holder, files in given.items() for file in files})
 
     def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:

@@ -43,8 +43,8 @@ class LiveState:
         """Whether an agent holds any."""
         return bool(self._blocks.get(name))
 
-    def restored(self, agent: AgentDescriptor, reply: LiveReply) -> None:
-        """An agent has taken blocks from the checkpoint."""
+    def heard(self, agent: AgentDescriptor, reply: LiveReply) -> None:
+        """An agent has told what has come and gone since its last answer."""
         name = agent.incarnation
         blocks = {} if reply.whole else self._blocks[name]
         for offset in reply.gone:
@@ -62,7 +62,7 @@ class LiveState:
         """Every agent has made an epoch part of its state."""
         self.epoch = epoch
         for agent, reply in replies.items():
-            self.restored(agent, reply)
+            self.heard(agent, reply)
         self.memory = {
             f"{agent.host}-{agent.incarnation[:8]}": {
                 "used_bytes": reply.used_bytes,

@@ -28,5 +28,5 @@ class Ports:
     client: Callable[..., AgentClient] = AgentClient
     pool: Callable[..., Executor] = ThreadPoolExecutor
     ingest: Callable[..., Ingest] = ingest_of
-    keeper: Callable[[Callable[[], bool], str], BackgroundTask] = BackgroundTask
+    background_task: Callable[[Callable[[], bool], str], BackgroundTask] = BackgroundTask
     next_run: Callable[[int], int] = next_run

@@ -28,16 +28,18 @@ class ReplicaWatch:
         self._search = search
         self._ports = ports
         self._state: RunState | None = None
-        self._keeper: BackgroundTask | None = None
+        self._repeated: BackgroundTask | None = None
         self._has_standby = True  # until it turns out otherwise, which is said once
 
     def look(self, execution: SparkBatch, state: RunState) -> None:
         """Have what this run's state lacks sent from time to time, until it is complete or the run ends."""
         self._state = state
         if self._lacks_replicas(state):
-            if self._keeper is None:
-                self._keeper = self._ports.keeper(lambda: self.replicate_again(execution), "pyslash replicas")
-            self._keeper.wake()
+            if self._repeated is None:
+                self._repeated = self._ports.background_task(
+                    lambda: self.replicate_again(execution), "pyslash replicas"
+                )
+            self._repeated.wake()
 
     def replicate_again(self, execution: SparkBatch) -> bool:
         """Beside the query's own thread: start a standby if there is none, and have incomplete replicas sent again.
@@ -72,9 +74,9 @@ class ReplicaWatch:
     def close(self) -> None:
         """The run has ended."""
         self._state = None
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
+        if self._repeated is not None:
+            self._repeated.close()
+            self._repeated = None
 
     def _lacks_replicas(self, state: RunState) -> bool:
         if not self._conf.replicates:

@@ -158,7 +158,7 @@ class AgentClient(AgentCaller):
         """What an agent tells in one answer or several."""
         heads: dict[int, bytes] = {}
         gone: set[int] = set()
-        first = answer
+        whole, freed = answer["whole"], answer.get("freed", 0)
         while True:
             for offset in answer["gone"]:
                 heads.pop(offset, None)
@@ -168,9 +168,9 @@ class AgentClient(AgentCaller):
                 break
             answer = self.act("live", Live(answer["answer"], run))
             if answer["whole"]:  # another call has asked in between
-                first, heads, gone = {**first, "whole": True}, {}, set()
+                whole, heads, gone = True, {}, set()
         told = {name: answer[name] for name in ("used_bytes", "arena_bytes", "spilled_bytes", "answer")}
-        return LiveReply(heads, gone, first["whole"], **told, freed=first.get("freed", 0))
+        return LiveReply(heads, gone, whole, **told, freed=freed)
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""

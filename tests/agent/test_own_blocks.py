@@ -71,7 +71,7 @@ def test_a_driver_knows_what_lives_whatever_is_lost(
             if chance.random() < 0.6:
                 own.add([block])
         try:
-            known.restored(agent, client.live(known=known.known(agent.incarnation)))
+            known.heard(agent, client.live(known=known.known(agent.incarnation)))
         except ConnectionError:
             continue
         heard += 1

@@ -189,7 +189,7 @@ class Query:
         self.executors_at_first = 0
         self.failures: list[Exception] = []
         self._attempts = self._clock = 0
-        self._keepers: dict[int, BackgroundTask] = {}  # of drivers
+        self._background_tasks: dict[int, BackgroundTask] = {}  # of drivers
         self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
         self._batches: dict[int, MicroBatch] = {}  # that drivers are at
         self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
@@ -426,7 +426,7 @@ class Query:
             "client": wire_to(self.world),
             "pool": lambda *_, **__: InOrder(self.world),
             "ingest": self.ingest,
-            "keeper": self.keeper,
+            "background_task": self.background_task,
             "next_run": self.world.next_run,
         }
         return Ports(**given)
@@ -461,15 +461,15 @@ class Query:
         """`ingest_of`."""
         return Ingest(self) if self.strategy == "merge" else Owners(self, add_agents=arguments[-1])
 
-    def keeper(self, step: Callable[[], bool], _: str) -> BackgroundTask:
+    def background_task(self, step: Callable[[], bool], _: str) -> BackgroundTask:
         """`BackgroundTask`."""
-        return self._keepers.setdefault(self.world.running.number, BackgroundTask(step))
+        return self._background_tasks.setdefault(self.world.running.number, BackgroundTask(step))
 
     def keep(self) -> None:
-        """A step of the running driver's keeper may fall between two others of its query, but is not cut by them."""
-        keeper = self._keepers.get(self.world.running.number)
-        if keeper is not None and self.world.chance.random() < _STEPS:
-            keeper.step()
+        """A step of the driver's background task may fall between two others of its query, but is not cut by them."""
+        task = self._background_tasks.get(self.world.running.number)
+        if task is not None and self.world.chance.random() < _STEPS:
+            task.step()
 
     def next_attempt(self) -> int:
         """A number for each attempt of a task."""
