@@ -8,53 +8,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import sys
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval import machine
 from eval.bars import Bar
-from eval.conf import add_conf
+from eval.one_session import keep, options, session
 from eval.workloads import Aggregate, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[1]
 KEPT, LOST = "checkpoint", "off"
 MOST = 0.25
 PARTS = ("update_ms", "checkpoint_ms", "commit_ms", "merge_ms", "sink_ms", "checkpoint_bytes")
-
-
-def session(conf: dict[str, str]) -> SparkSession:
-    """On all cores of this machine."""
-    from pyspark.sql import SparkSession
-
-    import pyslash
-
-    cores = len(os.sched_getaffinity(0))
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.slash.mode": "require",
-        **conf,
-    }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("eval durability")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    pyslash.enable(spark)
-    return spark
 
 
 def run(spark: SparkSession, workload: Workload, folder: Path, durability: str) -> dict[str, Any]:
@@ -113,24 +82,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.durability", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    add_conf(parser)
-    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows")
-    parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
-    given = parser.parse_args()
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    given.cache.mkdir(parents=True, exist_ok=True)
+    given = options(parser)
     workload = Aggregate(rows=given.rows, span_s=given.rows / 100_000)
     folder = workload.generate(given.cache)
-    spark = session(given.conf)
+    spark = session("durability", given.conf)
     runs = measure(spark, workload, folder, given.repeats)
     spark.stop()
-    out = given.out or ROOT / "eval" / "results" / f"durability-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a") as file:
-        for one in runs:
-            record = {"title": "durability", "workload": workload.describe(), **one, "conf": given.conf}
-            file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
+    out = keep("durability", runs, workload, given)
     print(f"{given.rows:,} rows, medians of {given.repeats}; {out}\n")
     print(table(runs))
     print("\nbars", bar(runs), sep="\n")

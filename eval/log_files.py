@@ -9,18 +9,12 @@ and 10 s tumbling windows on pyslash, in one session. A micro-batch is what Spar
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import sys
 import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval import machine
-from eval.conf import add_conf
-from eval.durability import ROOT, session
+from eval.one_session import keep, options, session
 from eval.workloads import Aggregate, Workload
 
 if TYPE_CHECKING:
@@ -78,24 +72,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.log_files", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--batches", type=int, default=30, help="micro-batches of a query")
     parser.add_argument("--rounds", type=int, default=8, help="queries of each kind")
-    add_conf(parser)
-    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for generated rows")
-    parser.add_argument("--out", type=Path, help="JSON lines (default: a new file in eval/results)")
-    given = parser.parse_args()
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    given.cache.mkdir(parents=True, exist_ok=True)
+    given = options(parser)
     workload = Aggregate(rows=given.batches * ROWS, batches=given.batches, span_s=10.0 * given.batches, keys=100)
     folder = workload.generate(given.cache)
-    spark = session(given.conf)
+    spark = session("log files", given.conf)
     runs = measure(spark, workload, folder, given.rounds)
     spark.stop()
-    out = given.out or ROOT / "eval" / "results" / f"log-files-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a") as file:
-        for one in runs:
-            record = {"title": "log files", "workload": workload.describe(), **one, "conf": given.conf}
-            file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
+    out = keep("log files", runs, workload, given)
     print(f"{ROWS:,} rows a micro-batch, {given.batches - WARM_UP} of them in each of {given.rounds} queries; {out}\n")
     print(table(runs))
 
