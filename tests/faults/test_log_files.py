@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.spark import log_files
 from pyslash.spark.jvm_bridge import jar_path
+from tests.support.log_files import manager, nobodys_choice
 
 SOURCE = Path(__file__).parents[1] / "support" / "WriteLog.java"
 JARS = Path(pyspark.__file__).parent / "jars"
@@ -77,25 +78,15 @@ def left_of(folder: Path, name: str = "7") -> set[str]:
 @pytest.fixture
 def enabled(spark: SparkSession) -> Iterator[SparkSession]:
     """With pyslash, whose log files are nobody's choice."""
-    chosen = spark.conf.get(log_files.MANAGER, None)
-    spark.conf.unset(log_files.MANAGER)
-    pyslash.enable(spark)
-    yield spark
-    pyslash.disable()
-    if chosen is not None:
-        spark.conf.set(log_files.MANAGER, chosen)
+    with nobodys_choice(spark):
+        yield spark
 
 
 def manager_of(spark: SparkSession, folder: Path, name: str, ours: bool) -> tuple[Any, Any]:
     """A manager and the path of its file."""
     jvm: Any = spark._jvm
-    conf = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
-    if not ours:
-        conf.unset(log_files.MANAGER)
     path = jvm.org.apache.hadoop.fs.Path(f"file:{folder}/{name}")
-    streaming = jvm.org.apache.spark.sql.execution.streaming
-    place = streaming if "spark40" in CLASS else streaming.checkpointing
-    return place.CheckpointFileManager.create(path.getParent(), conf), path
+    return manager(spark, f"file:{folder}", "ours" if ours else "Spark's"), path
 
 
 @needs_strace

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import pyslash
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.spark import log_files
+from tests.support.log_files import manager, nobodys_choice
 
 SIZES = (0, 1, 511, 512, 513, 65_536, 65_537, 200_000)
 
@@ -23,38 +24,27 @@ SIZES = (0, 1, 511, 512, 513, 65_536, 65_537, 200_000)
 @pytest.fixture
 def enabled(spark: SparkSession) -> Iterator[SparkSession]:
     """An application with pyslash whose log files are nobody's choice."""
-    chosen = spark.conf.get(log_files.MANAGER, None)
-    spark.conf.unset(log_files.MANAGER)
-    pyslash.enable(spark)
-    yield spark
-    pyslash.disable()
-    if chosen is not None:
-        spark.conf.set(log_files.MANAGER, chosen)
+    with nobodys_choice(spark):
+        yield spark
 
 
 class Managers:
     """Makes managers of log files."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self._jvm: Any = spark._jvm
-        hadoop: Any = spark._jsc.hadoopConfiguration()
-        self._ours = hadoop.get(log_files.MANAGER)
-        assert self._ours in log_files._CLASSES
-        self.hadoop = self._jvm.org.apache.hadoop.conf.Configuration(hadoop)
 
     def path(self, *parts: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path("/".join(parts))
 
     def make(self, location: str, kind: str, **settings: str) -> Any:
         """As Spark makes one of this kind, `ours` or `Spark's`, for a location."""
-        conf = self._jvm.org.apache.hadoop.conf.Configuration(self.hadoop)
-        if kind != "ours":
-            conf.unset(log_files.MANAGER)
-        for name, value in settings.items():
-            conf.set(name.replace("__", "-").replace("_", "."), value)
-        places = self._jvm.org.apache.spark.sql.execution.streaming
-        place = places.checkpointing if ".spark41." in self._ours else places
-        return place.CheckpointFileManager.create(self.path(location), conf)
+        spelled = {name.replace("__", "-").replace("_", "."): value for name, value in settings.items()}
+        return manager(self._spark, location, kind, spelled)
+
+    def hadoop(self) -> Any:
+        return self._jvm.org.apache.hadoop.conf.Configuration(self._spark._jsc.hadoopConfiguration())
 
     def bytes_of(self, manager: Any, *parts: str) -> bytes:
         stream = manager.open(self.path(*parts))
@@ -165,7 +155,7 @@ def test_a_damaged_file_is_found_out(managers: Managers, tmp_path: Path) -> None
         file.seek(3000)
         file.write(b"!")
     path = managers.path(place, "7")
-    files = path.getFileSystem(managers.hadoop)
+    files = path.getFileSystem(managers.hadoop())
     assert outcome(lambda: files.open(path).readFully(bytearray(7000))) == "org.apache.hadoop.fs.ChecksumException"
 
 
