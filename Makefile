@@ -41,6 +41,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
 nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
+	-@scripts/hadoop.sh
 	@pytest -m nightly --ignore=tests/pipelines
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=all pytest tests/streaming/streams

@@ -15,18 +15,27 @@ from typing import TYPE_CHECKING, Any
 from pyslash.processor import check_processor
 
 if TYPE_CHECKING:
+    from pyslash.api.backfill import backfill
     from pyslash.api.enable import disable, enable
     from pyslash.api.explain import explain
     from pyslash.api.progress import progress
+    from pyslash.api.state import register_state
 
 check_processor()
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "disable", "enable", "explain", "progress"]
+__all__ = ["__version__", "backfill", "disable", "enable", "explain", "progress", "register_state"]
 
 # What users call is loaded when it is first used: an agent and a Python worker import pyslash, and need no PySpark.
-_HOMES = {"disable": "enable", "enable": "enable", "explain": "explain", "progress": "progress"}
+_HOMES = {
+    "backfill": "backfill",
+    "disable": "enable",
+    "enable": "enable",
+    "explain": "explain",
+    "progress": "progress",
+    "register_state": "state",
+}
 
 
 if not TYPE_CHECKING:  # which would take every name for one of these

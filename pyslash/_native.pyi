@@ -188,6 +188,10 @@ class Head:
     def panes(self) -> list[tuple[int, int, int]]:
         """(pane start, groups, bytes) of each pane, ascending."""
 
+    @property
+    def prefix_ranges(self) -> int:
+        """Into so many ranges of hash prefixes, of one width, its finest segments cut all keys."""
+
     def ranges(self, pane_lo: int, pane_hi: int, prefix_lo: int, prefix_hi: int) -> list[tuple[int, int]]:
         """(offset, length) within the block of what a reader of these panes and prefixes must fetch, ascending."""
 
@@ -259,11 +263,20 @@ class KeyIndex:
         """Into `found`, an int32 a row: the number of the table's row, as added, that has its key, or -1."""
 
 def compact(
-    plan: Plan, arena: Arena, offsets: Sequence[int], first_live_pane_us: int, query: bytes, epoch: int
+    plan: Plan,
+    arena: Arena,
+    offsets: Sequence[int],
+    first_live_pane_us: int,
+    query: bytes,
+    epoch: int,
+    share: int = 0,
+    shares: int = 1,
 ) -> bytes:
     """Fold blocks into a new published one without the panes before `first_live_pane_us`; they stay as they are.
 
-    Returns its head, empty if no pane is left. CorruptBlockError, InvalidPlanError, ArenaFullError.
+    Of the keys it takes a share: of `shares` equal ranges of hash prefixes, a power of two, the one of this number. The
+    rows that blocks count are those of share 0. Returns its head, empty if no group is left. CorruptBlockError,
+    InvalidInputError, InvalidPlanError, ArenaFullError.
     """
 
 def crc32c(data: Buffer, crc: int = 0) -> int:

@@ -27,6 +27,7 @@ class Command:
 
 
 COMMANDS = (
+    Command("backfill", "pyslash.api.backfill_job", "hand the history of a job's stream to its query, which may run"),
     Command("conf", "pyslash.conf_page", "list every configuration key, as Markdown"),
     Command(
         "coverage",
@@ -35,11 +36,14 @@ COMMANDS = (
     ),
     Command("demo", "pyslash.demo.main", "run the same job on plain Spark and on pyslash, and compare time and rows"),
     Command("doctor", "pyslash.inspect.doctor.main", "check this machine, and say how to fix what is wrong"),
+    Command("explain", "pyslash.api.explain_job", "say which of a job's queries pyslash covers, without starting them"),
     Command(
         "jar", "pyslash.spark.jar", "print where this installation's jar is, for the class path of a History Server"
     ),
     Command(
-        "state", "pyslash.inspect.state.main", "list, dump, verify or export the state in the checkpoint of a query"
+        "state",
+        "pyslash.inspect.state.main",
+        "list, dump, verify, save, fork, compare or export the state in the checkpoint of a query",
     ),
 )
 

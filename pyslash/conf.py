@@ -15,7 +15,6 @@ from typing import Any
 from pyslash.errors import ConfigError
 
 PREFIX = "spark.slash."
-_INTERNAL = PREFIX + "internal."  # what pyslash tells its own JVM through a session
 ARENA_SIZE = PREFIX + "arena.size"
 
 _SIZE = re.compile(r"^(\d+)\s*([kmgtp]?)i?b?$", re.IGNORECASE)
@@ -80,6 +79,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _count(text: str) -> int:
+    if not text.strip().isdecimal() or not int(text) < 1 << 31:
+        raise ValueError(f"{text!r} is no number of blocks")
+    return int(text)
+
+
 def _positive_bytes(text: str) -> int:
     size = parse_bytes(text)
     if size == 0:
@@ -95,6 +100,10 @@ def _boolean(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is not true or false")
     return text.strip().lower() == "true"
+
+
+def _switch(text: str) -> bool:
+    return _choice("off", "on")(text.strip()) == "on"
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,30 @@ _KEYS = (
         "times what they held after the last rewrite.",
     ),
     Key(
+        "buffers.foldEpochs",
+        "32",
+        _positive,
+        "Of groups that no watermark ends, buffers of Spark's own code are merged every so many epochs: one comes to "
+        "stand for all that a group has.",
+    ),
+    Key(
+        "fold.blocks",
+        "4",
+        _count,
+        "An executor whose tasks have made more blocks than this in an epoch folds them, on all its cores, before they "
+        "are stored and read. `0`: none does. Where tasks turn out to have few keys in common, epochs go without for a "
+        "while.",
+    ),
+    Key(
+        "processors",
+        "off",
+        _switch,
+        "Whether pyslash runs the `transformWithState` of a processor in Python, `transformWithStateInPandas` and "
+        "`applyInPandasWithState`. `on`: it does, where it covers them "
+        "([Operators](operators.md#your-own-state-in-python)); `off`: plain Spark does. It is off until its faults are "
+        "tested as those of other operators are.",
+    ),
+    Key(
         "spill.dir",
         "",
         str.strip,
@@ -242,6 +275,12 @@ _KEYS = (
         "120s",
         parse_seconds,
         "How long an agent may take to write its part of an epoch to the checkpoint, or to restore its share of it.",
+    ),
+    Key(
+        "snapshot.rate",
+        "64m",
+        _positive_bytes,
+        "Bytes a second at which an agent writes all that it holds to the checkpoint from time to time, beside epochs.",
     ),
     Key(
         "plan.change",
@@ -307,6 +346,9 @@ class Conf:
     strategy: str
     arena_bytes: int
     session_rewrite_bytes: int
+    buffer_fold_epochs: int
+    fold_blocks: int
+    runs_processors: bool
     spill_directory: str
     spill_bytes: int
     agent_start_timeout: int
@@ -316,6 +358,7 @@ class Conf:
     home_bytes: int
     durability: str
     checkpoint_timeout: int
+    snapshot_rate: int
     plan_change: str
     adopt: bool
     logs: str
@@ -361,7 +404,7 @@ def check_names(names: Iterable[str]) -> None:
         ConfigError: one is not; the message names the nearest key, or what has replaced one that there was.
     """
     for name in sorted(names):
-        if name.startswith(PREFIX) and name not in KEYS and not name.startswith(_INTERNAL):
+        if name.startswith(PREFIX) and name not in KEYS:
             known = {key.removeprefix(PREFIX).lower(): key for key in KEYS}
             near = difflib.get_close_matches(name.removeprefix(PREFIX).lower(), known, 1)
             meant = f"do you mean {known[near[0]]}?" if near else "`pyslash conf` lists all of them"

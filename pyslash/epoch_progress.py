@@ -43,6 +43,8 @@ class EpochProgress:
     `groups_per_row` is their number over that of the rows that were not late: near 1, partial state is no smaller than
     rows, and merging late gains nothing. `bytes_shuffled` maps a transport to the bytes of rows that crossed to their
     owners through it, where rows are repartitioned.
+    `folded` are blocks of the epoch that executors have folded before they were read, `folded_bytes` their bytes, and
+    `folded_into_bytes` those of what they have become.
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
     `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
     and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
@@ -100,6 +102,9 @@ class EpochProgress:
     sink_task_ms: float = 0.0
     bytes_read: dict[str, int] = field(default_factory=dict)
     bytes_shuffled: dict[str, int] = field(default_factory=dict)
+    folded: int = 0
+    folded_bytes: int = 0
+    folded_into_bytes: int = 0
 
     def take(self, figures: Any) -> None:
         """Record what a step has come to, by the names of these figures. Of several attempts the last one counts."""

@@ -105,6 +105,14 @@ class PlanMismatchError(SlashError):
     """The state in the checkpoint belongs to a different query."""
 
 
+class StateValueError(SlashError):
+    """A processor has put a value into its state that Spark would cast, and pyslash does not."""
+
+
+class StateVariableError(SlashError):
+    """The init of a processor has declared other state variables in a task than in the driver."""
+
+
 class RowBridgeUnavailableError(SlashError):
     """The jar of the row bridge is not in this installation, or cannot be added to the session."""
 

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 work=$PWD/build/archive
 tag=$(.venv/bin/python -c 'import sys; print("cp311" if sys.version_info[:2] == (3, 11) else "cp312")')
 scripts/wheels.sh "$tag"
-wheel=$(echo dist/pyslash-*-"$tag"-*.whl)
+wheel=$(echo dist/pyslash_streaming-*-"$tag"-*.whl)
 
 rm -rf "$work"
 "$(.venv/bin/python -c 'import sys; print(sys._base_executable)')" -m venv "$work/pyslash-env"

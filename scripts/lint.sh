@@ -17,6 +17,7 @@ status=0
 ruff check . || status=1
 ruff format --check . || status=1
 mypy --strict || status=1
+mypy --config-file tests/mypy.ini tests || status=1
 clang-format --dry-run -Werror "${native[@]}" || status=1
 hadolint spark-conf/kubernetes/Dockerfile || status=1
 for script in "${shell[@]}"; do bash -n "$script" || status=1; done

@@ -9,18 +9,14 @@ kafka=4.1.2
 kafka_client=2.16.1
 postgres_client=3.3.9
 delta=4.4.0
-folder=build/pipelines
-
-retrieve() { # folder, organisation, module, revision
-  java -jar "$folder"/pyspark/pyspark/jars/ivy-*.jar -warn -m2compatible -cache "$folder/cache" -confs default \
-    -dependency "$2" "$3" "$4" -retrieve "$folder/$1/[artifact]-[revision].[ext]" >"$folder/$1/log"
-}
+name=pipelines folder=build/pipelines
+jars=$folder/pyspark/pyspark/jars
+. scripts/fetch.sh
 
 install() { # packages, beside PySpark
   pip install --quiet --disable-pip-version-check --target "$folder/pyspark" "$@"
 }
 
-# Each ends with the status of what may fail: `set -e` does not hold in here.
 fetch_pyspark() {
   install "pyspark==$spark"
 }
@@ -45,16 +41,4 @@ fetch_delta() {
     install --no-deps "delta-spark==$delta" "importlib-metadata<=8.7.1" zipp
 }
 
-missing=()
-for part in pyspark broker clients connector delta; do
-  complete="$folder/$part/.complete"
-  if [ -e "$complete" ] && [ "$complete" -nt scripts/pipelines.sh ]; then continue; fi
-  rm -rf "${folder:?}/$part"
-  mkdir -p "$folder/$part"
-  if "fetch_$part"; then touch "$complete"; else missing+=("$part"); fi
-done
-rm -rf "$folder/cache"
-if [ ${#missing[@]} != 0 ]; then
-  printf 'pipelines: NOT FETCHED from PyPI or Maven Central: %s\n' "${missing[*]}" >&2
-  exit 1
-fi
+fetch_parts "PyPI or Maven Central" pyspark broker clients connector delta

@@ -109,6 +109,8 @@ pyslash_itself() {
     [ -n "$(find pyproject.toml native -newer $stamp -print -quit)" ]; then
     say "building and installing pyslash"
     echo "$modules" >$stamp.next
+    # As the distribution was called once: two of them would own the same files.
+    $venv/bin/pip uninstall --quiet --yes pyslash 2>/dev/null
     PATH="$PWD/$venv/bin:$PATH" $venv/bin/pip install --quiet --no-build-isolation --no-deps --editable .
     mv $stamp.next $stamp
   fi

@@ -10,10 +10,14 @@ class_archive() {
   [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.support.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
 }
 class_archive &
+archive=$!
+scripts/hadoop.sh >build/hadoop.log 2>&1 &
+hadoop=$!
 scripts/test_native.sh
 status=0
-wait $! || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
-rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
+wait $archive || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
+rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
+wait $hadoop || { cat build/hadoop.log >&2 && printf 'test: so not every cluster and store is tested\n' >&2; }
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 rdma() {
@@ -34,17 +38,23 @@ lab=$!
 # Who talks to a broker waits most of the time.
 scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
+scripts/schemas.sh || printf 'test: so not every file for others is checked\n' >&2
 scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
 oldest=$!
+alone=(tests/driver/test_plugin_connect.py tests/streaming/test_{processors,processor_examples,frames}.py)
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-nice -n 5 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+nice -n 5 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 wait $oldest || cat build/oldest.log >&2
 scripts/test_oldest.sh || status=1
 wait $pipelines || status=1
 cat build/pipelines.log
 wait $lab || status=1
 cat build/rdma.log
-python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml
+# By themselves: Spark gives the worker of a client's function, and of a processor's init, ten seconds to start, which a busy
+# machine may not have.
+printf '\n== pytest with Spark Connect, and with processors\n'
+pytest "${alone[@]}" --junitxml=build/alone.xml || status=1
+python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status

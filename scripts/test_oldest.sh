@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A smoke run on the oldest supported PySpark, beside the environment's own: the plan, the hook, sinks, JSON, keys of
-# floating point, some random streams (0 and 7 have keys that Spark compares otherwise since 4.3); and the Iceberg sink, whose
-# runtimes follow Spark's releases by some months. `fetch` only fetches what it needs.
+# floating point, some random streams; and the Iceberg sink, whose runtimes follow Spark's releases by some months.
+# `fetch` only fetches what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 oldest=4.0.0

@@ -55,8 +55,9 @@ build() { # TAG VERSION...: the wheel of that tag, made with the first of these 
   "$python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" \
     --config-settings cmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/glibc-2.28" \
     --config-settings cmake.define.PYSLASH_SPARK_JARS="$jars" || return 1
-  rm -f dist/pyslash-*-"$tag"-*.whl
-  scripts/manylinux/audit "$tools/bin" "$platform" "$raw"/*.whl dist
+  rm -f dist/pyslash_streaming-*-"$tag"-*.whl*
+  scripts/manylinux/audit "$tools/bin" "$platform" "$raw"/*.whl dist || return 1
+  .venv/bin/python scripts/release/sbom.py dist/pyslash_streaming-*-"$tag"-*.whl
 }
 
 if ! [ "$tools/.complete" -nt requirements/wheels.txt ]; then

@@ -29,7 +29,7 @@ KNOWS: dict[str, set[str]] = {
     "migrate": {"spark", "agent", "state", "plan"},
     "driver": {"operators", "emit", "ingest", "cluster", "migrate", "spark", "agent", "protocol", "state", "plan"},
     "inspect": {"driver", "migrate", "spark", "state", "plan", "rdma"},
-    "api": {"driver", "ingest", "spark", "plan"},
+    "api": {"inspect", "driver", "operators", "ingest", "spark", "state", "plan"},
     "demo": set(),
 }
 EVERYBODYS = {path.stem for path in PACKAGE.glob("*.py")} | {"_native"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.model.costs import folded, groups_read, late_merge, occupied, repartition, tree
+from eval.model.costs import groups_read, late_merge, occupied, repartition, segments_of, tree, unfolded
 from eval.model.inputs import BENCHMARK_ROWS, SHARED_MEMORY, Link, Load, Nodes, Rates, medians, of_kernels
 from eval.records import Comparison, Results, Runs
 
@@ -68,7 +68,7 @@ def kernels(rates: Rates, benchmarks: list[Mapping[str, Any]]) -> list[Check]:
 def _late(parts: Rates, keys: int, executors: int) -> tuple[float, float]:
     """Cycles a row of update, seal and merge by as many owners as executors, and bytes a row that owners read."""
     groups = occupied(keys, BENCHMARK_ROWS / executors)
-    read, useful = groups_read(groups, executors)
+    read, useful = groups_read(groups, executors, segments_of(groups))
     all_read = read * executors * executors / BENCHMARK_ROWS
     merged = useful * parts.merge + (1 - useful) * parts.skip
     sealed = groups * executors / BENCHMARK_ROWS
@@ -135,7 +135,7 @@ def published(rates: Rates, link: Link, cores: int) -> list[str]:
     load = Load(rows=10_000_000, keys=10_000)
     bare = rates.in_memory()
     lines = []
-    for name, way in (("late merge as it is", late_merge), ("folded", folded), ("tree", tree)):
+    for name, way in (("late merge", late_merge), ("unfolded", unfolded), ("tree", tree)):
         ours = []
         for count in PUBLISHED_NODES:
             nodes = Nodes(count, cores)

@@ -1,11 +1,11 @@
-"""The model: what an epoch costs on N nodes, by phase, for late merge as it is, its two remedies, and repartitioning.
+"""The model: what an epoch costs on N nodes, by phase, for late merge, less and more of it, and repartitioning.
 
 All phases follow one another. Keys are equally likely (skew makes fewer groups, so late merge does no worse), a node
 has one card, tasks are as many as cores, and nothing fails. c: cores of a node, N: nodes, K: keys.
 
-    late merge       update and seal at each task | every merge task reads its share of all N c blocks
-    folded           ... | a node folds its c blocks into one, and has one connection to each other node | N blocks
-    tree             ... | racks of about sqrt(N) nodes merge first, each node a share | then sqrt(N) racks
+    late merge       update and seal at each task | a node folds its c blocks | merge tasks read N nodes
+    unfolded         ... | merge tasks read their share of N c blocks
+    tree             as late merge, racks of about sqrt(N) nodes first, each node a share | then sqrt(N) racks
     repartition      every row goes to the task that owns its key | which aggregates it
 """
 
@@ -15,10 +15,14 @@ import math
 from dataclasses import dataclass
 
 from eval.model.inputs import Link, Load, Nodes, Rates
+from pyslash.agent.compaction.epoch_folding import shares_on
+from pyslash.conf import Conf
+from pyslash.emit.merging import merge_tasks
 
 SEGMENT_GROUPS = 8192  # of a segment: a merge task reads whole ones (docs/block-format.md)
 AGENTS_AT_ONCE = 32  # calls of the driver to agents
 AGENT_CALL_S = 0.3e-3  # over the Unix socket
+_CONF = Conf.read(lambda key, default: default)
 _HEAD_BYTES = 192 + 128  # header and plan
 _ENTRY_BYTES = 48
 
@@ -68,41 +72,28 @@ def occupied(keys: float, rows: float) -> float:
 
 
 def late_merge(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
-    """As pyslash does it: merge tasks on every core, each with a connection to every agent."""
-    tasks = nodes.count * nodes.cores
-    update, groups = _update(rates, nodes, load)
-    read, useful = groups_read(groups, tasks)
-    blocks = tasks * load.windows
-    segments = segments_of(groups)
-    queue_pairs = 2 * nodes.cores * (nodes.count - 1)
-    into = nodes.cores * blocks * read * rates.group_bytes * _remote(nodes.count)
-    return Epoch(
-        update=update,
-        exchange=_exchange(link, into, queue_pairs, tasks * rates.read_s, tasks),
-        merge=blocks * _merge(rates, read, useful),
-        heads=tasks * rates.head_s,
-        driver=_driver(rates, nodes, 2 * tasks, tasks),
-        queue_pairs=queue_pairs,
-        reads=tasks,
-        bytes=into,
-        closure_bytes=tasks * (_HEAD_BYTES + _ENTRY_BYTES * segments * max(1.0, load.windows)),
-        useful=useful,
-    )
-
-
-def folded(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
-    """A node's blocks become one before anybody reads them; no more merge tasks than segments; connections by node."""
+    """As pyslash does it: a node with many tasks folds their blocks, each core a share of the keys."""
+    if nodes.cores <= _CONF.fold_blocks:
+        return unfolded(rates, link, nodes, load)
     update, groups = _update(rates, nodes, load)
     fold, groups = _fold(rates, nodes.cores, nodes.cores, groups, load)
-    return _one_block_a_node(rates, link, nodes, load, update, fold, groups, nodes.count, 2 * (nodes.count - 1))
+    made = _Made(groups, nodes.count, shares_on(nodes.cores))
+    return _last_merge(rates, link, nodes, load, update, fold, made, 2 * (nodes.count - 1))
+
+
+def unfolded(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
+    """With `spark.slash.fold.blocks=0`: merge tasks read the blocks of all tasks."""
+    update, groups = _update(rates, nodes, load)
+    made = _Made(groups, nodes.count * nodes.cores, 1)
+    return _last_merge(rates, link, nodes, load, update, 0.0, made, 2 * (nodes.count - 1))
 
 
 def tree(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
-    """As `folded`, and each rack merges its own nodes' state, a share a node, before racks meet."""
+    """As `late_merge`, and each rack merges its own nodes' state, a share a node, before racks meet."""
     rack = rack_of(nodes.count)
     racks = -(-nodes.count // rack)
     if racks == 1:
-        return folded(rates, link, nodes, load)
+        return late_merge(rates, link, nodes, load)
     update, groups = _update(rates, nodes, load)
     fold, groups = _fold(rates, nodes.cores, nodes.cores, groups, load)
     queue_pairs = 2 * (rack - 1 + racks - 1)
@@ -111,7 +102,8 @@ def tree(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     exchanged = _exchange(link, into, queue_pairs, rack * rates.read_s, rack)
     merged, of_rack = _fold(rates, rack, nodes.cores, groups, load, share=rack)
     first = fold + merged + exchanged + rates.task_s * nodes.count
-    return _one_block_a_node(rates, link, nodes, load, update, first, of_rack, racks, queue_pairs)
+    made = _Made(of_rack, racks, max(rack, shares_on(nodes.cores)))
+    return _last_merge(rates, link, nodes, load, update, first, made, queue_pairs)
 
 
 def repartition(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
@@ -133,7 +125,7 @@ def repartition(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     )
 
 
-WAYS = {"late merge": late_merge, "folded": folded, "tree": tree, "repartition": repartition}
+WAYS = {"late merge": late_merge, "unfolded": unfolded, "tree": tree, "repartition": repartition}
 
 
 def rack_of(count: int) -> int:
@@ -179,34 +171,43 @@ def _fold(rates: Rates, blocks: int, cores: int, groups: float, load: Load, shar
     return rates.seconds(work) * load.windows / share / cores, union
 
 
-def _one_block_a_node(
-    rates: Rates,
-    link: Link,
-    nodes: Nodes,
-    load: Load,
-    update: float,
-    before: float,
-    groups: float,
-    blocks: int,
-    queue_pairs: int,
+@dataclass(frozen=True)
+class _Made:
+    """What merge tasks read: `blocks` of each range of keys, with so many groups of a window in all of its ranges.
+
+    A block has one of `shares` of the keys.
+    """
+
+    groups: float
+    blocks: int
+    shares: int
+
+    @property
+    def segments(self) -> float:
+        """Ranges that a task can read without those beside it."""
+        return max(float(self.shares), segments_of(self.groups))
+
+
+def _last_merge(
+    rates: Rates, link: Link, nodes: Nodes, load: Load, update: float, before: float, made: _Made, queue_pairs: int
 ) -> Epoch:
-    """The last merge, of one block from each of `blocks` places, by as many tasks as there are segments to take."""
-    windows = max(1.0, load.windows)
-    tasks = max(1, min(nodes.count * nodes.cores, math.ceil(segments_of(groups) * windows)))
-    a_core = -(-tasks // (nodes.count * nodes.cores))
-    busiest = -(-tasks // nodes.count)
-    read, useful = groups_read(groups * load.windows, tasks, segments_of(groups) * windows)
-    into = busiest * blocks * read * rates.group_bytes * _remote(nodes.count)
+    """By as many tasks as there are segments or bytes to read for; a node asks each other one once for all of them."""
+    cores = nodes.count * nodes.cores
+    groups, heads = made.groups * load.windows, made.blocks * made.shares
+    held = int(made.blocks * groups * rates.group_bytes)
+    tasks = merge_tasks(_CONF, cores, held, held, int(made.segments))
+    read, useful = groups_read(groups, tasks, made.segments)
+    into = -(-tasks // nodes.count) * made.blocks * read * rates.group_bytes * _remote(nodes.count)
     return Epoch(
         update=update,
-        exchange=_exchange(link, into, queue_pairs, blocks * rates.read_s, blocks),
-        merge=before + blocks * a_core * _merge(rates, read, useful),
-        heads=blocks * rates.head_s,
-        driver=_driver(rates, nodes, nodes.count * nodes.cores + tasks, nodes.count),
+        exchange=_exchange(link, into, queue_pairs, nodes.count * rates.read_s, nodes.count),
+        merge=before + made.blocks * -(-tasks // cores) * _merge(rates, read, useful),
+        heads=heads * rates.head_s,
+        driver=_driver(rates, nodes, cores + tasks, heads),
         queue_pairs=queue_pairs,
-        reads=blocks,
+        reads=nodes.count,
         bytes=into,
-        closure_bytes=blocks * (_HEAD_BYTES + _ENTRY_BYTES * segments_of(groups) * windows),
+        closure_bytes=heads * (_HEAD_BYTES + _ENTRY_BYTES * made.segments / made.shares * max(1.0, load.windows)),
         useful=useful,
     )
 
@@ -218,9 +219,9 @@ def _exchange(link: Link, into: float, queue_pairs: int, calls_s: float, reads: 
     return into / rate + reads * link.latency_s + calls_s
 
 
-def groups_read(groups: float, tasks: int, segments: float | None = None) -> tuple[float, float]:
+def groups_read(groups: float, tasks: int, segments: float) -> tuple[float, float]:
     """Groups of a block that one task reads, and which share of them are its own: it reads whole segments."""
-    wanted, read = groups / tasks, groups / min(tasks, segments or segments_of(groups))
+    wanted, read = groups / tasks, groups / min(tasks, segments)
     return read, wanted / read
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COUNTS = tuple(1 << power for power in range(11))
-_COLOURS = {"late merge": "#2f7ed8", "folded": "#1aa6b7", "tree": "#4d9d54", "repartition": "#a05ad5"}
+_COLOURS = {"late merge": "#2f7ed8", "unfolded": "#1aa6b7", "tree": "#4d9d54", "repartition": "#a05ad5"}
 
 
 def table(rates: Rates, link: Link, cores: int, load: Load, counts: Sequence[int] = COUNTS) -> str:
@@ -50,7 +50,7 @@ def ratio(rates: Rates, link: Link, cores: int, loads: dict[str, Load], axes: Ax
         values = []
         for count in COUNTS:
             nodes = Nodes(count, cores)
-            best = max(_rate(way, rates, link, nodes, load) for way in ("late merge", "folded", "tree"))
+            best = max(_rate(way, rates, link, nodes, load) for way in ("late merge", "unfolded", "tree"))
             values.append(best / _rate("repartition", rates, link, nodes, load))
         axes.plot(COUNTS, values, color="#2f7ed8", linestyle=style, label=name)
     low, high = PUBLISHED_RATIOS

@@ -50,6 +50,7 @@ const std::vector<std::string> plans{
     "column int64 0\ncolumn binary 1\ncolumn int64 1\nkey 1\naggregate collect 2 0\naggregate count - 0\n"
     "aggregate approx_count_distinct 3 0 5\n",
     "deduplicate\ncolumn string 1\ncolumn int64 1\ncolumn string 1\nkey 1\naggregate first 2 0\naggregate first 3 0\n",
+    "moments\ncolumn timestamp 1\ncolumn int64 1\nkey 1\naggregate count - 0\naggregate sum 2 0\n",
 };
 
 Plan plan_of(const std::string& lines, const std::string& slide) {

@@ -112,6 +112,43 @@ TEST(Merger, ManyMergersReadTheSameBlocksAtOnce) {
   EXPECT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 777), expected);
 }
 
+TEST(Merger, SharesThatAreFoldedAtOnceAreTheWhole) {
+  std::mt19937_64 random(17);
+  Case test(10, 2);
+  for (int64_t block = 0; block < 6; ++block) test.add_block(random_rows(random, 4'000, -20, 60, 3'000), block);
+  const std::vector<int64_t> starts = test.windows();
+  const Result expected = test.expected(starts);
+  std::vector<uint64_t> offsets;
+  uint64_t rows = 0;
+  for (const Head& head : test.heads) {
+    offsets.push_back(head.header.arena_offset);
+    rows += head.header.rows;
+  }
+  std::vector<std::vector<uint8_t>> folded(4);
+  std::vector<std::thread> threads;
+  for (uint32_t share = 0; share < 4; ++share) {
+    threads.emplace_back(
+        [&, share] { folded[share] = compact(test.plan, test.arena, offsets, INT64_MIN, {query, 9, 0}, {share, 4}); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  test.heads.clear();
+  uint64_t groups = 0;
+  for (uint32_t share = 0; share < 4; ++share) {
+    const Head head = read_head(folded[share]);
+    EXPECT_EQ(head.header.rows, share == 0 ? rows : 0);
+    for (const SegmentEntry& entry : head.segments) EXPECT_EQ(entry.prefix_lo >> 30, share);
+    groups += head.header.groups;
+    test.heads.push_back(head);
+  }
+  EXPECT_EQ(test.merged(starts, 0, uint64_t{1} << 32, 777), expected);
+  const Head whole = read_head(compact(test.plan, test.arena, offsets, INT64_MIN, {query, 9, 0}));
+  EXPECT_EQ(groups, whole.header.groups);
+  for (const PrefixShare share : {PrefixShare{0, 3}, PrefixShare{4, 4}, PrefixShare{0, 0}}) {
+    expect_error(Status::invalid_input, "no share",
+                 [&] { compact(test.plan, test.arena, offsets, INT64_MIN, {query, 9, 0}, share); });
+  }
+}
+
 TEST(Merger, ABatchMayEndAnywhere) {
   std::mt19937_64 random(14);
   Case test(10, 5);

@@ -172,11 +172,11 @@ inline ModelResult model(const Plan& plan, const std::vector<AggregateLine>& lin
   ModelResult result;
   std::map<std::pair<int64_t, std::vector<std::string>>, std::vector<ModelAggregate>> groups;
   for (const auto& row : table) {
-    if (row[0].null && !plan.deduplicates()) continue;
+    if (row[0].null && !plan.of_moments()) continue;
     const int64_t time = row[0].null ? Plan::timeless : static_cast<int64_t>(row[0].integer);
     if (!row[0].null) result.max_event_time = std::max(result.max_event_time, time);
     const int64_t pane = plan.window().is_all_time() ? 0 : plan.window().pane_of(time);
-    if (plan.deduplicates() ? time <= watermark : plan.window().is_late(pane, watermark)) {
+    if (plan.of_moments() ? time <= watermark : plan.window().is_late(pane, watermark)) {
       ++result.late_rows;
       continue;
     }

@@ -26,10 +26,10 @@ struct Query {
   std::vector<int> keys;
   std::vector<AggregateLine> lines;
   std::string window = "20 10 3";
-  bool deduplicates = false;
+  std::string kind = "";  // a line of its own, if it is of one
 
   std::shared_ptr<const Plan> plan() const {
-    std::string text = "pyslash-plan 1\nwindow " + window + "\n" + (deduplicates ? "deduplicate\n" : "");
+    std::string text = "pyslash-plan 1\nwindow " + window + "\n" + kind;
     for (size_t i = 0; i < types.size(); ++i) text += "column " + types[i] + " " + (nullable[i] ? "1" : "0") + "\n";
     for (const int key : keys) text += "key " + std::to_string(key) + "\n";
     for (const AggregateLine& line : lines) text += line.text() + "\n";
@@ -61,7 +61,7 @@ inline Query random_query(RandomCells& random) {
   }
   if (query.lines.empty()) query.lines.push_back({"count", -1, false});
   if (random.one_in(4)) {
-    query.deduplicates = true;
+    query.kind = random.one_in(2) ? "deduplicate\n" : "moments\n";
     query.window = random.one_in(2) ? "20 20 0" : "576460752303423488 576460752303423488 0";
   }
   return query;

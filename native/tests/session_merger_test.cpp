@@ -161,6 +161,13 @@ class Query {
     for (size_t i = 0; i < 2; ++i) keep(i, mergers[i].seal(arenas[i], {sums::query, epoch, 0}));
   }
 
+  // The sessions of another query, of older rows, as parts that come with this epoch.
+  void take(const Query& older) {
+    SessionMerger merger(placed(), {older.pane, evicted, INT64_MAX, 0, every_prefix});
+    for (const MappedBlock& block : older.blocks()) merger.add(*block.head, 0, block.bytes);
+    keep(1, merger.seal(arenas[1], {sums::query, epoch, 0}));
+  }
+
   void release() {
     for (size_t agent = 0; agent < 2; ++agent) {
       std::erase_if(heads[agent], [&](const Head& head) {
@@ -266,10 +273,42 @@ TEST(SessionMerger, GivesSparksSessionsWhateverWasCompactedAndRewritten) {
                                {0, 60, 2, 8, true},
                                {5, 200, 40, 60, true},
                                {0, 30, 3, 12, false},
-                               {25, 40, 1, 5, true}}) {
+                               {25, 40, 1, 5, true},
+                               {3, 3000, 2, 400, true}}) {
       run(seed, shape);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// Both parts came when sessions until 50 had been emitted, one of them with an end before that.
+TEST(SessionMerger, APartThatHadEndedIsGoneBeforeALaterOneComes) {
+  for (const bool earlier_first : {false, true}) {
+    Query query(10);
+    query.evicted = 50;
+    query.epoch = 1;
+    query.update(earlier_first ? 0 : 1, {{38, 10, 7, 1}, {36, 10, 7, 1}}, never);
+    query.update(earlier_first ? 1 : 0, {{45, 10, 7, 2}, {46, 10, 7, 2}}, never);
+    SessionMerger merger = query.merger(INT64_MAX);
+    EXPECT_EQ(collected([&](size_t rows) { return merger.next(rows); }), (std::vector<Session>{{7, 45, 56, 2, 4}}));
+  }
+}
+
+// One of three open sessions is joined with the next, and what touches one that was emitted begins another.
+TEST(SessionMerger, WhatIsTakenFromAnotherQueryJoinsWhatIsOpenAndNothingThatWasEmitted) {
+  for (const bool compacts : {false, true}) {
+    Query query(10), older(10);
+    query.update(0, {{40, 10, 7, 1}, {55, 10, 7, 2}, {70, 10, 7, 4}, {90, 10, 7, 8}}, never);
+    older.update(0, {{30, 10, 7, 16}, {45, 10, 8, 32}, {62, 10, 7, 64}}, never);
+    older.update(1, {{46, 10, 7, 128}}, never);
+    query.evicted = 52;
+    query.epoch = 1;
+    query.take(older);
+    if (compacts) query.compact_blocks(0, true);
+    if (compacts) query.compact_blocks(1, true);
+    SessionMerger merger = query.merger(INT64_MAX);
+    EXPECT_EQ(collected([&](size_t rows) { return merger.next(rows); }),
+              (std::vector<Session>{{7, 46, 80, 4, 198}, {7, 90, 100, 1, 8}, {8, 45, 55, 1, 32}}));
   }
 }
 

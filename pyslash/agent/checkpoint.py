@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+import base64
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyslash._native import Head
 from pyslash.agent.store.adopt import adopt
 from pyslash.agent.store.block_set import LiveBlock
+from pyslash.agent.store.lent import Lent
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import FencedError, InvalidRequestError
-from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.protocol.messages import Checkpoint, Restore, Snapshot, Take
 from pyslash.state.block_file import StoredBlock, decode, write
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.directory import BlockDirectory, BlockFile, WrittenFile
+from pyslash.state.paced_file import PacedFile
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
@@ -24,6 +27,7 @@ class Checkpointer:
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
+        self._lent = Lent(state)
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
         """Writes the epoch's published blocks to a file before the commit; a snapshot also has all committed blocks.
@@ -32,12 +36,36 @@ class Checkpointer:
             InvalidRequestError: an offset is no published block of this query and epoch.
             CheckpointError: the file cannot be written.
         """
-        with self._state.blocks_of_epoch(query, request, request.snapshot) as blocks:
-            views = [self._state.holding.view(block, 0, block.length) for block in blocks]
-            directory = BlockDirectory(request.directory)
-            size, crc = directory.write(request.name, partial(write, request.plan, views))
+        with self._lent.blocks_of_epoch(query, request, request.snapshot) as blocks:
+            written = self._written(request, blocks)
         with self._state.lock:
             self._state.counters["checkpoints"] += 1
+        return written
+
+    def snapshot(self, query: bytes, request: Snapshot) -> dict[str, Any]:
+        """Writes all committed blocks to a file, at the pace that is asked for; the answer says as of which epoch.
+
+        Raises:
+            InvalidRequestError: nothing has been committed in this run.
+            FencedError: a later run holds the query.
+            CheckpointError: the file cannot be written.
+        """
+        with self._lent.committed(query, request) as (epoch, blocks):
+            written = self._written(request, blocks, lambda file: PacedFile(file, request.bytes_per_second))
+        with self._state.lock:
+            self._state.counters["snapshots"] += 1
+        return {"epoch": epoch, **written}
+
+    def _written(
+        self,
+        request: Checkpoint | Snapshot,
+        blocks: list[LiveBlock],
+        by: Callable[[WrittenFile], WrittenFile | PacedFile] = lambda file: file,
+    ) -> dict[str, int]:
+        """The file of blocks that are lent, which `by` says how to write: its bytes, their CRC32C, the last pane."""
+        views = [self._lent.view(block, 0, block.length) for block in blocks]
+        directory = BlockDirectory(request.directory)
+        size, crc = directory.write(request.name, lambda file: write(request.plan, views, by(file)))
         panes = [pane for block in blocks for pane, _, _ in block.panes]
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
@@ -70,6 +98,27 @@ class Checkpointer:
             self._check_not_replaced(query, state)
             self._state.counters["restores"] += 1
             return self._state.reply(state, 0)
+
+    def take(self, query: bytes, request: Take) -> dict[str, Any]:
+        """Publishes the blocks of files as blocks of an epoch whose update is under way; what discards that epoch
+        discards them. The answer has their heads (Base64).
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file is missing, or not what was written.
+            FencedError: a later run holds the query.
+            ArenaFullError: no room. What was published before is of the epoch all the same.
+        """
+        directory, heads = BlockDirectory(request.directory), []
+        for name, size, crc in request.files:
+            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+            with self._state.lock:
+                self._state.state_for(query, request.plan, request.run)
+                heads += [
+                    adopt(self._state.arena, self._state.fd, query, request.epoch, block, request.epoch)
+                    for block in stored
+                    if block.segments
+                ]
+        return {"heads": [base64.b64encode(head).decode() for head in heads]}
 
     def _check_not_replaced(self, query: bytes, state: QueryState) -> None:
         if self._state.queries.get(query) is not state:

@@ -10,6 +10,8 @@ import threading
 from typing import Any
 
 from pyslash.agent.store.adopt import relocated
+from pyslash.agent.store.figures import Figures
+from pyslash.agent.store.lent import Lent
 from pyslash.agent.store.state import AgentState
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.client import AgentClient
@@ -26,7 +28,7 @@ class Replicator:
     """Keeps one connection a query, to its standby."""
 
     def __init__(self, state: AgentState, secret: bytes) -> None:
-        self._state = state
+        self._lent, self._figures = Lent(state), Figures(state)
         self._secret = secret
         self._source = state.incarnation.hex()
         self._lock = threading.Lock()
@@ -47,9 +49,9 @@ class Replicator:
         client = self._client(query, standby)
         token = query_token(self._secret, query, Right.REPLICATE)
         epoch, plan, run = request.epoch, request.plan, request.run
-        with self._state.blocks_of_epoch(query, request, request.whole) as blocks:
+        with self._lent.blocks_of_epoch(query, request, request.whole) as blocks:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
-            taken_over = self._state.taken_over(query, epoch) if request.settled else []
+            taken_over = self._figures.taken_over(query, epoch) if request.settled else []
             asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken_over)
             places = client.act("reserve", asked)["offsets"]
             if blocks:
@@ -57,7 +59,7 @@ class Replicator:
                 for block, offset in zip(blocks, places, strict=True):
                     head = relocated(block.head, query, standby.incarnation_bytes, offset)
                     transport.write(standby, offset, head)
-                    body = self._state.view(block, len(head), block.length - len(head))
+                    body = self._lent.view(block, len(head), block.length - len(head))
                     transport.write(standby, offset + len(head), body)
             client.act("seal", Seal(epoch, self._source, plan, run))
         return {"bytes": sum(block.length for block in blocks)}

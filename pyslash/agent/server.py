@@ -1,10 +1,10 @@
 """The control plane: what callers may do with one `AgentState`, each by the right that it has proved.
 
-Actions (`request` has their bodies): commit, checkpoint, restore, replicate, reserve, seal, promote, resume, room,
-live, discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move bytes. `read` streams
-ranges of a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process of this host write them
-itself: it owns the room until it says that it is done, or its connection ends. `gather` brings blocks of other agents
-to a process of this host, for as long. `wire` has the format of all of this.
+Actions (`request` has their bodies): commit, checkpoint, snapshot, restore, take, fold, replicate, reserve, seal,
+promote, resume, room, live, discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move
+bytes. `read` streams ranges of a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process
+of this host write them itself: it owns the room until it says that it is done, or its connection ends. `gather`
+brings blocks of other agents to a process of this host, for as long. `wire` has the format of all of this.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from typing import Any
 from pyslash.agent.budget import Budget, Hold
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
+from pyslash.agent.compaction.epoch_folding import EpochFolding
 from pyslash.agent.gather import Gatherer
 from pyslash.agent.landing import landing
 from pyslash.agent.listener import FRAME_SECONDS, Listener, connection_limit
 from pyslash.agent.replicate import Replicator
+from pyslash.agent.store.figures import Figures
+from pyslash.agent.store.lent import Lent
+from pyslash.agent.store.replica_calls import ReplicaCalls
 from pyslash.agent.store.spiller import Spiller
 from pyslash.agent.store.state import AgentState
 from pyslash.agent.verbs import VerbsEndpoint
@@ -43,6 +47,7 @@ from pyslash.protocol.messages import (
     Disconnect,
     Empty,
     Expose,
+    Fold,
     Gather,
     Land,
     Live,
@@ -58,6 +63,8 @@ from pyslash.protocol.messages import (
     Restore,
     Resume,
     Seal,
+    Snapshot,
+    Take,
     Write,
 )
 from pyslash.protocol.token import Right, directory_grant, query_token, request_grant
@@ -106,20 +113,25 @@ class AgentServer:
         self._secret = secret
         self._verbs = verbs
         self._state = state
+        self._lent, self._figures = Lent(state), Figures(state)
+        self._replicas = replicas = ReplicaCalls(state)
         self._replicator = Replicator(state, secret)
         self._gatherer = Gatherer(state.incarnation)
         self._compactor = compactor
         self._log_file = log
         self._listeners: list[Listener] = []
         self._local: Listener | None = None
-        room, files = Spiller(state), Checkpointer(state)
+        room, files, folds = Spiller(state), Checkpointer(state), EpochFolding(state)
         read, replicate, drive = Right.READ, Right.REPLICATE, Right.DRIVE
         self._actions: dict[str, _Action] = {
             "commit": _Action(drive, Commit, self._commit),
             "checkpoint": _Action(drive, Checkpoint, lambda by, asked: files.checkpoint(by.query, asked)),
+            "snapshot": _Action(drive, Snapshot, lambda by, asked: files.snapshot(by.query, asked)),
             "restore": _Action(drive, Restore, lambda by, asked: files.restore(by.query, asked)),
+            "fold": _Action(drive, Fold, lambda by, asked: folds.fold(by.query, asked)),
+            "take": _Action(drive, Take, lambda by, asked: files.take(by.query, asked)),
             "replicate": _Action(drive, Replicate, lambda by, asked: self._replicator.replicate(by.query, asked)),
-            "promote": _Action(drive, Promote, lambda by, asked: state.promote(by.query, asked)),
+            "promote": _Action(drive, Promote, lambda by, asked: replicas.promote(by.query, asked)),
             "room": _Action(drive, MakeRoom, lambda by, asked: room.make(by.query, asked)),
             "live": _Action(drive, Live, lambda by, asked: state.live(by.query, asked)),
             "resume": _Action(drive, Resume, lambda by, asked: state.resume(by.query, asked)),
@@ -128,11 +140,11 @@ class AgentServer:
             "drop": _Action(drive, Empty, lambda by, _: self._drop(by.query)),
             "stats": _Action(drive, Empty, lambda *_: self._stats()),
             "logs": _Action(drive, Logs, lambda _, asked: self._logs(asked)),
-            "reserve": _Action(replicate, Reserve, lambda by, asked: state.reserve(by.query, asked)),
-            "seal": _Action(replicate, Seal, lambda by, asked: state.seal(by.query, asked)),
+            "reserve": _Action(replicate, Reserve, lambda by, asked: replicas.reserve(by.query, asked)),
+            "seal": _Action(replicate, Seal, lambda by, asked: replicas.seal(by.query, asked)),
             "expose": _Action(replicate, Expose, lambda by, asked: verbs.expose(by.query, asked)),
             "conceal": _Action(replicate, Conceal, lambda by, asked: verbs.conceal(by.query, asked)),
-            "describe": _Action(read, Empty, lambda by, _: state.describe(by.query)),
+            "describe": _Action(read, Empty, lambda by, _: self._figures.describe(by.query)),
             "connect": _Action(
                 read, Connect, lambda by, asked: verbs.connect(by.query, asked, by.right >= Right.REPLICATE)
             ),
@@ -258,7 +270,7 @@ class AgentServer:
     def _read(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """The ranges in order, many in a frame. A reader that is slow keeps its part of the readers' budget."""
         request = parse(Read, call.body)
-        with self._state.pinned(caller.query, request) as views:
+        with self._lent.pinned(caller.query, request) as views:
             for pieces in _frames(memoryview(view).cast("B") for view in views):
                 channel.send_data(pieces, _soon())
         channel.send(Kind.RESULT, b"{}", _soon())
@@ -266,11 +278,11 @@ class AgentServer:
     def _write(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """Bytes into a range that this agent has reserved, in pieces."""
         request = _parsed(Write, call)
-        with self._state.lending(caller.query, request):
+        with self._replicas.lending(caller.query, request):
             channel.send(Kind.RESULT, b"{}", _soon())
             pieces = _pieces(channel)
             try:
-                self._state.write(request, pieces)
+                self._replicas.write(request, pieces)
             except InvalidRequestError:
                 for _ in pieces:  # the peer listens only when it has said everything
                     pass
@@ -282,12 +294,12 @@ class AgentServer:
         request = _parsed(Write, call)
         if not channel.is_local:
             raise ForbiddenError("only who shares this host's memory can write into it")
-        with self._state.lending(caller.query, request):
+        with self._replicas.lending(caller.query, request):
             channel.send(Kind.RESULT, b"{}", _soon())
             with self._received(channel, caller, None) as more:
                 if more is not None:
                     raise InvalidRequestError(f"{more.name[:40]!r} where the end of a write was expected")
-            self._state.counted_write(request.length)
+            self._replicas.counted_write(request.length)
         channel.send(Kind.RESULT, b"{}", _soon())
 
     def _gather(self, channel: Channel, caller: Caller, call: _Call) -> None:
@@ -307,7 +319,7 @@ class AgentServer:
                         raise InvalidRequestError(f"{asked.name[:40]!r} where `land` or the end was expected")
                     request = _parsed(Land, asked)
                 brought = self._gatherer.land(made, request, (caller.query, token), order.timeout_seconds)
-                self._state.counted_gathered(sum(brought.values()))
+                self._lent.counted_gathered(sum(brought.values()))
                 answer = {"brought": brought}
         channel.send(Kind.RESULT, b"{}", _soon())
 
@@ -324,7 +336,7 @@ class AgentServer:
     def _stats(self) -> dict[str, Any]:
         connections = sum(listener.connections for listener in self._listeners)
         return {
-            **self._state.stats(),
+            **self._figures.stats(),
             **self._verbs.figures(),
             **self._gatherer.figures(),
             **_process_figures(),

@@ -88,18 +88,25 @@ class _SessionImport(importlib.abc.MetaPathFinder):
 
 
 def _hook_session(module: types.ModuleType) -> None:
-    """Wrap the one place that every session goes through: builder, `newSession` and direct construction alike."""
+    """Wrap the one place that every session goes through: builder, `newSession` and direct construction alike.
+
+    The first session of an application brings pyslash to those that are made after it.
+    """
     session_class: Any = module.SparkSession
     original = session_class.__init__
+    enabled: Any = None
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal enabled
         original(self, *args, **kwargs)
         from pyslash.conf import mode_of
 
-        if mode_of(self.conf.get) != "off":
+        application = getattr(self, "_sc", self)
+        if application is not enabled and mode_of(self.conf.get) != "off":
             import pyslash
 
             pyslash.enable(self)
+            enabled = application
 
     session_class.__init__ = __init__
 

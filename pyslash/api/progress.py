@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from pyslash.driver import hook
+from pyslash.driver import hook, plugin
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
@@ -23,4 +23,4 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
     if not hasattr(query, "runId"):
         raise TypeError(f"pyslash.progress takes a StreamingQuery, as start() returns it, not {query!r}")
     found = hook.progress_of(query)
-    return found.epochs() if found is not None else []
+    return found.epochs() if found is not None else plugin.progress_of(query)

@@ -1,4 +1,4 @@
-"""The agents of one query, and calls to all of them at the same time."""
+"""The agents of one query, and calls to all of them at the same time, by threads that stay from call to call."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class AgentGroup:
         self._timeout = timeout_seconds
         self._probe_timeout = min(timeout_seconds, _PROBE_SECONDS)
         self._client, self._pool = client, pool
+        self._threads: Executor | None = None  # once there are several agents
         self._clients: dict[str, AgentClient] = {}
 
     @property
@@ -55,9 +56,14 @@ class AgentGroup:
         """Add these agents, whether they hold state yet or not."""
         for agent in agents:
             if agent.incarnation not in self._clients:
-                self._clients[agent.incarnation] = self._client(
-                    agent, self._query_id, self._token, timeout_seconds=self._timeout, secret=self._secret
-                )
+                self._clients[agent.incarnation] = self._client_of(agent)
+
+    def _client_of(self, agent: AgentDescriptor) -> AgentClient:
+        return self._client(agent, self._query_id, self._token, timeout_seconds=self._timeout, secret=self._secret)
+
+    def another(self, name: str) -> AgentClient:
+        """Another client of the agent of this name, which the caller closes."""
+        return self._client_of(self.agent(name))
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all others."""
@@ -69,6 +75,9 @@ class AgentGroup:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
 
     def each(self, call: Callable[[AgentClient], Result]) -> dict[str, Result]:
         """Make the call on every agent, on all at the same time.
@@ -78,15 +87,32 @@ class AgentGroup:
         """
         clients = list(self._clients.values())
         try:
-            if len(clients) <= 1:
-                return {name_of(client): call(client) for client in clients}
-            with self._pool(min(_MOST_THREADS, len(clients)), thread_name_prefix="pyslash-coordinator") as pool:
-                return dict(zip(map(name_of, clients), pool.map(call, clients), strict=True))
+            return dict(zip(map(name_of, clients), self._made(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
             raise StateLostError(
                 f"the state of the query cannot be reached: {error}. With spark.slash.durability=checkpoint, replica "
                 "or both it comes back; otherwise restart the query with a new checkpointLocation."
             ) from error
+
+    def _made(self, call: Callable[[AgentClient], Result], clients: list[AgentClient]) -> list[Result]:
+        """What the calls give. If one fails, the others have ended before its error is raised."""
+        if len(clients) <= 1:
+            return [call(client) for client in clients]
+        if self._threads is None:
+            self._threads = self._pool(_MOST_THREADS, thread_name_prefix="pyslash-coordinator")
+
+        def made(client: AgentClient) -> Result | Exception:
+            try:
+                return call(client)
+            except Exception as failure:
+                return failure
+
+        results: list[Result] = []
+        for outcome in list(self._threads.map(made, clients)):
+            if isinstance(outcome, Exception):
+                raise outcome
+            results.append(outcome)
+        return results
 
     def describe(self) -> dict[str, Described]:
         """The state of each agent that answers."""

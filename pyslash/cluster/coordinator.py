@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyslash._native import Head
 from pyslash.cluster.agent_group import AgentGroup, name_of
-from pyslash.cluster.live_state import LiveBlock, LiveState
 from pyslash.cluster.replicas import Replicas
 from pyslash.cluster.reported import ReportedBlocks
 from pyslash.cluster.room import Room
@@ -15,18 +15,21 @@ from pyslash.cluster.standbys import Repair, plan_repair
 from pyslash.errors import SlashError, StateLostError
 from pyslash.protocol.client import AgentClient, LiveReply
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Promote, Restore, Resume
+from pyslash.protocol.messages import Checkpoint, Promote, Restore, Resume, Take
 from pyslash.protocol.token import Right, query_token
 from pyslash.state.directory import BlockFile
 from pyslash.state.durable import DurableState, shares
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
+from pyslash.state.version import StateVersion
 
 logger = logging.getLogger("pyslash")
 
 
 class Coordinator:
-    """Tells agents what an epoch consists of. `live` has their answers, `replicas` keeps copies, `room` has them spill.
+    """Tells agents what an epoch consists of.
+
+    `version` is what is live, as they tell it; `replicas` keeps copies, `room` has them spill.
 
     `group` are all agents that hold state of the query.
     """
@@ -49,9 +52,9 @@ class Coordinator:
         self.query_id = query_id
         self.read_token = query_token(secret, query_id, Right.READ)
         self.group = group
-        self.live = LiveState()
+        self.version = StateVersion()
         self.room = Room(self.group, run, spill, checkpoint_timeout_seconds)
-        self.replicas = Replicas(self.group, self.live, self.room, plan, run, checkpoint_timeout_seconds)
+        self.replicas = Replicas(self.group, self.version, self.room, plan, run, checkpoint_timeout_seconds)
         self._plan = plan
         self._run = run
         self._checkpoint_timeout = checkpoint_timeout_seconds
@@ -65,10 +68,6 @@ class Coordinator:
     def agents(self) -> list[AgentDescriptor]:
         """Every agent that holds state of the query."""
         return self.group.agents
-
-    def live_blocks(self) -> list[LiveBlock]:
-        """Blocks as of the last commit."""
-        return self.live.blocks()
 
     def repair(
         self,
@@ -132,8 +131,28 @@ class Coordinator:
 
         replies = self.room.make_for(epoch + 1, lambda: self.group.each(read))
         for name, reply in replies.items():
-            self.live.heard(self.group.agent(name), reply)
+            self.version.apply(self.group.agent(name), reply.edit)
         state.assign({file.name: holder for holder, files in given.items() for file in files})
+
+    def take(self, epoch: int, location: str, files: list[BlockFile]) -> list[Receipt]:
+        """Have the agents publish the blocks of files in the folder `location`, a share each, as blocks of the epoch.
+
+        Raises:
+            CheckpointError, CorruptBlockError: a file is missing, or is not what was written.
+            ArenaFullError: an agent has too little room.
+            StateLostError: one is gone.
+        """
+        given = shares(files, self.group.names)
+
+        def take(client: AgentClient) -> list[bytes]:
+            heads: list[bytes] = []
+            for file in given[name_of(client)]:  # one by one: an answer has room for the heads of a file
+                request = Take(epoch, self._plan, self._run, location, [[file.name, file.bytes, file.crc]])
+                heads += client.take(request, self._checkpoint_timeout)
+            return heads
+
+        taken = self.group.each(take)
+        return [Receipt(self.group.agent(name), Head(raw), raw) for name, heads in taken.items() for raw in heads]
 
     def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
         """Have every agent write its blocks of the epoch to the checkpoint, all at the same time. Returns the files.
@@ -143,13 +162,13 @@ class Coordinator:
             StateLostError: an agent that has written blocks is gone.
         """
         self.group.add_agents([receipt.agent for receipt in receipts])
-        reported = ReportedBlocks.by(receipts)
+        reported, whole = ReportedBlocks.by(receipts), {*state.need_snapshots()}
 
         def write(client: AgentClient) -> BlockFile | None:
             holder = name_of(client)
             if holder not in reported:
                 return None
-            name, snapshot = f"{epoch}-{self._run}-{holder}.arrow", state.wants_snapshot(holder)
+            name, snapshot = f"{epoch}-{self._run}-{holder}.arrow", holder in whole
             blocks = reported.of(holder)
             offsets, heads = list(blocks), list(blocks.values())
             request = Checkpoint(epoch, offsets, self._plan, self._run, state.directory.location, name, snapshot, heads)
@@ -175,13 +194,14 @@ class Coordinator:
             name = name_of(client)
             blocks = reported.of(name)
             replicas = [[source, reported.pairs(source)] for source in self.replicas.sources(name)]
-            heads, known = list(blocks.values()), self.live.known(name)
+            heads, known = list(blocks.values()), self.version.known(name)
             return client.commit(
                 manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes, known
             )
 
         replies = self.group.each(commit)
-        self.live.committed(manifest.epoch, {self.group.agent(name): reply for name, reply in replies.items()})
+        edits = {self.group.agent(name): reply.edit for name, reply in replies.items()}
+        self.version.commit(manifest.epoch, manifest.version, edits)
         self.room.committed(replies)
 
     def release(self, before_pane: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from pyslash.cluster.agent_group import AgentGroup, name_of
-from pyslash.cluster.live_state import LiveState
 from pyslash.cluster.reported import ReportedBlocks
 from pyslash.cluster.room import Room
 from pyslash.cluster.standbys import choose_standbys
@@ -13,6 +12,7 @@ from pyslash.errors import ArenaFullError, SlashError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.messages import Replicate
 from pyslash.state.receipt import Receipt
+from pyslash.state.version import StateVersion
 
 logger = logging.getLogger("pyslash")
 
@@ -21,11 +21,11 @@ class Replicas:
     """Keeps them complete. `standbys` maps agents to those that have all of their blocks as of the last epoch."""
 
     def __init__(
-        self, group: AgentGroup, live: LiveState, room: Room, plan: str, run: int, timeout_seconds: float
+        self, group: AgentGroup, version: StateVersion, room: Room, plan: str, run: int, timeout_seconds: float
     ) -> None:
         self.standbys: dict[str, str] = {}
         self._group = group
-        self.live = live
+        self.version = version
         self._room = room
         self._plan = plan
         self._run = run
@@ -66,13 +66,13 @@ class Replicas:
 
         None before the first commit of a run: its state comes from the checkpoint, and the epoch sends it.
         """
-        if self.live.epoch < 0:
+        if self.version.epoch < 0:
             return {}
         chosen = choose_standbys(self._group.agents, self.standbys)
         return {
             source: standby
             for source, standby in chosen.items()
-            if self.live.has(source) and self.standbys.get(source) != standby
+            if self.version.has(source) and self.standbys.get(source) != standby
         }
 
     def resync(self, transport: str, may_spill: bool = True) -> int:
@@ -81,7 +81,7 @@ class Replicas:
         What they hold is as of the last commit, and no other may be under way. What fails is left to the next epoch,
         which sends the same again. `may_spill`: nobody reads blocks at the same time.
         """
-        epoch = self.live.epoch
+        epoch = self.version.epoch
         missing, sent = self.missing(), dict[str, int]()
 
         def send(client: AgentClient) -> None:

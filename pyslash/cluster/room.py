@@ -29,9 +29,22 @@ class Room:
         self._spill = spill
         self._timeout = timeout_seconds
         self._full: set[str] = set()
+        self.used_bytes = 0
+        self.spilled_bytes = 0
+        self.memory: dict[str, dict[str, int]] = {}  # of each agent, by host and incarnation
 
     def committed(self, replies: Mapping[str, LiveReply]) -> None:
-        """See which arenas are nearly full."""
+        """See what is used after a commit, and which arenas are nearly full."""
+        self.used_bytes = sum(reply.used_bytes for reply in replies.values())
+        self.spilled_bytes = sum(reply.spilled_bytes for reply in replies.values())
+        self.memory = {
+            f"{self._group.agent(name).host}-{name[:8]}": {
+                "used_bytes": reply.used_bytes,
+                "arena_bytes": reply.arena_bytes,
+                "spilled_bytes": reply.spilled_bytes,
+            }
+            for name, reply in replies.items()
+        }
         self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
 
     def make_ahead(self, epoch: int) -> None:

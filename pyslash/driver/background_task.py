@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
-logger = logging.getLogger("pyslash")
 _SECONDS = 0.5
 
 
 class BackgroundTask:
     """Calls `step` every half a second until it says that nothing is left to do; `wake` has it begin again."""
 
-    def __init__(self, step: Callable[[], bool], name: str) -> None:
+    def __init__(self, step: Callable[[], bool], name: str, warn: Callable[[Exception], None]) -> None:
+        """`name` is that of the thread; `warn` tells of a step that has failed."""
         self._step = step
         self._name = name
+        self._warn = warn
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -37,7 +37,7 @@ class BackgroundTask:
             try:
                 again = self._step()
             except Exception as error:  # the query's own thread meets the cause, if it lasts
-                logger.warning("replicas could not be sent between epochs: %s", error)
+                self._warn(error)
                 again = False
         with self._lock:
             self._thread = None

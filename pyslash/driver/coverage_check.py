@@ -41,7 +41,7 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Oper
     except RowBridgeUnavailableError as error:
         raise Uncovered(f"its plan cannot be read: {error}") from error
     try:
-        operators = match(bridge.java, df, mode)
+        operators = match(bridge.java, df, mode, conf)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
     if conf.strategy == "repartition" and any(operator.identity.is_late_by_task for operator in operators):
@@ -133,11 +133,6 @@ class Checkpoint:
     def has_begun(self) -> bool:
         """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
         return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
-
-    @property
-    def has_offsets(self) -> bool:
-        """Whether there is an offset log, if only an empty one."""
-        return bool(self._files.exists(self._path(self._root, "offsets")))
 
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""

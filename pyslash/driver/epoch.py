@@ -1,4 +1,4 @@
-"""The life of an epoch: what happens in `foreachBatch` of a query whose stateful operators pyslash executes.
+"""The life of an epoch: what happens in a micro-batch of a query whose stateful operators pyslash executes.
 
     operator -> operator above it -> ... -> sink
 
@@ -37,7 +37,7 @@ _FINAL = (FencedError, PlanMismatchError, RewoundCheckpointError, Uncovered)
 
 
 class EpochRunner:
-    """The `foreachBatch` function of one started query."""
+    """What Spark calls with each micro-batch of one started query."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class EpochRunner:
         """
         self.operators = [OperatorRunner(operator, conf, secret, ports or Ports()) for operator in operators]
         self.progress: ProgressLog | None = None
-        self._sink = sink
+        self.sink = sink
         self._conf = conf
         self._spark_batch = spark_batch
         self._watch = watch
@@ -73,7 +73,7 @@ class EpochRunner:
             Exception: Spark's own error.
         """
         if self.is_left_to_spark:
-            self._sink.write(batch, epoch)
+            self.sink.write(batch, epoch)
             return
         execution = self._spark_batch(batch)
         if self.progress is None:
@@ -90,7 +90,7 @@ class EpochRunner:
             if not self._is_left_to_spark(execution, epoch, error):
                 raise
             self._leave_to_spark(execution, epoch, error)
-            self._sink.write(batch, epoch)
+            self.sink.write(batch, epoch)
 
     def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
         """Whether Spark executes its operators itself from here on: it has their state, or there is no state yet.
@@ -151,13 +151,12 @@ class EpochRunner:
                 continue
             try:
                 with progress[-1].timed("sink"):
-                    self._sink.write(result, epoch)
+                    self.sink.write(result, epoch)
                 break
             except Exception as error:
-                if not self._sink.repeats:
+                if not self.sink.repeats:
                     raise
                 self._begin_again(epoch, progress, error)
-        execution.expect_no_state_store()
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
             operator.emitted(batch, figures)
             log.add(figures)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslash.cluster.live_state import LiveBlock
 from pyslash.operators.base import EpochInputs, Update
 from pyslash.plan.cut import EventTimes
 from pyslash.plan.operator import OperatorPlan
@@ -13,7 +12,7 @@ from pyslash.state.block_head import head_crc
 from pyslash.state.directory import BlockFile
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
-from pyslash.units import BEFORE_ALL_PANES
+from pyslash.state.version import StateVersion
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,21 @@ class EpochRecord:
         known.update({receipt.agent.incarnation: receipt.agent for receipt in update.written})
         return cls(
             inputs=inputs,
-            rows=sum(receipt.head.rows for receipt in update.rows) + cut.late_rows,
-            late_rows=sum(receipt.head.late_rows for receipt in update.rows) + cut.late_rows,
+            rows=sum(receipt.head.rows for receipt in update.rows) + update.counted + cut.late_rows,
+            late_rows=sum(receipt.head.late_rows for receipt in update.rows) + update.late + cut.late_rows,
             times=cut.event_times(),
             blocks=update.written,
             agents=list(known.values()),
             stored=stored,
         )
 
-    def manifest(
-        self, plan: OperatorPlan, run: int, before: str, live: list[LiveBlock], in_checkpoint: bool
-    ) -> Manifest:
+    def manifest(self, plan: OperatorPlan, run: int, before: StateVersion, in_checkpoint: bool) -> Manifest:
         """The manifest of the epoch.
 
         Args:
             plan: the operator's.
             run: of the query.
-            before: the name of the state before the epoch.
-            live: the blocks of that state.
+            before: the state before the epoch.
             in_checkpoint: whether the files have the whole state.
         """
         inputs, identity = self.inputs, plan.identity
@@ -95,18 +91,7 @@ class EpochRecord:
             files=self.stored.files,
             in_checkpoint=in_checkpoint,
             standbys=self.stored.standbys,
-            before=before,
+            before=before.name,
             pane=inputs.pane,
-            held=_held(live, self.blocks),
+            held=before.held_with(self.blocks),
         )
-
-
-def _held(blocks: list[LiveBlock], written: list[Receipt]) -> dict[str, tuple[int, int]]:
-    """Of each agent that holds something, the last pane and the bytes."""
-    held: dict[str, tuple[int, int]] = {}
-    heads = [(block.agent, block.head) for block in blocks] + [(one.agent, one.head) for one in written]
-    for agent, head in heads:
-        last, size = held.get(agent.incarnation, (BEFORE_ALL_PANES, 0))
-        last = max(last, *(pane for pane, _, _ in head.panes)) if head.panes else last
-        held[agent.incarnation] = (last, size + head.length)
-    return held

@@ -1,9 +1,8 @@
-"""The hook: `start()` and `toTable()` of an enabled application, which takes over the queries that are covered.
+"""The hook: what happens to a query that is about to start in an application with pyslash.
 
-The job's writer is left as it is. A covered query is the job's own, plan and all, started with Spark's own
-`foreachBatch` into an `EpochRunner`; output mode, trigger, query name, checkpoint and options are the job's. Spark thus
-keeps sources, offsets, watermarks, its no-data micro-batches and scheduling, and the job gets Spark's own
-`StreamingQuery`.
+A covered query is the job's own, plan and all, started with an `EpochRunner` as its sink; output mode, trigger, query
+name, checkpoint and options are the job's. Spark thus keeps sources, offsets, watermarks, its no-data micro-batches and
+scheduling, and the job gets Spark's own `StreamingQuery`. All others start as Spark starts them.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
-from pyslash.conf import Conf, mode_of
+from pyslash.conf import Conf
 from pyslash.driver.coverage_check import Checkpoint, check_checkpoint, operators_of
 from pyslash.driver.epoch import EpochRunner
-from pyslash.driver.sinks import FUNCTION, ForeachBatchSink, SparkSink, open_sink
+from pyslash.driver.sinks import OpenSink
 from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import ProgressLog
 from pyslash.errors import UnsupportedQueryError
 from pyslash.memory import Container
-from pyslash.operators.match import started
-from pyslash.plan.catalyst import JavaObject
+from pyslash.operators.match import with_few_windows
 from pyslash.plan.operator import OperatorPlan
-from pyslash.plan.reasons import Uncovered, fallback_of
+from pyslash.plan.reasons import Fallback, Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
 from pyslash.spark.execution import BatchExecution
 from pyslash.spark.failure import EpochCallback
@@ -45,39 +44,14 @@ logger = logging.getLogger("pyslash")
 
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _lock = threading.Lock()
-_spark_start: Callable[..., StreamingQuery] | None = None
-_spark_to_table: Callable[..., StreamingQuery] | None = None
-_spark_foreach_batch: Callable[..., DataStreamWriter] | None = None
+# Held while a query starts: Spark waits there for listeners, which may ask for figures.
+_settings_lock = threading.Lock()
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
 _runners: dict[str, tuple[StreamingQuery, EpochRunner, bool]] = {}
 # Of a query that has ended only its figures are kept, and of so many queries: one may be started again and again.
 _MOST_ENDED = 100
 _ended: dict[str, ProgressLog] = {}
-
-
-def install() -> None:
-    """Put the hook in place; once is enough, and again does nothing."""
-    global _spark_start, _spark_to_table, _spark_foreach_batch
-    with _lock:
-        if _spark_start is None:
-            _spark_start = DataStreamWriter.start
-            _spark_to_table = DataStreamWriter.toTable
-            _spark_foreach_batch = DataStreamWriter.foreachBatch
-            DataStreamWriter.start = _start
-            DataStreamWriter.toTable = _to_table
-            DataStreamWriter.foreachBatch = _foreach_batch
-
-
-def uninstall() -> None:
-    """Take the hook away again; queries that run go on."""
-    global _spark_start, _spark_to_table, _spark_foreach_batch
-    with _lock:
-        if _spark_start is not None and _spark_to_table is not None and _spark_foreach_batch is not None:
-            DataStreamWriter.start = _spark_start
-            DataStreamWriter.toTable = _spark_to_table
-            DataStreamWriter.foreachBatch = _spark_foreach_batch
-            _spark_start = _spark_to_table = _spark_foreach_batch = None
 
 
 def runner_of(query: StreamingQuery) -> EpochRunner | None:
@@ -88,124 +62,82 @@ def runner_of(query: StreamingQuery) -> EpochRunner | None:
 
 def progress_of(query: StreamingQuery) -> ProgressLog | None:
     """Figures of a query that was taken over, once it has run an epoch; of an ended one if it was among the last."""
-    run = str(query.runId)
+    return progress_of_run(str(query.runId))
+
+
+def progress_of_run(run: str) -> ProgressLog | None:
+    """The same by the id of the query's run."""
     with _lock:
         found = _runners.get(run)
         return found[1].progress if found else _ended.get(run)
 
 
-def _foreach_batch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
-    assert _spark_foreach_batch is not None
-    result = _spark_foreach_batch(writer, func)
-    setattr(result, FUNCTION, func)
-    return result
+class QueryStart(Protocol):
+    """A query that is about to start."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that it starts in."""
+
+    @property
+    def rows(self) -> DataFrame:
+        """What it writes."""
+
+    @property
+    def settings(self) -> WriterSettings:
+        """What the job has set."""
+
+    @property
+    def sink(self) -> OpenSink:
+        """Where it writes to."""
+
+    def on_spark(self) -> StreamingQuery:
+        """Start it as Spark would have."""
+
+    def on_pyslash(self, rows: DataFrame, epochs: EpochCallback) -> StreamingQuery:
+        """Start it over these rows, its micro-batches run by `epochs`."""
 
 
-def _start(
-    writer: DataStreamWriter,
-    path: str | None = None,
-    format: str | None = None,
-    outputMode: str | None = None,
-    partitionBy: str | list[str] | None = None,
-    queryName: str | None = None,
-    **options: Any,
-) -> StreamingQuery:
-    """`DataStreamWriter.start` with its own signature."""
-    assert _spark_start is not None
-    told = (format, outputMode, partitionBy, queryName, options)
-    return _intercept(writer, partial(_spark_start, writer, path), told, path=path)
+def start(query: QueryStart) -> StreamingQuery:
+    """Start a query on pyslash if that covers it, else on plain Spark, and say which in Spark's log.
 
-
-def _to_table(
-    writer: DataStreamWriter,
-    tableName: str,
-    format: str | None = None,
-    outputMode: str | None = None,
-    partitionBy: str | list[str] | None = None,
-    queryName: str | None = None,
-    **options: Any,
-) -> StreamingQuery:
-    """`DataStreamWriter.toTable` with its own signature."""
-    assert _spark_to_table is not None
-    told = (format, outputMode, partitionBy, queryName, options)
-    return _intercept(writer, partial(_spark_to_table, writer, tableName), told, table=tableName)
-
-
-def _intercept(
-    writer: DataStreamWriter,
-    on_spark: Callable[..., StreamingQuery],
-    told: tuple[str | None, str | None, str | list[str] | None, str | None, dict[str, Any]],
-    path: str | None = None,
-    table: str | None = None,
-) -> StreamingQuery:
-    """Start the query on pyslash or by `on_spark`, which takes what it was `told` besides where to write."""
-    *settings, query_name, options = told
-    if mode_of(writer._spark.conf.get) == "off":
-        _leave_alone(writer, query_name, options)
-        return on_spark(*settings, query_name, **options)
-    _tell(writer, *told)
-    return _run(writer, on_spark, path=path, table=table)
-
-
-def _tell(
-    writer: DataStreamWriter,
-    source: str | None,
-    output_mode: str | None,
-    partition_by: str | list[str] | None,
-    query_name: str | None,
-    options: dict[str, Any],
-) -> None:
-    """Tell the writer the arguments of `start` or `toTable`, as those do."""
-    writer.options(**options)
-    if output_mode is not None:
-        writer.outputMode(output_mode)
-    if partition_by is not None:
-        writer.partitionBy(partition_by)
-    if source is not None:
-        writer.format(source)
-    if query_name is not None:
-        writer.queryName(query_name)
-
-
-def _leave_alone(writer: DataStreamWriter, query_name: str | None, options: dict[str, Any]) -> None:
-    told = options if query_name is None else {**options, "queryName": query_name}
-    settings = WriterSettings.of(writer).with_options(told)
-    _refuse_our_state(writer._spark, settings, "spark.slash.mode=off")
-
-
-def _run(
-    writer: DataStreamWriter, on_spark: Callable[[], StreamingQuery], path: str | None = None, table: str | None = None
-) -> StreamingQuery:
-    conf = conf_of(writer._spark)
-    settings = WriterSettings.of(writer)
+    Raises:
+        UnsupportedQueryError: it has to run on pyslash, by its mode or by its state, and is not covered.
+        ConfigError: a `spark.slash.*` key does not exist, or its value is wrong.
+        PySparkException: Spark refuses it.
+    """
+    spark, settings = query.spark, query.settings
+    conf = conf_of(spark)
     try:
         settings.check()
-        operators, bridge = operators_of(_frame(writer), settings.output_mode, conf)
+        operators, bridge = operators_of(query.rows, settings.output_mode, conf)
         check_options(settings)
-        check_checkpoint(writer._spark, settings, conf, operators)
-        sink = open_sink(writer, path, table)
+        check_checkpoint(spark, settings, conf, operators)
     except RefusedBySpark:
-        return on_spark()
+        return query.on_spark()
     except Uncovered as reason:
         if conf.mode == "require":
             raise UnsupportedQueryError(
                 f"spark.slash.mode=require, but pyslash does not cover this query: {reason}"
             ) from None
-        _refuse_our_state(writer._spark, settings, f"this query is not covered: {reason}")
-        fallback = fallback_of(reason)
-        query = on_spark()
-        if fallback.has_state:
-            logger.warning("query %s stays on plain Spark: %s", query.name or query.id, fallback)
-        else:
-            notice("query %s stays on plain Spark: %s", query.name or query.id, fallback)
-        watch = QueryWatch.of(writer._spark, settings, conf)
-        if watch is not None:
-            watch.stays(query, fallback)
-        return query
-    return _take_over(writer, operators, bridge, settings, sink, conf)
+        refuse_our_state(spark, settings, f"this query is not covered: {reason}")
+        return _stays(query, fallback_of(reason), conf)
+    return _take_over(query, operators, bridge, conf)
 
 
-def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -> None:
+def _stays(query: QueryStart, fallback: Fallback, conf: Conf) -> StreamingQuery:
+    started = query.on_spark()
+    if fallback.has_state:
+        logger.warning("query %s stays on plain Spark: %s", started.name or started.id, fallback)
+    else:
+        notice("query %s stays on plain Spark: %s", started.name or started.id, fallback)
+    watch = QueryWatch.of(query.spark, query.settings, conf)
+    if watch is not None:
+        watch.stays(started, fallback)
+    return started
+
+
+def refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -> None:
     """Plain Spark finds no state in a checkpoint of ours, and says so in words that name nothing of it.
 
     Raises:
@@ -223,57 +155,43 @@ def _refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) -
         )
 
 
-def _take_over(
-    writer: DataStreamWriter,
-    operators: list[OperatorPlan],
-    bridge: JvmBridge,
-    settings: WriterSettings,
-    sink: ForeachBatchSink | SparkSink,
-    conf: Conf,
-) -> StreamingQuery:
+def _take_over(query: QueryStart, operators: list[OperatorPlan], bridge: JvmBridge, conf: Conf) -> StreamingQuery:
     _sweep()
-    spark = writer._spark
+    spark, settings = query.spark, query.settings
     container = Container.of(spark.sparkContext.getConf().get, conf)
     if container is not None and container.shortage is not None:
         logger.warning(container.shortage)
     batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
     watch = QueryWatch.of(spark, settings, conf)
-    runner = EpochRunner(operators, sink, conf, _secret, batch_of, watch, settings.options.get("queryname", ""))
+    runner = EpochRunner(operators, query.sink, conf, _secret, batch_of, watch, settings.query_name or "")
     windows_truncated = any(operator.windows_truncated for operator in operators)
-    frame = started(bridge.java, _frame(writer)) if windows_truncated else _frame(writer)
-    ours = frame.writeStream.outputMode(settings.output_mode.value)
-    ours = ours.options(**{name: value for name, value in settings.options.items() if name.lower() != "path"})
-    ours._jwrite = ours._jwrite.trigger(settings.trigger)
-    query = _started(ours, runner, bridge.java)
-    sink.started(query)
+    rows = with_few_windows(bridge.java, query.rows) if windows_truncated else query.rows
+    with _without_schema_check(spark):
+        started = query.on_pyslash(rows, EpochCallback(spark, runner))
     temporary = settings.checkpoint(spark) is None
     with _lock:
-        _runners[str(query.runId)] = (query, runner, temporary)
+        _runners[str(started.runId)] = (started, runner, temporary)
     if watch is not None:
-        watch.started(query, _frame(writer), operators)
+        watch.started(started, query.rows, operators)
     told = "; ".join(operator.summary for operator in operators)
-    notice("query %s runs on pyslash: %s, sink %s", query.name or query.id, told, settings.source)
-    return query
+    notice("query %s runs on pyslash: %s, sink %s", started.name or started.id, told, settings.sink)
+    return started
 
 
-def _started(writer: DataStreamWriter, runner: EpochRunner, bridge: JavaObject) -> StreamingQuery:
-    """Start a query whose session, a copy of this one, leaves its state to us.
+@contextmanager
+def _without_schema_check(spark: SparkSession) -> Iterator[None]:
+    """A query that starts in here has a session, a copy of this one, which leaves its state to us.
 
-    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more. And
-    `foreachBatch` is to execute nothing of a plan that we execute.
+    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more.
     """
-    assert _spark_start is not None
-    conf = writer._spark.conf
-    with _lock:
-        deferred = str(bridge.deferPlansOf(writer._spark._jsparkSession))
+    conf = spark.conf
+    with _settings_lock:
         before = conf.get(_SCHEMA_CHECK)
         conf.set(_SCHEMA_CHECK, "false")
-        conf.set(deferred, "true")
         try:
-            return _spark_start(EpochCallback(writer._spark, runner).attach(writer, bridge))
+            yield
         finally:
             conf.set(_SCHEMA_CHECK, before)
-            conf.unset(deferred)
 
 
 def _sweep() -> None:
@@ -288,7 +206,3 @@ def _sweep() -> None:
                 _ended[run] = runner.progress
         for run in list(_ended)[:-_MOST_ENDED]:
             del _ended[run]
-
-
-def _frame(writer: DataStreamWriter) -> DataFrame:
-    return writer._df

@@ -5,14 +5,16 @@ Its steps take and give values: inputs -> update -> store -> log -> commit -> me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pyslash.cluster.live_state import panes_of
+from pyslash.cluster.folds import FoldFigures, Folds
+from pyslash.cluster.snapshots import Snapshots
 from pyslash.conf import Conf
+from pyslash.driver.backfilling import Backfilling
 from pyslash.driver.epoch_record import EpochRecord, Stored
 from pyslash.driver.ports import Ports
 from pyslash.driver.recovery import RunState
-from pyslash.emit.column_merge import Reading
+from pyslash.emit.column_merge import ReadOptions
 from pyslash.epoch_progress import Timed
 from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, Update
 from pyslash.operators.table import operator_of
@@ -23,7 +25,8 @@ from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.manifest import Manifest
-from pyslash.units import AFTER_ALL_PANES
+from pyslash.state.version import panes_of
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class UpdateFigures:
     records_fetched: int
     update_task_ms: float
     bytes_shuffled: dict[str, int] = field(default_factory=dict)
+    folded: int = 0
+    folded_bytes: int = 0
+    folded_into_bytes: int = 0
 
 
 class OperatorRun:
@@ -62,7 +68,16 @@ class OperatorRun:
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
         self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, run, coordinator.group.add_agents)
-        reading = Reading(
+        self._backfilling: Backfilling | None = None
+        self._snapshots: Snapshots | None = None
+        if state.durable is not None:
+            pace = conf.checkpoint_timeout, conf.snapshot_rate
+            self._snapshots = Snapshots(coordinator.group, state.durable, self.plan.text, run, *pace)
+            self._beside = ports.background_task(self._snapshots.step, "pyslash snapshots", self._snapshots.warn)
+        if state.durable is not None and not self.plan.stands_on_others:
+            backfills = ports.backfills(batch.checkpoint)
+            self._backfilling = Backfilling(backfills, self.plan, coordinator, state.manifests)
+        reading = ReadOptions(
             query_id=query_id,
             token=coordinator.read_token,
             transport=conf.transport,
@@ -70,6 +85,9 @@ class OperatorRun:
             agent=AgentSpec.of(session, secret, conf),
         )
         self._operator = operator_of(self.plan, RunTools(session, conf, coordinator, self._ingest, reading))
+        folds = self._operator.folds and conf.strategy == "merge"
+        most = conf.fold_blocks if folds else 0
+        self._folds = Folds(coordinator.group, self.plan.text, run, conf.checkpoint_timeout, most)
 
     def release(self, epoch: int) -> bool:
         """Let go of what only the epoch before this one needed; False if that has not been logged as done."""
@@ -95,17 +113,26 @@ class OperatorRun:
         """Turn the epoch's rows into blocks. If that fails, none is left."""
         coordinator, ingest = self.state.coordinator, self._ingest
 
-        def update() -> Update:
+        def update() -> tuple[Update, FoldFigures]:
             with coordinator.discard_on_failure(inputs.epoch):
-                return self._operator.update(inputs)
+                taken = self._backfilling.take(inputs) if self._backfilling is not None else []
+                update = self._operator.update(replace(inputs, taken=taken) if taken else inputs)
+                blocks, folded = self._folds.fold(inputs.epoch, update.blocks)
+                return replace(update, blocks=blocks), folded
 
         coordinator.room.make_ahead(inputs.epoch)
-        published = coordinator.room.make_for(inputs.epoch, update)
+        published, folded = coordinator.room.make_for(inputs.epoch, update)
         groups = sum(receipt.head.groups for receipt in published.rows)
         by_tasks = {id(receipt): receipt.nanoseconds for receipt in (*published.blocks, *published.rows)}
         spent_ms = round((sum(by_tasks.values()) + ingest.scattering_ns) / 1e6, 3)
         return published, UpdateFigures(
-            ingest.path, groups, ingest.records_by_spark, ingest.records_fetched, spent_ms, ingest.shuffled
+            ingest.path,
+            groups,
+            ingest.records_by_spark,
+            ingest.records_fetched,
+            spent_ms,
+            ingest.shuffled,
+            **vars(folded),
         )
 
     def store(self, inputs: EpochInputs, update: Update, timed: Timed) -> Stored:
@@ -130,8 +157,7 @@ class OperatorRun:
         """Write the epoch's manifest: from then on its rows are fixed."""
         state = self.state
         record = EpochRecord.of(inputs, update, state.coordinator.agents, stored)
-        live, is_durable = state.coordinator.live_blocks(), state.durable is not None
-        manifest = record.manifest(self.plan, state.manifests.run, state.version, live, is_durable)
+        manifest = record.manifest(self.plan, state.manifests.run, state.coordinator.version, state.durable is not None)
         with timed("commit"):
             state.manifests.create(manifest)
         return manifest
@@ -151,23 +177,25 @@ class OperatorRun:
         """Make the epoch part of the state."""
         self.state.coordinator.commit(manifest)
         self.state.last = manifest
+        if self._snapshots is not None and self._snapshots.are_due:
+            self._beside.wake()
 
     def merge(self, batch: SparkBatch, manifest: Manifest) -> tuple[Merged, EpochFigures]:
         """The micro-batch's plan with the operator's rows in its place."""
-        coordinator = self.state.coordinator
-        blocks = coordinator.live_blocks()
-        changes = [block for block in blocks if block.head.epoch == manifest.epoch]
-        windows = self.plan.emission.windows(
-            panes_of(blocks), panes_of(changes), manifest.emitted_us, manifest.watermark_us, manifest.pane
-        )
-        merged = self._operator.merge(batch, MergeInputs(manifest, blocks, changes, windows))
+        coordinator, emission = self.state.coordinator, self.plan.emission
+        version = coordinator.version
+        changes = version.of_epoch(manifest.epoch)
+        emitted_us, watermark_us, pane = manifest.emitted_us, manifest.watermark_us, manifest.pane
+        looked_at = version.panes(*emission.looked_at(emitted_us, watermark_us, pane))
+        windows = emission.windows(looked_at, panes_of(changes), emitted_us, watermark_us, pane)
+        merged = self._operator.merge(batch, MergeInputs(manifest, version, changes, windows))
         return merged, EpochFigures(
-            blocks=len(blocks),
+            blocks=len(version),
             windows=len(windows),
             agents=len(coordinator.agents),
-            pinned_bytes=coordinator.live.used_bytes,
-            spilled_bytes=coordinator.live.spilled_bytes,
-            memory=coordinator.live.memory,
+            pinned_bytes=coordinator.room.used_bytes,
+            spilled_bytes=coordinator.room.spilled_bytes,
+            memory=coordinator.room.memory,
             watermark_us=manifest.watermark_us,
         )
 
@@ -187,17 +215,15 @@ class OperatorRun:
         dead_from, dead_before = (
             emission.first_live_pane(time, manifest.pane) for time in (manifest.emitted_us, manifest.watermark_us)
         )
-        held, dead, late = 0, 0, manifest.late_rows
-        for block in self.state.coordinator.live_blocks():
-            for pane, count, _ in block.head.panes:
-                held += count if pane >= dead_before else 0
-                dead += count if dead_from <= pane < dead_before else 0
-                if block.head.epoch == manifest.epoch:
-                    late += count * emission.late_windows(pane, manifest.emitted_us)
+        version, late = self.state.coordinator.version, manifest.late_rows
+        for block in version.of_epoch(manifest.epoch):
+            for pane, count, _ in block.panes:
+                late += count * emission.late_windows(pane, manifest.emitted_us)
         return {
-            "numTotalStateRows": held,
+            # Of what is over little is left, so it is that which is counted.
+            "numTotalStateRows": version.size.groups - version.size_within(BEFORE_ALL_PANES, dead_before).groups,
             **self._operator.counts(manifest, groups, merged_rows),
-            "numRemovedStateRows": dead,
+            "numRemovedStateRows": version.size_within(dead_from, dead_before).groups,
             "numRowsDroppedByWatermark": late,
         }
 
@@ -219,6 +245,10 @@ class OperatorRun:
     def close(self) -> None:
         """The run is over; agents keep what they hold."""
         self._ingest.close()
+        self._operator.close()
+        if self._snapshots is not None:
+            self._snapshots.close()
+            self._beside.close()
         self.state.coordinator.group.close()
 
 

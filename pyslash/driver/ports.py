@@ -14,19 +14,23 @@ from pyslash.emit.repartition import ingest_of
 from pyslash.ingest.update_job import Ingest
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.backfill import Backfills
 from pyslash.state.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.state.run_number import next_run
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Files of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock of runs."""
+    """Files and backfills of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock
+    of runs.
+    """
 
     files: Callable[[SparkSession, str, str], CheckpointFiles] = checkpoint_files
+    backfills: Callable[[str], Backfills] = Backfills
     executors: Callable[[SparkSession], int] = executors
     find_agents: Callable[..., list[AgentDescriptor]] = find_agents
     client: Callable[..., AgentClient] = AgentClient
     pool: Callable[..., Executor] = ThreadPoolExecutor
     ingest: Callable[..., Ingest] = ingest_of
-    background_task: Callable[[Callable[[], bool], str], BackgroundTask] = BackgroundTask
+    background_task: Callable[[Callable[[], bool], str, Callable[[Exception], None]], BackgroundTask] = BackgroundTask
     next_run: Callable[[int], int] = next_run

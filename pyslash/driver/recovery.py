@@ -44,16 +44,6 @@ class RunState:
     as_of: int  # the epoch whose manifest told what to bring back; -1: there was none
     swept: bool = False  # what earlier runs have left without a manifest is gone
 
-    @property
-    def version(self) -> str:
-        """A unique name of the state before the epoch that begins."""
-        if self.last is None:
-            return ""
-        if self.last.identity == self.plan.identity:
-            return self.last.state
-        # The same rows in other states: what executors have kept of the old ones is of no use.
-        return hashlib.sha256(f"{self.last.state} {self.plan.text}".encode()).hexdigest()
-
 
 class Recovery:
     """Begins runs of one query, as often as it takes."""
@@ -125,6 +115,7 @@ class Recovery:
                 found = newest, before, manifests.run_before
                 figures = self._bring_back(found, first_pane, durable, coordinator, agents, is_rewritten)
         coordinator.group.add_agents(agents)
+        coordinator.version.name = _name_of(last, operator)
         self.agents.remember(coordinator.agents)
         if self._conf.replicates and coordinator.replicas.missing():
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
@@ -278,3 +269,13 @@ class Recovery:
         if execution.has_offsets(last.epoch) and execution.offsets(last.epoch).sources != last.offsets:
             raise rewound(f"batch {last.epoch} has other offsets than when pyslash wrote its state")
         return last
+
+
+def _name_of(last: Manifest | None, operator: OperatorPlan) -> str:
+    """The version before the epoch that begins a run."""
+    if last is None:
+        return ""
+    if last.identity == operator.identity:
+        return last.version
+    # The same rows in other states: what executors have kept of the old ones is of no use.
+    return hashlib.sha256(f"{last.version} {operator.text}".encode()).hexdigest()

@@ -37,7 +37,9 @@ class ReplicaWatch:
         if self._lacks_replicas(state):
             if self._repeated is None:
                 self._repeated = self._ports.background_task(
-                    lambda: self.replicate_again(execution), "pyslash replicas"
+                    lambda: self.replicate_again(execution),
+                    "pyslash replicas",
+                    lambda error: logger.warning("replicas could not be sent between epochs: %s", error),
                 )
             self._repeated.wake()
 

@@ -96,7 +96,7 @@ class QueryWatch:
             id=str(query.id),
             name=self._name,
             mode=self._settings.output_mode.value,
-            sink=self._settings.source,
+            sink=self._settings.sink,
             millis=round(time.time() * 1000),
             **figures,
         )

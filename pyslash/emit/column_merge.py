@@ -16,16 +16,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pyslash.emit.merge import HomeUpdate, MergeRequest
+from pyslash.emit.rest import Rest, blocks_record
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS, MERGED_ROWS
 from pyslash.plan.catalyst import JavaObject
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.update_spec import AgentSpec
+from pyslash.state.version import StateVersion
 from pyslash.units import ALL_PANES
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How tasks read blocks that are not in their host's memory: by their own agent, which they start if need be.
 
     `token` is for reading; `transport` a conf's; `timeout_seconds` bounds each read.
@@ -50,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class JoinRequest:
-    """What to join: the JVM's operator of the micro-batch, the plan's text, (agent, raw head) of all live blocks."""
+    """What to join: the JVM's operator of the micro-batch, the plan's text, (agent, raw head) of the blocks to read."""
 
     operator: Any
     plan: str
@@ -60,13 +62,15 @@ class JoinRequest:
 class ColumnMerge:
     """Makes Datasets that merge when they run."""
 
-    def __init__(self, session: SparkSession, reading: Reading) -> None:
+    def __init__(self, session: SparkSession, reading: ReadOptions) -> None:
         """Adds the jar to the session's application, if it is not there yet.
 
         Raises:
             RowBridgeUnavailableError: the jar is missing, or cannot be added.
         """
-        self._bridge = JvmBridge(session).java
+        bridge = JvmBridge(session)
+        self._bridge = bridge.java
+        self._rest = Rest(session, bridge)
         java_session: Any = session._jsparkSession
         self._reading = reading
         self._context = java_session.sparkContext()
@@ -94,6 +98,7 @@ class ColumnMerge:
         tasks: int,
         kept: HomeUpdate | None = None,
         keeps: bool = False,
+        rest: StateVersion | None = None,
     ) -> DataFrame:
         """The merged rows. Nothing is read before a job runs over them.
 
@@ -104,12 +109,16 @@ class ColumnMerge:
             tasks: so many ranges of keys.
             kept: the states before and after the micro-batch, where groups are folded before they are read.
             keeps: tasks leave these groups in their executors' memory, and the next micro-batch reads only changes.
+            rest: all that is live, where the request has the changes alone: tasks that keep nothing ask for it.
         """
-        order = self._order(request.plan, request.blocks, kept, request.panes, request.windows, request.changed_in)
+        panes = request.panes
+        order = self._order(request.plan, request.blocks, kept, panes, rest, request.windows, request.changed_in)
         merged = self._bridge.merge(session._jsparkSession, order, schema.json(), tasks, keeps, self._counts)
         return DataFrame(merged, session)
 
-    def joined(self, join: JoinRequest, kept: HomeUpdate, tasks: int, keeps: bool) -> JavaObject:
+    def joined(
+        self, join: JoinRequest, kept: HomeUpdate, tasks: int, keeps: bool, rest: StateVersion | None
+    ) -> JavaObject:
         """The micro-batch's plan over the joined rows. Nothing is read before a job runs over them.
 
         Args:
@@ -117,13 +126,18 @@ class ColumnMerge:
             kept: the states before and after the micro-batch.
             tasks: so many ranges of keys.
             keeps: tasks leave what they have read in their executors' memory, for the next micro-batch.
+            rest: as `rows` takes it.
         """
-        order = self._order(join.plan, join.blocks, kept, ALL_PANES)
+        order = self._order(join.plan, join.blocks, kept, ALL_PANES, rest)
         return self._bridge.joined(join.operator, order, tasks, keeps, self._counts)
 
     def forget(self) -> None:
         """Have executors drop what they keep of the query."""
         self._bridge.closeHomes(self._context, bytearray(self._reading.query_id))
+
+    def close(self) -> None:
+        """The run is over: tasks ask nothing any more."""
+        self._rest.close()
 
     def _order(
         self,
@@ -131,20 +145,19 @@ class ColumnMerge:
         blocks: Sequence[tuple[AgentDescriptor, bytes]],
         kept: HomeUpdate | None,
         panes: tuple[int, int],
+        rest: StateVersion | None = None,
         windows: Sequence[int] = (),
         changed_in: int | None = None,
     ) -> str:
         """What tasks are told, as the JVM's `MergeSpec` reads it."""
-        agents = list(dict.fromkeys(agent for agent, _ in blocks))
-        place = {agent: index for index, agent in enumerate(agents)}
         return json.dumps(
             {
                 "plan": plan,
                 "windows": windows,
                 "changed_in": changed_in,
                 "panes": panes,
-                "agents": [agent.to_json() for agent in agents],
-                "blocks": [[place[agent], _base64(raw)] for agent, raw in blocks],
+                **blocks_record(blocks),
+                "rest": None if rest is None else self._rest.of(rest, panes),
                 "reading": self._reading.record(),
                 "home": None if kept is None else _home(self._reading.query_id, kept),
             }
@@ -154,8 +167,8 @@ class ColumnMerge:
 def _home(query_id: bytes, kept: HomeUpdate) -> dict[str, Any]:
     return {
         "query": _base64(query_id),
-        "before": _base64(kept.before.encode()),
-        "version": _base64(kept.version.encode()),
+        "before": _base64(kept.step.before.encode()),
+        "version": _base64(kept.step.after.encode()),
         "epoch": kept.epoch,
         "evicted_us": kept.evicted_us,
         "pane": kept.pane,

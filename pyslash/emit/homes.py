@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 
 from pyslash import memory
 from pyslash.cluster.find_agents import executors
-from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge
+from pyslash.emit.merge import HomeUpdate
+from pyslash.state.version import Size
 
 logger = logging.getLogger("pyslash")
 
@@ -41,6 +42,10 @@ class Homes:
         self.forget(columns)
         return False
 
+    def follow(self, kept: HomeUpdate) -> bool:
+        """Whether executors that have lost nothing read an epoch's changes alone."""
+        return self.ranges > 0 and kept.step.before != ""
+
     def open(self, session: SparkSession) -> int:
         """Executors keep homes from here on, until they are forgotten. Returns the number of ranges."""
         self.ranges = self.ranges or session.sparkContext.defaultParallelism
@@ -59,6 +64,6 @@ class Homes:
         self.ranges = 0
 
 
-def bytes_of(blocks: list[LiveBlock]) -> int:
-    """Bytes that executors need to keep all groups, or rows, of these blocks."""
-    return sum(memory.of_home(groups, size) for block in blocks for _, groups, size in block.head.panes)
+def bytes_of(size: Size) -> int:
+    """Bytes that executors need to keep so many groups, or rows."""
+    return memory.of_home(size.groups, size.bytes)

@@ -14,20 +14,22 @@ import pyarrow as pa
 from pyslash._native import Merger, Plan, SessionMerger
 from pyslash.emit.fetch import Fetch, Part, Prefixes
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.state.version import VersionStep
 
 PREFIXES = 1 << 32
+BOUNDS = 2
+"""Columns of merged rows before the keys: of the window."""
 
 
 @dataclass(frozen=True)
 class HomeUpdate:
     """Groups that are kept from epoch to epoch where they are merged.
 
-    `before` and `version` name the states before and after the epoch; windows that end by `evicted_us` are over. Of
-    sessions, `pane` holds them, and those that end by `closing_us` are emitted.
+    `step` is what the epoch makes of the state; windows that end by `evicted_us` are over. Of sessions, `pane` holds
+    them, and those that end by `closing_us` are emitted.
     """
 
-    before: str
-    version: str
+    step: VersionStep
     epoch: int
     evicted_us: int
     pane: int = 0

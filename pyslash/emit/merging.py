@@ -11,15 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
-from pyslash.emit.column_merge import ColumnMerge, Reading
+from pyslash.emit.column_merge import ColumnMerge, ReadOptions
 from pyslash.emit.homes import Homes, bytes_of
 from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
 from pyslash.plan.emission import Emission
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.state.version import LiveBlock, StateVersion, heads_of
 
 _MOST_TASKS_A_CORE = 32
+# So many tasks share what the driver would just merge alone.
+_TASKS_FOR_A_DRIVER = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Merging:
     """Makes the DataFrame of merged rows of an epoch."""
 
     def __init__(
-        self, session: SparkSession, plan: str, schema: StructType, emission: Emission, conf: Conf, reading: Reading
+        self, session: SparkSession, plan: str, schema: StructType, emission: Emission, conf: Conf, reading: ReadOptions
     ) -> None:
         """`plan` is the text of the state's, `schema` is that of merged rows, `reading`: how tasks read blocks.
 
@@ -56,9 +58,15 @@ class Merging:
         self._homes = Homes("groups", conf)
 
     def merge(
-        self, session: SparkSession, blocks: list[LiveBlock], windows: list[int], kept: HomeUpdate
+        self,
+        session: SparkSession,
+        version: StateVersion,
+        windows: list[int],
+        kept: HomeUpdate,
+        alone: list[LiveBlock] | None = None,
     ) -> tuple[DataFrame, MergeFigures]:
-        """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it.
+        """Merged rows of these windows: a local relation, or a plan that merges when the sink runs it. Of what is live,
+        blocks that are given `alone` have all of them.
 
         Merging never consumes: the sink may run the result more than once.
         """
@@ -68,14 +76,18 @@ class Merging:
             return self._nothing, MergeFigures("none")
         emission, window = self._emission, self._emission.window
         panes = (windows[0], windows[-1] + window.size_us)
-        # Whoever keeps groups may have to read all that there are, whichever are emitted now.
-        holding = blocks if emission.keeps_groups else [one for one in blocks if one.head.ranges(*panes, 0, PREFIXES)]
+        if alone is None:
+            holding = list(version.within(*panes))
+            held = version.size_within(*panes).bytes
+        else:
+            holding = alone
+            held = sum(size for block in alone for pane, _, size in block.panes if panes[0] <= pane < panes[1])
         request = MergeRequest(
             plan=self._plan,
             windows=windows,
             changed_in=kept.epoch if emission.changes_only else None,
             panes=panes,
-            blocks=[(block.agent, block.raw) for block in holding],
+            blocks=heads_of(holding),
             query_id=self._reading.query_id,
             token=self._reading.token,
             transport=self._conf.transport,
@@ -83,12 +95,21 @@ class Merging:
             timeout_seconds=self._conf.agent_call_timeout,
             sessions=(kept.pane, kept.evicted_us, kept.closing_us) if emission.needs_all_parts else None,
         )
-        held = sum(size for block in holding for pane, _, size in block.head.panes if panes[0] <= pane < panes[1])
         # An upper bound of the result: a pane counts once for each of these windows that contain it.
         produced = held * min(window.overlap, len(windows))
         if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             return self._by_driver(session, request)
-        return self._by_executors(session, request, blocks, kept, held)
+        if emission.keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(version)):
+            return self._by_homes(session, request, version, kept)
+        segments = max((block.head.prefix_ranges for block in holding), default=1)
+        tasks = merge_tasks(self._conf, session.sparkContext.defaultParallelism, held, produced, segments)
+        if emission.needs_all_parts:
+            # Put together before they are read, even if nothing of them is kept.
+            whole = self._whole(request, version, kept)
+            rows = self._columns.rows(session, whole, self._result_schema, tasks, kept)
+        else:
+            rows = self._columns.rows(session, request, self._result_schema, tasks)
+        return rows, MergeFigures(f"{tasks} tasks", "columns")
 
     def _by_driver(self, session: SparkSession, request: MergeRequest) -> tuple[DataFrame, MergeFigures]:
         read: dict[str, int] = {}
@@ -102,29 +123,25 @@ class Merging:
         figures = MergeFigures("driver", merged_rows=rows.num_rows, bytes_read=read, merge_task_ms=spent_ms)
         return self._local(session, rows), figures
 
-    def _by_executors(
-        self, session: SparkSession, request: MergeRequest, blocks: list[LiveBlock], kept: HomeUpdate, held: int
+    def _by_homes(
+        self, session: SparkSession, request: MergeRequest, version: StateVersion, kept: HomeUpdate
     ) -> tuple[DataFrame, MergeFigures]:
-        """`blocks`: all that there are; `held`: bytes to read of the windows."""
-        emission, schema = self._emission, self._result_schema
-        whole = replace(request, panes=emission.kept_panes(kept.evicted_us, kept.pane))
-        if emission.keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(blocks)):
-            ranges = self._homes.open(session)
-            rows = self._columns.rows(session, whole, schema, ranges, kept, keeps=True)
-            return rows, MergeFigures(f"{ranges} homes", "columns")
-        cores = session.sparkContext.defaultParallelism
-        # By what is read: rows that come out are streamed, and a task costs its start.
-        tasks = min(max(cores, -(-held // self._conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
-        if emission.needs_all_parts:
-            # Put together before they are read, even if nothing of them is kept.
-            rows = self._columns.rows(session, whole, schema, tasks, kept)
-        else:
-            rows = self._columns.rows(session, request, schema, tasks)
-        return rows, MergeFigures(f"{tasks} tasks", "columns")
+        rest = version if self._homes.follow(kept) else None
+        ranges, whole = self._homes.open(session), self._whole(request, version, kept, rest is not None)
+        rows = self._columns.rows(session, whole, self._result_schema, ranges, kept, keeps=True, rest=rest)
+        return rows, MergeFigures(f"{ranges} homes", "columns")
 
-    def _kept_bytes(self, blocks: list[LiveBlock]) -> int:
-        """Bytes that executors need to keep all groups of these blocks."""
-        needed = self._emission.window.overlap * bytes_of(blocks)
+    def _whole(
+        self, request: MergeRequest, version: StateVersion, kept: HomeUpdate, changes_only: bool = False
+    ) -> MergeRequest:
+        """Of all groups that are kept, whichever are emitted now; or of the epoch's changes of them."""
+        panes = self._emission.kept_panes(kept.evicted_us, kept.pane)
+        blocks = version.of_epoch(kept.epoch) if changes_only else version.within(*panes)
+        return replace(request, panes=panes, blocks=heads_of(blocks))
+
+    def _kept_bytes(self, version: StateVersion) -> int:
+        """Bytes that executors need to keep all groups."""
+        needed = self._emission.window.overlap * bytes_of(version.size)
         if self._emission.new_only:
             return needed // 2  # of groups that have been emitted only the keys are kept
         return needed
@@ -137,6 +154,10 @@ class Merging:
         """Have executors drop the groups that they keep."""
         self._homes.forget(self._columns)
 
+    def close(self) -> None:
+        """The run is over."""
+        self._columns.close()
+
     def _local(self, session: SparkSession, rows: pa.Table) -> DataFrame:
         """Rows that the driver has at hand."""
         stream = pa.BufferOutputStream()
@@ -145,6 +166,18 @@ class Merging:
         data = stream.getvalue().to_pybytes()
         schema = self._result_schema.json()
         return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)
+
+
+def merge_tasks(conf: Conf, cores: int, held: int, produced: int, segments: int) -> int:
+    """How many tasks are to make `produced` bytes of `held` bytes of blocks, the finest of which have so many segments.
+
+    A task costs its start, and one that is narrower than segments reads what belongs to others, too. Its memory is for
+    what it reads: what comes out is streamed.
+    """
+    tasks = min(max(cores, -(-held // conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
+    if not (worth_a_task := conf.merge_driver_bytes // _TASKS_FOR_A_DRIVER):
+        return tasks
+    return min(tasks, max(segments, -(-produced // worth_a_task)))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -23,7 +23,7 @@ from pyslash.plan.spec import MOST_ROW_BITS, PlanSpec, SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
-from pyslash.state.receipt import Receipt
+from pyslash.state.receipt import Receipt, reported_heads
 
 # Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
@@ -64,7 +64,7 @@ class Repartition(Ingest):
         self._add_agents([receipt.agent for receipt in written])
         aggregate = AggregateRows(
             update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
-            blocks=[(receipt.agent, receipt.raw_head) for receipt in written],
+            blocks=reported_heads(written),
             bits=self._bits,
             owners=self._owners,
             transport=self._conf.transport,

@@ -20,6 +20,7 @@ from pyslash.ingest.parquet_update import ParquetUpdate
 from pyslash.ingest.static_join import StaticTables
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.spec import PlanSpec, SessionPlace
+from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import collect, run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
@@ -77,6 +78,20 @@ class Ingest:
             if receipts is not None:
                 return receipts
         return self._from_rows(execution, rows, epoch, watermark_us, place)
+
+    def publish(self, session: SparkSession, rows: JavaObject, plan: PlanSpec, epoch: int) -> list[Receipt]:
+        """Blocks of rows that are not of the micro-batch, none of them late: the receipts.
+
+        Args:
+            session: the micro-batch's.
+            rows: a physical plan; its columns are the event time and the plan's.
+            plan: the one that the rows are grouped by.
+            epoch: the batch id.
+        """
+        agent = AgentSpec.of(session, self._secret, self._conf)
+        spec = UpdateSpec(plan=plan, watermark_us=NO_WATERMARK_US, query=self._query_id, epoch=epoch, agent=agent)
+        receipts, _ = self._bridge.update(rows, spec)
+        return receipts
 
     def close(self) -> None:
         """The query has ended or starts over: free what was sent to executors."""

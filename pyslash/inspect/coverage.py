@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
 
 from pyslash.conf import Conf
 from pyslash.driver.coverage_check import operators_of
@@ -75,6 +76,21 @@ def _same(key: Any, state: Any, frames: Any) -> Any:
     yield from frames
 
 
+class _Same(StatefulProcessor):  # type: ignore[misc]
+    """Gives what it gets."""
+
+    def init(self, handle: Any) -> None:
+        """No state."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        """The same rows."""
+        yield from rows
+
+
+def _transformed(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("v").transformWithState(_Same(), "v bigint", "append", "none")
+
+
 # Queries by what a user would call them; the second stream is another one like the first.
 QUERIES: dict[str, Build] = {
     "tumbling window": lambda rows, _: _counted(_late(rows), _window(), "v"),
@@ -89,8 +105,16 @@ QUERIES: dict[str, Build] = {
     "`rollup`": lambda rows, _: rows.rollup("v", "s").count(),
     "`cube`": lambda rows, _: rows.cube("v", "s").count(),
     "`rollup` of a window": lambda rows, _: _late(rows).rollup(_window(), "v").count(),
+    "`cube` of a window": lambda rows, _: _late(rows).cube(_window(), "v").count(),
     "`distinct`": lambda rows, _: rows.select("v", "s").distinct(),
     "by the event time itself": lambda rows, _: _counted(_late(rows), "t"),
+    "by the windows of an aggregation": lambda rows, _: _counted(_counted(_late(rows), _window(), "v"), "window"),
+    "by `window_time` of an aggregation": lambda rows, _: _counted(
+        _counted(_late(rows), _window(), "v"), F.window_time("window")
+    ),
+    "window of `current_timestamp()`": lambda rows, _: _counted(
+        rows.withColumn("now", F.current_timestamp()), _window("now"), "v"
+    ),
     "by a struct": lambda rows, _: _counted(_late(rows), _window(), "r"),
     "by an array": lambda rows, _: _counted(_late(rows), _window(), "a"),
     "`HAVING`": lambda rows, _: _counted(_late(rows), _window(), "v").where("count > 1"),
@@ -114,7 +138,26 @@ QUERIES: dict[str, Build] = {
     "join of two streams, then a window": lambda rows, other: _counted(
         _joined("inner")(rows, other).select(F.col("l.t").alias("t")), _window()
     ),
+    "latest row of each key, `max_by` of a struct": lambda rows, _: rows.groupBy("v").agg(
+        F.max_by(F.struct("t", "s"), "t")
+    ),
+    "`collect_list` by keys, no window": lambda rows, _: rows.groupBy("v").agg(F.collect_list("s")),
+    "`percentile_approx` of a sliding window": lambda rows, _: (
+        _late(rows).groupBy(F.window("t", "10 seconds", "5 seconds")).agg(F.percentile_approx("d", 0.95))
+    ),
+    "`dropDuplicates` by a struct, an array or a window": lambda rows, _: (
+        _late(rows).select(_window(), "r", "a", "m").dropDuplicates(["window", "r", "a"])
+    ),
+    "`limit` of groups": lambda rows, _: _counted(_late(rows), _window(), "v").limit(10),
     "`limit` of rows": lambda rows, _: rows.select("v").limit(10),
+    **(
+        {"`transformWithState`": lambda rows, _: _transformed(rows)}
+        if hasattr(GroupedData, "transformWithState")
+        else {}  # Spark 4.0 has it over frames alone
+    ),
+    "`transformWithStateInPandas`": lambda rows, _: rows.groupBy("v").transformWithStateInPandas(
+        _Same(), "v bigint", "append", "none"
+    ),
     "`applyInPandasWithState`": lambda rows, _: rows.groupBy("v").applyInPandasWithState(
         _same, "v bigint", "n bigint", "append", "NoTimeout"
     ),
@@ -178,7 +221,8 @@ def page(spark: SparkSession) -> str:
 @contextmanager
 def _refusals_unlogged() -> Iterator[None]:
     """What Spark refuses is an answer here. PySpark would log each with its stack trace."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    # Of PySpark's own class, since whoever asks first makes it: another kind would raise where PySpark logs by it.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
         yield
@@ -208,11 +252,11 @@ def _functions(spark: SparkSession) -> Iterator[str]:
     yield f"Native: {', '.join(native)}."
     yield ""
     yield f"Computed by Spark's own code, in buffers that pyslash keeps: {', '.join(in_buffers)};"
-    yield "your own functions; native functions over types that only Spark knows. All of these need a time window with"
-    yield "a watermark, in append or update mode, and most of them need windows that do not overlap"
-    yield "([031](design/031-what-has-no-native-form-keeps-sparks-buffers.md))."
+    yield "your own functions; sums and averages of intervals; `max` and `min` of strings with a collation"
+    yield "([031](design/031-what-has-no-native-form-keeps-sparks-buffers.md)). Sessions with such functions run on"
+    yield "plain Spark."
     yield ""
-    yield f"On plain Spark: {', '.join([*others, '`DISTINCT`'])}."
+    yield f"On plain Spark: {', '.join(others)}. Spark runs no `DISTINCT` in a stream."
 
 
 def _of_function(windows: GroupedData, name: str, arguments: str) -> Verdict:

@@ -91,6 +91,7 @@ def _numbered(plan: PlanIdentity) -> PlanIdentity:
         columns=(*(key.spec for key in plan.keys), number),
         keys=tuple(range(1, keys + 1)),
         aggregates=(AggregateSpec("max", (keys + 1,)),),
+        moments=plan.spec.deduplicates,  # of which rows without a time are, too
     )
     return PlanIdentity(spec, (*map(str, range(keys)), "number"), plan.time)
 

@@ -32,11 +32,10 @@ from pyslash.plan.arrow_types import arrow_type
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
-from pyslash.spark.execution import OPERATOR
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.block_file import StoredBlock, segments_of
 from pyslash.state.directory import BlockDirectory, numbers
-from pyslash.state.manifest import MANIFESTS, Manifest
+from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
 from pyslash.state.stored import StoredState
 
 _QUERY = b"\0" * 16

@@ -25,6 +25,11 @@ def check_movable(plan: PlanIdentity) -> None:
             "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which "
             "micro-batch a row came, which Spark does not"
         )
+    if plan.operator == "transformWithState":
+        raise Uncovered(
+            "the state of a processor in Python cannot be moved between plain Spark and pyslash yet: pyslash keeps all "
+            "variables of a key together, of which Spark keeps each by itself"
+        )
     if plan.session:
         raise Uncovered(
             "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "
@@ -34,6 +39,11 @@ def check_movable(plan: PlanIdentity) -> None:
         raise Uncovered(
             "the state of a deduplication within the watermark cannot be moved between plain Spark and pyslash: "
             "pyslash keeps rows in panes of the time that they expire at, of which Spark keeps the times"
+        )
+    if plan.spec.moments:
+        raise Uncovered(
+            "the state of groups by the event time itself cannot be moved between plain Spark and pyslash: pyslash "
+            "keeps panes of many moments, and some of those were emitted"
         )
     if plan.window.overlap > 1:
         raise Uncovered(

@@ -13,26 +13,24 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType, _parse_datatype_json_string
 
-from pyslash.cluster.live_state import LiveBlock
-from pyslash.emit.merge import HomeUpdate
+from pyslash.emit.merge import BOUNDS, HomeUpdate
 from pyslash.emit.merging import Merging
-from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
+from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, StatefulOperator, Update
+from pyslash.operators.buffer_folding import BufferFolding
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
 from pyslash.plan.columns import Column, InputColumns
 from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
 from pyslash.plan.evolution import Evolution
-from pyslash.plan.functions import Aggregate, aggregate_of
+from pyslash.plan.functions import Aggregate, aggregate_of, folding
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
-from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import AggregateSpec, PlanSpec
-from pyslash.plan.types import native_type
+from pyslash.plan.types import is_native, native_type
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
 from pyslash.state.manifest import Manifest
-
-_BOUNDS = 2  # columns of merged rows before the keys: of the window
+from pyslash.state.version import LiveBlock
 
 # Columns (1-based) of keys, the aggregates, and the columns that each of them reads.
 Groups = tuple[list[int], list[Aggregate], list[list[int]]]
@@ -44,15 +42,19 @@ class AggregationPlan(OperatorPlan):
 
     `slots` says of each column which key, or behind those which aggregate's input, it is: what several of them read is
     carried once. `result_schema` is that of merged rows: the bounds of the window, keys, aggregates. `emitted` are its
-    columns in the order that the query has them in, if its state has its keys in another one.
+    columns in the order that the query has them in, if its state has its keys in another one. `separated` are the
+    query's windows, if they overlap and a row stands in each of them by itself: `window` is then their last slide.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
+    by_keys: ClassVar[bool] = False
+    """Whether a window is a key like any other, which Spark makes."""
 
     aggregates: list[Aggregate]
     slots: list[int]
     result_schema: StructType
     emitted: tuple[str, ...] = ()
+    separated: TimeWindow | None = None
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
@@ -62,7 +64,7 @@ class AggregationPlan(OperatorPlan):
 
     def _over(self, evolution: Evolution, slots: list[int]) -> Self:
         fields, keys = self.result_schema.fields, evolution.keys
-        at = [*range(_BOUNDS), *(_BOUNDS + key for key in keys), *range(_BOUNDS + len(keys), len(fields))]
+        at = [*range(BOUNDS), *(BOUNDS + key for key in keys), *range(BOUNDS + len(keys), len(fields))]
         return replace(
             super().evolved(evolution),
             slots=slots,
@@ -78,6 +80,8 @@ class AggregationPlan(OperatorPlan):
     @property
     def grouping(self) -> str:
         """What rows are grouped by besides keys, as users read it."""
+        if self.separated is not None:
+            return f"{self.separated}, each with rows of its own"
         panes = "" if self.window.is_all_time else f", panes of {timedelta(microseconds=self.window.pane_us)}"
         return f"{self.window}{panes}"
 
@@ -104,6 +108,23 @@ class AggregationPlan(OperatorPlan):
         """Whether some of its state are buffers that Spark's own code makes."""
         return _has_buffers(self.aggregates)
 
+    @property
+    def folds_buffers(self) -> bool:
+        """Whether no watermark ends groups that have such buffers."""
+        return any(aggregate.folds for aggregate in self.aggregates)
+
+    @property
+    def backfill_obstacle(self) -> str:
+        """Why its state cannot be put together with what another run has made of other rows; empty if it can."""
+        if self.folds_buffers:
+            return (
+                "it has functions that Spark's own code computes, of groups that no watermark ends. Their buffers are "
+                "folded now and then, and those of another run are not in the order of this one's"
+            )
+        if self.separated is not None:
+            return "it has functions that Spark's own code computes over overlapping windows"
+        return ""
+
     @cached_property
     def input_columns(self) -> str:
         """The columns of the input, as `OperatorCut.begin` takes them."""
@@ -121,7 +142,9 @@ class AggregationPlan(OperatorPlan):
         found = cls._found(bridge, plan, node, mode)
         window = cls._window(found, windows_truncated)
         functions = cls._functions(found)
-        cls._check_buffers(found, functions, window)
+        functions = functions if found.isTimed() else folding(functions)
+        separated = window if cls._separates_windows(found, functions, window) else None
+        window = _separate(found, window) if separated is not None else window
         _keep_buffers(found, functions, window)
         carried = cls._input(found, functions)
         keys, aggregates, inputs = cls._groups(found, carried, functions)
@@ -141,6 +164,7 @@ class AggregationPlan(OperatorPlan):
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
             windows_truncated=windows_truncated,
+            separated=separated,
             fingerprint=hashlib.sha256(str(found.fingerprint()).encode()).hexdigest(),
         )
 
@@ -156,6 +180,8 @@ class AggregationPlan(OperatorPlan):
             Uncovered: Spark has planned this micro-batch otherwise.
         """
         found = self._found(bridge, plan, node, self.mode)
+        if self.separated is not None:
+            _separate(found, self.separated)
         _keep_buffers(found, self.aggregates, self.window)
         return JavaCut(found)
 
@@ -164,7 +190,7 @@ class AggregationPlan(OperatorPlan):
     @classmethod
     def _found(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, mode: OutputMode) -> JavaObject:
         """The `io.pyslash.catalyst.StreamingOperator`."""
-        return understood(lambda: bridge.aggregate(plan, node, mode))
+        return understood(lambda: bridge.aggregate(plan, node, mode, cls.by_keys))
 
     @classmethod
     def _window(cls, found: JavaObject, windows_truncated: bool) -> TimeWindow:
@@ -180,23 +206,15 @@ class AggregationPlan(OperatorPlan):
         ]
 
     @classmethod
-    def _check_buffers(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
-        """Pass if native code can keep the buffers that Spark's own code makes for functions.
+    def _separates_windows(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> bool:
+        """Whether rows stand in each of their windows by themselves: buffers do that are of no use in panes.
 
         Raises:
-            Uncovered: the message is the reason.
+            Uncovered: native code cannot keep the buffers that Spark's own code makes for functions.
         """
-        for function in functions:
-            if function.is_buffer and not found.isTimed():
-                raise Uncovered(
-                    f"{function.sql} has no native form, and the buffers that Spark's own code makes for it pile up; "
-                    "it is covered over time windows with a watermark, in append and update mode"
-                )
-            if not function.merges_anyhow and window.overlap > 1:
-                raise Uncovered(
-                    f"{function.sql} depends on the order in which Spark reads and merges the rows of a window, and "
-                    "these windows overlap"
-                )
+        buffers = [one for one in functions if one.is_buffer]
+        in_panes = found.isTimed() and all(one.merges_anyhow for one in buffers)
+        return window.overlap > 1 and bool(buffers) and not in_panes
 
     @classmethod
     def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
@@ -234,16 +252,30 @@ class Aggregation(StatefulOperator):
     """The epochs of an aggregation: partial groups are merged, and kept there if they are emitted before they close."""
 
     plan_type: ClassVar[type[OperatorPlan]] = AggregationPlan
+    folds: ClassVar[bool] = True
 
     def __init__(self, plan: AggregationPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._emitted = plan.emitted
         self._merging = Merging(run.session, plan.text, plan.result_schema, plan.emission, run.conf, run.reading)
+        self._folding = BufferFolding(plan, plan.result_schema, run) if plan.folds_buffers else None
+
+    def update(self, inputs: EpochInputs) -> Update:
+        """Turn the epoch's rows into state, and now and then the buffers of each group into one."""
+        if self._folding is None or not self._folding.is_due(inputs.epoch):
+            return super().update(inputs)
+        folded = self._folding.fold(inputs)
+        rows = self._take_rows(inputs)
+        return Update([*inputs.taken, *folded, *rows], rows)
 
     def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
         """Merge the groups that the epoch emits: now, if they are few, else when the sink runs the plan."""
-        kept, blocks = self._kept(inputs.manifest), self._read(inputs)
-        rows, figures = self._merging.merge(batch.session, blocks, inputs.windows, kept)
+        kept, version = self._kept(inputs.manifest), inputs.version
+        if self._folding is not None and self.plan.emission.changes_only:
+            batch.cut.java.onlyChangedIn(inputs.manifest.epoch)
+        if self.plan.spec.moments and self.plan.emission.as_windows_close:
+            batch.cut.java.onlyClosedBetween(inputs.manifest.emitted_us, inputs.manifest.watermark_us)
+        rows, figures = self._merging.merge(batch.session, version, inputs.windows, kept, self._alone(inputs))
         return Merged(batch.over(rows.select(*self._emitted) if self._emitted else rows), figures)
 
     def new_counts(self) -> dict[str, int]:
@@ -254,13 +286,20 @@ class Aggregation(StatefulOperator):
         """Have executors drop the groups that they keep."""
         self._merging.forget()
 
+    def close(self) -> None:
+        """The run is over."""
+        self._merging.close()
+
     def _kept(self, manifest: Manifest) -> HomeUpdate:
         """What executors keep of the epoch's groups."""
-        return HomeUpdate(manifest.before, manifest.state, manifest.epoch, manifest.emitted_us)
+        is_folded = self._folding is not None and self._folding.is_due(manifest.epoch)
+        # They forget the buffers that others stand for.
+        step = replace(manifest.step, before="") if is_folded else manifest.step
+        return HomeUpdate(step, manifest.epoch, manifest.emitted_us)
 
-    def _read(self, inputs: MergeInputs) -> list[LiveBlock]:
-        """The blocks that have what the epoch emits."""
-        return inputs.blocks
+    def _alone(self, inputs: MergeInputs) -> list[LiveBlock] | None:
+        """The blocks that have all of what the epoch emits, if it is not in all that are live."""
+        return None
 
 
 def _input_columns(slots: list[int], columns: list[Column]) -> str:
@@ -279,7 +318,14 @@ def _keep_buffers(found: JavaObject, functions: list[Aggregate], window: TimeWin
     """Has Spark's own code compute what has no native form."""
     kept = [number for number, function in enumerate(functions) if function.is_buffer]
     if kept:
-        found.keepBuffers(json.dumps(kept), window.pane_us, window.start_offset_us)
+        folds = any(function.folds for function in functions)
+        found.keepBuffers(json.dumps(kept), window.pane_us, window.start_offset_us, folds)
+
+
+def _separate(found: JavaObject, window: TimeWindow) -> TimeWindow:
+    """Has rows stand in each of these windows by themselves; the windows that they are in then."""
+    found.separateWindows(window.size_us, window.slide_us, window.start_offset_us)
+    return TimeWindow(window.slide_us, window.slide_us, (window.start_offset_us + window.size_us) % window.slide_us)
 
 
 def time_of(found: JavaObject) -> Column:
@@ -299,7 +345,8 @@ def _result_schema(found: JavaObject, aggregates: list[Aggregate]) -> StructType
     types = [_spark_type(key) for key in keys]
     results = elements(found.results())
     for target, aggregate in zip(results[len(keys) :], aggregates, strict=True):
-        types.append(BinaryType() if aggregate.is_finished_by_spark else _spark_type(target))
+        is_kept = not is_native(str(target.dataType().simpleString()))
+        types.append(BinaryType() if aggregate.is_finished_by_spark or is_kept else _spark_type(target))
     fields = [StructField("window_start", bound, False), StructField("window_end", bound, False)]
     fields += [
         StructField(f"result{index}", kind, bool(target.nullable()))

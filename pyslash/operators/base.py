@@ -8,15 +8,14 @@ A new operator is one file or folder here, and one line in `table`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.coordinator import Coordinator
-from pyslash.cluster.live_state import LiveBlock
 from pyslash.conf import Conf
-from pyslash.emit.column_merge import Reading
+from pyslash.emit.column_merge import ReadOptions
 from pyslash.emit.merging import MergeFigures
 from pyslash.ingest.update_job import Ingest
 from pyslash.plan.catalyst import JavaObject
@@ -26,6 +25,7 @@ from pyslash.plan.watermarks import Watermarks
 from pyslash.spark.execution import LoggedOffsets, SparkBatch, check_times
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
+from pyslash.state.version import LiveBlock, StateVersion
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RunTools:
     conf: Conf
     coordinator: Coordinator
     ingest: Ingest
-    reading: Reading
+    reading: ReadOptions
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class EpochInputs:
     """An epoch before its update.
 
     `offsets` are what Spark has logged of the batch. `last` is the manifest of the epoch before, if there is one; the
-    epoch goes on from its pane, and puts its state into `pane`.
+    epoch goes on from its pane, and puts its state into `pane`. `taken` are published blocks of backfills, which the
+    operator makes part of the epoch's state; what it makes of them otherwise, the epoch's commit frees.
     """
 
     batch: SparkBatch
@@ -53,19 +54,30 @@ class EpochInputs:
     offsets: LoggedOffsets
     last: Manifest | None
     pane: int
+    taken: list[Receipt] = field(default_factory=list)
 
     @property
     def last_pane(self) -> int:
         """The pane of the epoch before."""
         return self.last.pane if self.last is not None else 0
 
+    @property
+    def taken_panes(self) -> set[int]:
+        """Those that `taken` has groups of."""
+        return {pane for receipt in self.taken for pane, _, _ in receipt.head.panes}
+
 
 @dataclass(frozen=True)
 class Update:
-    """What an update has published: the blocks of the epoch's state, and what tells how many rows it has taken."""
+    """What an update has published: the blocks of the epoch's state, and what tells how many rows it has taken.
+
+    `counted` and `late` are rows besides those that the receipts of `rows` tell of, and the late ones among them.
+    """
 
     blocks: list[Receipt]
     rows: list[Receipt]
+    counted: int = 0
+    late: int = 0
 
     @property
     def written(self) -> list[Receipt]:
@@ -75,10 +87,10 @@ class Update:
 
 @dataclass(frozen=True)
 class MergeInputs:
-    """An epoch after its commit: all live blocks, those of them that it has written, and the windows that it emits."""
+    """An epoch after its commit: all that is live, the blocks of it that it has written, and the windows it emits."""
 
     manifest: Manifest
-    blocks: list[LiveBlock]
+    version: StateVersion
     changes: list[LiveBlock]
     windows: list[int]
 
@@ -95,6 +107,8 @@ class StatefulOperator(ABC):
     """A stateful operator in one run of its query. `plan_type` reads it from Spark's plan, and knows its state."""
 
     plan_type: ClassVar[type[OperatorPlan]]
+    folds: ClassVar[bool] = False
+    """Whether blocks of an epoch may be folded before they are stored: they hold groups, and nobody has read them."""
 
     def __init__(self, plan: OperatorPlan, run: RunTools) -> None:
         self.plan = plan
@@ -107,7 +121,7 @@ class StatefulOperator(ABC):
     def update(self, inputs: EpochInputs) -> Update:
         """Turn the epoch's rows into state, and do all that the operator needs before the epoch is logged."""
         rows = self._take_rows(inputs)
-        return Update(rows, rows)
+        return Update([*inputs.taken, *rows], rows)
 
     @abstractmethod
     def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
@@ -120,6 +134,10 @@ class StatefulOperator(ABC):
     @abstractmethod
     def forget(self) -> None:
         """The query has ended: have executors drop what they keep from epoch to epoch."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The run is over; executors keep what they have."""
 
     def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
         """Spark's metrics of the operator that depend on what it does.

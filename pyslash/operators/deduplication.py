@@ -11,8 +11,6 @@ from datetime import timedelta
 from functools import cached_property
 from typing import ClassVar, Self
 
-import pyspark
-
 from pyslash.operators.aggregation import Aggregation, AggregationPlan, Groups
 from pyslash.plan.catalyst import JavaObject, elements, understood
 from pyslash.plan.columns import Column, InputColumns
@@ -23,6 +21,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
+from pyslash.spark.release import is_from
 from pyslash.state.manifest import Manifest
 
 # So much longer than Spark a key may be kept. The same whatever the watermark's delay is: a query may be started again
@@ -124,5 +123,4 @@ class Deduplication(Aggregation):
 
 def _normalises_keys() -> bool:
     """Whether Spark takes 0.0 and -0.0, and all NaNs, for one key."""
-    major, minor = pyspark.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= (4, 3)
+    return is_from(4, 3)

@@ -21,13 +21,14 @@ from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperat
 from pyslash.plan.catalyst import JavaObject, understood
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut
-from pyslash.plan.emission import Emission
+from pyslash.plan.emission import EpochEmission
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
+from pyslash.state.version import heads_of
 
 # Blocks of rows are dropped by so much of the watermark at a time.
 _PANE_US = 60_000_000
@@ -35,26 +36,12 @@ _KEY = 5
 
 
 @dataclass(frozen=True)
-class JoinEmission(Emission):
+class JoinEmission(EpochEmission):
     """A pane is of the watermark by which rows are evicted, and what is emitted is no pane's."""
-
-    @property
-    def as_windows_close(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def keeps_changes(self) -> bool:
-        """Yes: whoever keeps rows reads an epoch's blocks alone."""
-        return True
 
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """None."""
         return []
-
-    def late_windows(self, pane: int, emitted_us: int) -> int:
-        """None."""
-        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +69,14 @@ class JoinPlan(OperatorPlan):
     def grouping(self) -> str:
         """What rows are joined by, as users read it."""
         return f"{self.type_sql.lower()} join"
+
+    @property
+    def backfill_obstacle(self) -> str:
+        """Rows that have left the state would have joined."""
+        return (
+            "it joins two streams. Rows of the history belong to rows of the other side that the watermark has removed "
+            "from the state by now, and outer joins have emitted others as unmatched"
+        )
 
     @property
     def explain_lines(self) -> list[tuple[str, str]]:
@@ -180,16 +175,18 @@ class StreamJoin(StatefulOperator):
 
     def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
         """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
-        manifest, session = inputs.manifest, batch.session
-        kept = HomeUpdate(*manifest.versions, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
-        keeps = self._homes.have_room(session, self._columns, bytes_of(inputs.blocks))
+        manifest, version, session = inputs.manifest, inputs.version, batch.session
+        kept = HomeUpdate(manifest.evicting_step, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
+        keeps = self._homes.have_room(session, self._columns, bytes_of(version.size))
+        follows = keeps and self._homes.follow(kept)
+        rest, blocks = (version, version.of_epoch(manifest.epoch)) if follows else (None, version.blocks())
         ranges = self._homes.open(session)
         request = JoinRequest(
             operator=batch.cut.java,
             plan=self.plan.text,
-            blocks=[(block.agent, block.raw) for block in inputs.blocks],
+            blocks=heads_of(blocks),
         )
-        joined = self._columns.joined(request, kept, ranges, keeps)
+        joined = self._columns.joined(request, kept, ranges, keeps, rest)
         return Merged(joined, MergeFigures(f"{ranges} homes", "rows"))
 
     def new_counts(self) -> dict[str, int]:
@@ -199,3 +196,7 @@ class StreamJoin(StatefulOperator):
     def forget(self) -> None:
         """Have executors drop the rows that they keep."""
         self._homes.forget(self._columns)
+
+    def close(self) -> None:
+        """The run is over."""
+        self._columns.close()

@@ -9,28 +9,29 @@ from dataclasses import replace
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pyslash.operators.table import plan_type_of
-from pyslash.plan.catalyst import JavaObject, elements, name_of
+from pyslash.conf import Conf
+from pyslash.operators.table import plan_types_of
+from pyslash.plan.catalyst import JavaObject, elements, items, name_of
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 
 _NAMES = {
-    "StreamingGlobalLimitExec": "limits",
     "FlatMapGroupsWithStateExec": "flatMapGroupsWithState",
-    "FlatMapGroupsInPandasWithStateExec": "applyInPandasWithState",
     "TransformWithStateExec": "transformWithState",
-    "TransformWithStateInPySparkExec": "transformWithState",
+    "TransformWithStateInPandasExec": "transformWithStateInPandas",
 }
+_SOURCE = "StreamingRelationExec"
 
 
-def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEND) -> list[OperatorPlan]:
+def match(bridge: JavaObject, df: DataFrame, mode: OutputMode, conf: Conf) -> list[OperatorPlan]:
     """The stateful operators of a streaming DataFrame, as Spark would plan it, each behind those whose rows it takes.
 
     Args:
         bridge: the JVM's `io.pyslash.Bridge`.
         df: what the query writes.
         mode: of the query.
+        conf: of the query.
 
     Raises:
         Uncovered: the query is not one that pyslash takes over; the message is the reason.
@@ -53,20 +54,51 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode = OutputMode.APPEN
             plan = operators[-1].without(bridge, plan, first, df.sparkSession)
             first = elements(bridge.statefulOperators(plan))[0]
         try:
-            found = _kind(node).of(bridge, plan, first, mode, windows_truncated)
+            kinds = _kinds(node)
+            if len(nodes) > 1 and not all(kind.may_be_chained for kind in kinds):
+                raise Uncovered("a processor in Python beside another stateful operator is not covered yet")
+            for kind in kinds:
+                kind.check(bridge, plan, first, windows_truncated, conf)
+            found = _read(kinds, bridge, plan, first, mode, windows_truncated)
         except Uncovered as reason:
             reason.operator = name_of(node).removesuffix("Exec")
             raise
-        operators.append(replace(found, stands_on_others=len(elements(bridge.statefulOperators(node))) > 1))
+        stands_on_others = len(elements(bridge.statefulOperators(node))) > 1
+        operators.append(replace(found, stands_on_others=stands_on_others, sources=_sources(node)))
     return [*_told_of_each_other(operators)]
 
 
-def _kind(node: JavaObject) -> type[OperatorPlan]:
+def _sources(node: JavaObject) -> int:
+    return sum(name_of(leaf) == _SOURCE for leaf in items(node.collectLeaves()))
+
+
+def _kinds(node: JavaObject) -> list[type[OperatorPlan]]:
     name = name_of(node)
-    kind = plan_type_of(name)
-    if kind is None:
+    if name == "StreamingGlobalLimitExec":
+        raise Uncovered("limits of a stream's own rows stay on Spark: all of their state is one count")
+    kinds = plan_types_of(name)
+    if not kinds:
         raise Uncovered(f"{_NAMES.get(name, name.removesuffix('Exec'))}: this stateful operator is not covered yet")
-    return kind
+    return kinds
+
+
+def _read(
+    kinds: list[type[OperatorPlan]],
+    bridge: JavaObject,
+    plan: JavaObject,
+    node: JavaObject,
+    mode: OutputMode,
+    windows_truncated: bool,
+) -> OperatorPlan:
+    """By the first kind that can; where none can, the last one's reason holds for all."""
+    kind, *others = kinds
+    try:
+        return kind.of(bridge, plan, node, mode, windows_truncated)
+    except Uncovered:
+        # The others take windows as they are.
+        if not others or windows_truncated:
+            raise
+        return _read(others, bridge, plan, node, mode, windows_truncated)
 
 
 def _told_of_each_other(operators: list[OperatorPlan]) -> Iterator[OperatorPlan]:
@@ -80,8 +112,8 @@ def _told_of_each_other(operators: list[OperatorPlan]) -> Iterator[OperatorPlan]
         below = f"{fingerprint} {operator.identity.fingerprinted} "
 
 
-def started(bridge: JavaObject, df: DataFrame) -> DataFrame:
-    """What the query is started with: the frame itself, or the same with few windows a row."""
+def with_few_windows(bridge: JavaObject, df: DataFrame) -> DataFrame:
+    """What a query is started with whose rows have many windows: the same with few windows a row."""
     session = df.sparkSession
     analysed = df._jdf.queryExecution().analyzed()
     return DataFrame(

@@ -50,11 +50,21 @@ class Emission:
         """Whether an epoch's blocks are kept apart from others until the next epoch."""
         return self.changes_only
 
+    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+        """The panes (first, end) in which there may be groups to emit that the epoch has no rows of.
+
+        The arguments are those of `windows`, for which those outside need not be found.
+        """
+        if self.changes_only:
+            return AFTER_ALL_PANES, AFTER_ALL_PANES
+        last = watermark_us if self.as_windows_close else AFTER_ALL_PANES
+        return first_live_pane(self.window, emitted_us), last
+
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """Starts of the windows of which an epoch emits groups, ascending.
 
         Args:
-            held: panes that there are.
+            held: panes that there are, of those that are `looked_at`.
             changed: those that the epoch has rows of.
             emitted_us: windows that end by then are over, and none of them is emitted.
             watermark_us: where groups are emitted as windows close, those that end by then are, and no others.
@@ -77,6 +87,12 @@ class Emission:
             return 0
         return bisect_right(self.window.starts_covering(pane), emitted_us - self.window.size_us)
 
+    def final_by(self, begin: int) -> int:
+        """The watermark by which a group may have been emitted for good, and forgotten, whose pane begins then: what
+        comes to it later cannot be told from what is new.
+        """
+        return self.window.starts_covering(begin).start + self.window.size_us
+
     def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
         """What may be read of blocks to keep their groups where they are merged: first and end, microseconds.
 
@@ -88,3 +104,26 @@ class Emission:
     def needs_all_parts(self) -> bool:
         """Whether all that there is has to be put together before anything can be emitted."""
         return False
+
+
+@dataclass(frozen=True)
+class EpochEmission(Emission):
+    """What an epoch emits follows from its own blocks, not from windows of event time: no pane is a window's."""
+
+    @property
+    def as_windows_close(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Yes: the epoch's blocks are read alone."""
+        return True
+
+    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+        """None."""
+        return pane, pane
+
+    def late_windows(self, pane: int, emitted_us: int) -> int:
+        """None: there are no windows to be late for."""
+        return 0

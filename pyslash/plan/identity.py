@@ -9,6 +9,9 @@ from functools import cached_property
 from pyslash.plan.spec import ColumnSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
 
+OF_A_PROCESSOR = "what a processor in Python has written"
+"""In the place of the SQL of an event time: the state is of none."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -98,6 +101,8 @@ class PlanIdentity:
         """What is done, in words."""
         if self.spec.joins:
             return "join"
+        if self.time == OF_A_PROCESSOR:
+            return "transformWithState"
         if not self.spec.deduplicates:
             return "aggregation"
         expires = any(one.function == "max" for one in self.spec.aggregates)
@@ -110,6 +115,11 @@ class PlanIdentity:
             return ""
         kind, *_, condition, rows = self.columns
         return f"{kind} ON {condition} OF {rows}"
+
+    @cached_property
+    def variables(self) -> str:
+        """Those that a processor declares, as users read them; empty if it is none, or declares none."""
+        return self.columns[-1] if self.time == OF_A_PROCESSOR else ""
 
     @cached_property
     def session(self) -> str:
@@ -178,6 +188,9 @@ def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now, aggregates)
+    if before.variables != now.variables:
+        found.append(f"the processor's variables: {before.variables or 'none'} -> {now.variables or 'none'}")
+        return found
     if not aggregates:
         return found
     found += _aggregates(before, now)

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 from pyspark.sql import SparkSession
 
+from pyslash.conf import Conf
 from pyslash.plan.catalyst import JavaObject, answer
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import OperatorCut
@@ -30,7 +31,8 @@ class OperatorPlan(ABC):
     evaluates every expression. `fingerprint` is a digest of all that decides which rows there are. `scan_obstacle` is
     why only Spark can read the input, if it were of Parquet files. `windows_truncated`: the plan has only some of a
     row's windows, which are too many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of
-    other operators with state. `first_batch` and `is_adopted` as of `PlanIdentity`.
+    other operators with state. `sources`: how many streams its rows come from, those of the others among them.
+    `first_batch` and `is_adopted` as of `PlanIdentity`.
     """
 
     node: ClassVar[str]
@@ -39,6 +41,9 @@ class OperatorPlan(ABC):
     """How its rows reach Spark, as users read it."""
     may_repartition: ClassVar[bool] = True
     """Whether rows may go to the owner of their key before they are grouped."""
+
+    may_be_chained: ClassVar[bool] = True
+    """Whether a query may have it and other stateful operators."""
 
     mode: OutputMode
     time: Column
@@ -49,8 +54,17 @@ class OperatorPlan(ABC):
     scan_obstacle: str | None
     windows_truncated: bool
     stands_on_others: bool = False
+    sources: int = 1
     first_batch: tuple[int, ...] = ()
     is_adopted: bool = False
+
+    @classmethod  # noqa: B027, most operators are never switched off
+    def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, windows_truncated: bool, conf: Conf) -> None:
+        """Pass if this configuration lets pyslash execute it. The arguments are those of `of`, which comes after it.
+
+        Raises:
+            Uncovered: it does not; the message is the reason.
+        """
 
     @classmethod
     @abstractmethod
@@ -111,6 +125,16 @@ class OperatorPlan(ABC):
     def summary(self) -> str:
         """What it does, in one line of a log."""
         return self.grouping
+
+    @property
+    def backfill_obstacle(self) -> str:
+        """Why its state cannot be put together with what another run has made of other rows; empty if it can."""
+        return "two states that its code has made of different rows do not make one"
+
+    @property
+    def begin_at(self) -> int | None:
+        """The column of merged rows that says when a group begins, for `Emission.final_by`; None: its pane does."""
+        return None
 
     @property
     def has_buffers(self) -> bool:

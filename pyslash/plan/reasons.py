@@ -60,9 +60,10 @@ class Fallback:
         return f"{self.reason} (operator: {self.operator}). What would help: {self.help}"
 
 
-_QUERY, _CHECKPOINT, _SETTINGS, _SINK = "query", "checkpoint", "settings", "sink"
+_QUERY, _CHECKPOINT, _SETTINGS = "query", "checkpoint", "settings"
 _AGGREGATION, _FUNCTION, _SESSION = "aggregation", "aggregate function", "session window"
 _DEDUPLICATION, _JOIN, _ANY = "deduplication", "join of two streams", "any stateful operator"
+_PROCESSOR = "processor in Python"
 
 _STATELESS = "it has no stateful operator: there is no state to keep"
 _BATCH = "it is not a streaming DataFrame"
@@ -92,6 +93,11 @@ REASONS = (
         "a row has too many windows for a query with several stateful operators",
         _QUERY,
         "a longer slide, or a query of its own for the sliding window",
+    ),
+    Reason(
+        "limits of a stream's own rows stay on Spark: all of their state is one count",
+        _QUERY,
+        "nothing is needed where that is all; a limit above other stateful operators is covered",
     ),
     Reason("{}: this stateful operator is not covered yet", _QUERY, "an operator that is covered (docs/coverage.md)"),
     Reason(
@@ -133,6 +139,18 @@ REASONS = (
         _STAY,
     ),
     Reason(
+        "the state of a processor in Python cannot be moved between plain Spark and pyslash yet: pyslash keeps all "
+        "variables of a key together, of which Spark keeps each by itself",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
+        "the state of groups by the event time itself cannot be moved between plain Spark and pyslash: pyslash keeps "
+        "panes of many moments, and some of those were emitted",
+        _CHECKPOINT,
+        _STAY,
+    ),
+    Reason(
         "the state of sliding windows cannot be moved between plain Spark and pyslash: pyslash keeps the slices "
         "that windows are made of, and Spark's buffers are of whole windows",
         _CHECKPOINT,
@@ -156,14 +174,6 @@ REASONS = (
         _CHECKPOINT,
         "credentials and libraries with which pyarrow writes there, another location, or "
         "spark.slash.durability=replica",
-    ),
-    Reason(
-        "the sink {} needs pyslash's jar: {}", _SINK, "an installation with its jar: a wheel, or a build with a JDK"
-    ),
-    Reason(
-        "foreachBatch was called before pyslash was enabled",
-        _SINK,
-        "slash-python as spark.pyspark.driver.python, or pyslash.enable(spark) before the writer is made",
     ),
     Reason(
         "spark.slash.strategy=repartition brings rows of several tasks together, and with "
@@ -200,15 +210,16 @@ REASONS = (
         "withWatermark() on the time column, before groupBy",
     ),
     Reason(
-        "it groups by the event time itself, not by a window of it alone",
+        "it groups by the event time itself beside windows of which a row has so many",
         _AGGREGATION,
-        "a window() of the event time, as short as its steps are",
+        "a longer slide, or the windows alone",
     ),
     Reason(
         "the window is of {}, which is one moment for all rows of a micro-batch",
         _AGGREGATION,
         "a window of a column of the rows, or withWatermark() on the column of the current time",
     ),
+    Reason("it groups by more than one event time", _AGGREGATION, "one event time among the grouping expressions"),
     Reason("it groups by more than one window", _AGGREGATION, "one window a query; a second query for the other"),
     Reason(
         "there is no time window() among the grouping expressions, though there is one below",
@@ -233,9 +244,9 @@ REASONS = (
         "split the filter: one of the window alone, one of the other columns",
     ),
     Reason(
-        "grouping sets, cube and rollup are not covered",
+        "grouping sets, cube and rollup of windows of which a row has so many are not covered",
         _AGGREGATION,
-        "a query for each grouping; `rollup` and `cube` without a window are covered in update and complete mode",
+        "a longer slide, so that a row has at most 64 windows; or a query for each grouping",
     ),
     Reason(
         "the window() expression is not one that this version of pyslash understands",
@@ -246,21 +257,14 @@ REASONS = (
     Reason("the aggregation is planned with {}", _AGGREGATION, _REPORT),
     Reason("{} over the type {} is not covered yet", _FUNCTION, "cast its argument to a number or a decimal"),
     Reason(
-        "{} has no native form, and the buffers that Spark's own code makes for it pile up; it is covered over time "
-        "windows "
-        "with a watermark, in append and update mode",
-        _FUNCTION,
-        "a time window with a watermark in append or update mode, or a native function (docs/coverage.md)",
-    ),
-    Reason(
-        "{} depends on the order in which Spark reads and merges the rows of a window, and these windows overlap",
-        _FUNCTION,
-        "windows that do not overlap, or a function that does not depend on order, such as min_by or collect_set",
-    ),
-    Reason(
         "DISTINCT in {} is not covered yet",
         _FUNCTION,
         "approx_count_distinct, or dropDuplicates before the aggregation",
+    ),
+    Reason(
+        "{} of a rollup or cube of a window would gather buffers of Spark's own code, as no watermark ends its totals",
+        _FUNCTION,
+        "a query for the windows and another one for the totals, or a function with a native form (docs/coverage.md)",
     ),
     Reason("{} is over an expression that is not deterministic", _FUNCTION, _DETERMINISTIC),
     Reason(
@@ -276,6 +280,7 @@ REASONS = (
         "min_by or max_by with the event time, which tell first and last",
     ),
     Reason("{} of a session has no native form", _SESSION, "a function with a native form (docs/coverage.md)"),
+    Reason("grouping sets, cube and rollup of sessions are not covered", _SESSION, "a query for each grouping"),
     Reason(
         "deduplication of rows of overlapping time windows is not covered",
         _DEDUPLICATION,
@@ -300,6 +305,57 @@ REASONS = (
     ),
     Reason("it evicts rows in a way that is not known: {}", _JOIN, _REPORT),
     Reason("one of its sides has more than one event time", _JOIN, "one event time on each side: select it"),
+    Reason("a processor in Python is covered from Spark 4.3 on", _PROCESSOR, "Spark 4.3"),
+    Reason(
+        "a processor of rows of overlapping time windows is not covered",
+        _PROCESSOR,
+        "transformWithState first, then the windows",
+    ),
+    Reason(
+        "a processor in Python beside another stateful operator is not covered yet",
+        _PROCESSOR,
+        "two queries, with a table or a topic between them",
+    ),
+    Reason(
+        "a processor in Python runs on plain Spark: spark.slash.processors=on runs it on pyslash; it is off until its "
+        "faults are tested as those of other operators are",
+        _PROCESSOR,
+        "spark.slash.processors=on, for a query that may be started again from its sources",
+    ),
+    Reason(
+        "a processor with an initial state is not covered yet", _PROCESSOR, "rows that make the state, in the input"
+    ),
+    Reason(
+        "a processor that reads a broadcast variable is not covered yet",
+        _PROCESSOR,
+        "the value itself, as a field of the processor",
+    ),
+    Reason(
+        "its processor is so large that PySpark broadcasts it",
+        _PROCESSOR,
+        "a file that the processor's init reads, instead of data within the processor",
+    ),
+    Reason("PySpark runs its processor by {}, which is not known", _PROCESSOR, _REPORT),
+    Reason("Spark does not bring its rows together by a shuffle and a sort: {}", _PROCESSOR, _REPORT),
+    Reason(
+        "the init of its processor fails in the driver: {}: {}",
+        _PROCESSOR,
+        "an init that declares variables, and neither reads state nor deletes variables",
+    ),
+    Reason("its processor declares a variable twice", _PROCESSOR, "another name; Spark does not run it either"),
+    Reason(
+        "the time to live of {} is one that Spark refuses",
+        _PROCESSOR,
+        "a positive one, with timers by processing time; Spark does not run it either",
+    ),
+    Reason(
+        "{} {} is a {}, which is not kept yet",
+        _PROCESSOR,
+        "booleans, integers, strings, binaries, dates and timestamps; in values floating-point numbers, too",
+    ),
+    Reason("a processor's key {} is a {}, which is not kept yet", _PROCESSOR, "a key of integers, strings or dates"),
+    Reason("a processor's input has more than one event time", _PROCESSOR, "one event time: select it"),
+    Reason("a processor's event time is the time window {}", _PROCESSOR, "transformWithState before the window"),
     Reason("its watermark is of {}, which is no column", _ANY, _WATERMARK_COLUMN),
     Reason("its watermark is of {}, which its rows have not", _ANY, _WATERMARK_COLUMN),
     Reason(

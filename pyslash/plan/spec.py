@@ -63,6 +63,7 @@ class SessionPlace:
 class PlanSpec:
     """A plan. Column 0 of its rows is the event time, and `columns` are the further ones; `keys` are some of these.
 
+    `moments`: the event time is a key; a row is late by its own time, and one without a time never is.
     `row_bits`: instead of groups its blocks have the rows themselves, in 2**row_bits buckets of hash prefixes.
     """
 
@@ -72,6 +73,7 @@ class PlanSpec:
     aggregates: tuple[AggregateSpec, ...] = ()
     row_bits: int | None = None
     session: SessionSpec | None = None
+    moments: bool = False
     deduplicates: bool = False
     joins: bool = False
 
@@ -101,6 +103,8 @@ class PlanSpec:
         window = self.window
         yield _HEAD
         yield f"window {window.size_us} {window.slide_us} {window.start_offset_us}"
+        if self.moments:
+            yield "moments"
         if self.deduplicates:
             yield "deduplicate"
         if self.joins:
@@ -150,6 +154,7 @@ def _of_records(records: Records) -> PlanSpec:
         aggregates=tuple(_aggregate(*words) for words in records.get("aggregate", [])),
         row_bits=row_bits[0] if row_bits else None,
         session=session[0] if session else None,
+        moments="moments" in records,
         deduplicates="deduplicate" in records,
         joins="join" in records,
     )

@@ -42,6 +42,19 @@ def native_type(simple_string: str, what: str) -> str:
     raise Uncovered(f"the type {simple_string} of {what} is not covered yet")
 
 
+def is_native(simple_string: str) -> bool:
+    """Whether the native core has a Spark type, in its `simpleString` spelling.
+
+    >>> is_native("bigint"), is_native("array<bigint>")
+    (True, False)
+    """
+    try:
+        native_type(simple_string, "")
+    except Uncovered:
+        return False
+    return True
+
+
 def is_decimal(native: str) -> bool:
     """Whether a native type name is a decimal."""
     return native.startswith("decimal(")

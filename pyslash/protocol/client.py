@@ -18,6 +18,7 @@ from pyslash.protocol.messages import (
     Commit,
     Discard,
     Empty,
+    Fold,
     Live,
     Logs,
     MakeRoom,
@@ -27,8 +28,11 @@ from pyslash.protocol.messages import (
     Replicate,
     Restore,
     Resume,
+    Snapshot,
+    Take,
     Write,
 )
+from pyslash.protocol.version_edit import VersionEdit
 from pyslash.protocol.wire import CHUNK_BYTES, Kind, Places
 from pyslash.units import BEFORE_ALL_PANES
 
@@ -46,25 +50,18 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveReply:
-    """Which blocks of a query are live in an agent, as far as its driver did not know, and how full its arena is.
+    """Which blocks of a query are live in an agent, as far as its driver did not know, and how full its arena is."""
 
-    `heads` are those of new blocks, by offset; `gone` are offsets of blocks that went before these came. `whole`: what
-    was known before is void. `answer` is the number by which the driver says next time what it knows.
-    """
-
-    heads: dict[int, bytes]
-    gone: set[int]
-    whole: bool
+    edit: VersionEdit
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
     freed: int = 0
-    answer: int = field(default=0, compare=False)
 
     @property
     def blocks(self) -> list[bytes]:
-        """The heads alone, in the order of their offsets."""
-        return [head for _, head in sorted(self.heads.items())]
+        """The heads of the blocks that have come, in the order of their offsets."""
+        return [head for _, head in sorted(self.edit.heads.items())]
 
 
 @dataclass(frozen=True)
@@ -108,16 +105,28 @@ class AgentClient(AgentCaller):
         return self._all_live(self.act("commit", request), run)
 
     def live(self, run: int = 0, known: int = 0) -> LiveReply:
-        """What is live, and was not told in the answer `known` or before."""
+        """What is live, and was not told in the edit `known` or before."""
         return self._all_live(self.act("live", Live(known, run)), run)
 
     def checkpoint(self, request: Checkpoint, timeout_seconds: float) -> dict[str, int]:
         """Writes a block file, durably: its `bytes`, `crc` and `last_pane` (microseconds)."""
         return self.act("checkpoint", request, timeout_seconds)
 
+    def snapshot(self, request: Snapshot, timeout_seconds: float) -> dict[str, int]:
+        """Writes all committed blocks to a file, durably: `bytes`, `crc`, `last_pane`, and the last `epoch` in it."""
+        return self.act("snapshot", request, timeout_seconds)
+
     def restore(self, request: Restore, timeout_seconds: float) -> LiveReply:
         """Restores the blocks of these files, each once."""
         return self._all_live(self.act("restore", request, timeout_seconds), request.run)
+
+    def fold(self, request: Fold, timeout_seconds: float) -> list[bytes]:
+        """Folds blocks of an epoch under way. Returns the heads of what they are now; none: they are as they were."""
+        return [base64.b64decode(head) for head in self.act("fold", request, timeout_seconds)["heads"]]
+
+    def take(self, request: Take, timeout_seconds: float) -> list[bytes]:
+        """Publishes the blocks of these files as blocks of an epoch under way. Returns their heads."""
+        return [base64.b64decode(head) for head in self.act("take", request, timeout_seconds)["heads"]]
 
     def replicate(self, request: Replicate, timeout_seconds: float) -> int:
         """Has the agent write blocks into a standby's arena. Returns the number of bytes."""
@@ -156,21 +165,12 @@ class AgentClient(AgentCaller):
 
     def _all_live(self, answer: dict[str, Any], run: int) -> LiveReply:
         """What an agent tells in one answer or several."""
-        heads: dict[int, bytes] = {}
-        gone: set[int] = set()
-        whole, freed = answer["whole"], answer.get("freed", 0)
-        while True:
-            for offset in answer["gone"]:
-                heads.pop(offset, None)
-                gone.add(offset)
-            heads.update((offset, base64.b64decode(head)) for offset, head in answer["heads"])
-            if not answer["more"]:
-                break
-            answer = self.act("live", Live(answer["answer"], run))
-            if answer["whole"]:  # another call has asked in between
-                whole, heads, gone = True, {}, set()
-        told = {name: answer[name] for name in ("used_bytes", "arena_bytes", "spilled_bytes", "answer")}
-        return LiveReply(heads, gone, whole, **told, freed=freed)
+        edit, freed = VersionEdit.from_record(answer), answer.get("freed", 0)
+        while edit.more:
+            answer = self.act("live", Live(edit.number, run))
+            edit = edit.then(VersionEdit.from_record(answer))
+        room = {name: answer[name] for name in ("used_bytes", "arena_bytes", "spilled_bytes")}
+        return LiveReply(edit, **room, freed=freed)
 
     def stats(self) -> dict[str, Any]:
         """Counters, bytes by query, resident bytes and open descriptors of the agent."""

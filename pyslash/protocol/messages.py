@@ -58,8 +58,22 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Fold these published blocks of an epoch, as its tasks have reported them, into one for each of the agent's cores.
+
+    `heads` as of a `Commit`.
+    """
+
+    epoch: Epoch
+    offsets: Offsets
+    plan: PlanText
+    run: Unsigned
+    heads: Heads
+
+
+@dataclass(frozen=True)
 class Live:
-    """Tell what is live and was not told in the answer of this number or before (0: nothing was)."""
+    """Tell what is live and was not told in the edit of this number or before (0: nothing was)."""
 
     known: Unsigned = 0
     run: Unsigned = 0
@@ -83,9 +97,31 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """Write all committed blocks to `directory`/`name`, while epochs go on, at no more than so many bytes a second."""
+
+    plan: PlanText
+    run: Unsigned
+    directory: Path
+    name: FileName
+    bytes_per_second: Size
+
+
+@dataclass(frozen=True)
 class Restore:
     """Restore the blocks of these files: [name, bytes, CRC32C] each."""
 
+    plan: PlanText
+    run: Unsigned
+    directory: Path
+    files: Files
+
+
+@dataclass(frozen=True)
+class Take:
+    """Publish the blocks of these files, another query's of the same plan, as if tasks of the epoch had made them."""
+
+    epoch: Epoch
     plan: PlanText
     run: Unsigned
     directory: Path
@@ -287,7 +323,10 @@ class Conceal:
 Request = (
     Commit
     | Checkpoint
+    | Snapshot
     | Restore
+    | Take
+    | Fold
     | Replicate
     | Reserve
     | Seal

@@ -1,23 +1,22 @@
-"""Moves bytes over a connected queue pair: a pipeline of work requests, every completion checked, one deadline."""
+"""Moves bytes over a connected queue pair: lists of linked work requests, every completion checked, one deadline."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, RemoteAccessError, SlashError, VerbsError
 from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device
-from pyslash.rdma.library import Library
 from pyslash.rdma.queue_pair import QueuePair
-from pyslash.rdma.work_request import work_request
+from pyslash.rdma.work_request import WorkRequests
 
 MESSAGE_BYTES = 1 << 20
 """Most bytes of one work request, if the device takes as many: enough for full bandwidth, and several are in flight."""
 
-# One completion for so many requests: each costs some time to take.
-_SIGNAL_EVERY = 8
+# A list is posted by one call, which is one doorbell, and has one completion; another follows while it is under way.
+_LISTS_IN_FLIGHT = 2
 # After the last completion: so many polls in a row (40 us, which is longer than a small READ takes), then for so long
 # with the interpreter offered to other threads in between, then with pauses in proportion to the time without any.
 _POLLS_IN_A_ROW = 256
@@ -51,13 +50,12 @@ class Mover:
         """Over a connected pair."""
         verbs = device.verbs
         self._post_send, self._take = pair.verbs_qp.post_send, completions.take
-        self._requests = {name: _request(verbs, name) for name in get_args(Operation)}
+        self._requests = {name: WorkRequests(verbs, name) for name in get_args(Operation)}
         self._most = device.max_in_flight
-        self._every = min(_SIGNAL_EVERY, self._most)
+        self._list = max(1, self._most // _LISTS_IN_FLIGHT)
         self._message = min(MESSAGE_BYTES, device.max_message)
         self._verbs = verbs
         self._failure = verbs.pyverbs_error.PyverbsError
-        self._signaled = verbs.constant("IBV_SEND_SIGNALED")
         self._errors = {verbs.constant(name): (name, error) for name, error in _BY_STATUS.items()}
 
     def move(
@@ -80,7 +78,7 @@ class Mover:
             VerbsError: the local device failed.
         """
         # One flat loop: a small READ takes so little that each further call of Python is a tenth of it.
-        request, entry = self._requests[operation]
+        requests = self._requests[operation]
         take, most = self._take, self._most
         for _, _, length in pieces:
             if length > self._message:
@@ -90,15 +88,17 @@ class Mover:
         posted = done = polls = 0
         idle_since = 0.0
         try:
-            entry.lkey = lkey
             while done < total:
-                while posted < total and posted - done < most:
-                    entry.addr, remote, entry.length = pieces[posted]
-                    request.set_wr_rdma(rkey, remote)
-                    request.wr_id = posted
-                    posted += 1
-                    request.send_flags = self._signaled if posted == total or not posted % self._every else 0
-                    self._post_send(request)
+                while posted < total and posted - done + (count := min(self._list, total - posted)) <= most:
+                    if count > len(requests.pairs):
+                        requests.grow(count)
+                    for request, entry in reversed(requests.pairs[:count]):
+                        entry.addr, remote, entry.length = pieces[posted]
+                        entry.lkey = lkey
+                        request.set_wr_rdma(rkey, remote)
+                        request.wr_id = posted
+                        posted += 1
+                    self._post_send(requests.pairs[count - 1][0])
                 completion = take()
                 if completion is not None:
                     number, status, vendor_code = completion
@@ -122,12 +122,6 @@ class Mover:
         name, error = self._errors.get(status, ("", VerbsError))
         words = self._verbs.status_name(status)
         return error(f"{what}: message {number} failed: {words} {name} (vendor code {vendor_code})")
-
-
-def _request(verbs: Library, operation: Operation) -> tuple[Any, Any]:
-    request, entry = work_request(verbs)
-    request.opcode = verbs.constant(operation)
-    return request, entry
 
 
 def _messages(pieces: Sequence[Piece], most: int) -> list[Piece]:

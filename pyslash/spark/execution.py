@@ -19,9 +19,7 @@ from pyslash.plan.operator import OperatorPlan, cut_of
 from pyslash.spark.failure import thrown_by_jvm
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
-
-# Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
-OPERATOR = "slash/operator-{}"
+from pyslash.state.manifest import OPERATOR
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,6 @@ class SparkBatch(Protocol):
     def forget_counts(self) -> None:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
 
-    def expect_no_state_store(self) -> None:
-        """Spark is not to look for state stores that this micro-batch has committed."""
-
     def input_rows(self) -> DataFrame:
         """The rows that the operator takes: the event time and the columns."""
 
@@ -119,7 +114,7 @@ class SparkBatch(Protocol):
 
 
 class BatchExecution:
-    """The `IncrementalExecution` of a micro-batch, reached from inside `foreachBatch`.
+    """The `IncrementalExecution` of a micro-batch, reached from inside the sink.
 
     The streaming thread's local property names the query; its last execution is the batch that called us. Spark has
     planned it, and nothing of the plan has been executed.
@@ -206,10 +201,6 @@ class BatchExecution:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
         if "cut" in self.__dict__:  # else nothing has been read
             self.cut.reset_counts()
-
-    def expect_no_state_store(self) -> None:
-        """Spark is not to look for state stores that this micro-batch has committed."""
-        self._bridge.expectNoStateStore(self.stream)
 
     def input_rows(self) -> DataFrame:
         """The rows that the operator takes: the event time and the columns."""

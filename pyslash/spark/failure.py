@@ -1,8 +1,8 @@
 """How a micro-batch fails, and what Spark is told of it.
 
-Spark calls us as the job's `foreachBatch` function, and reports whatever comes out of it as an error of that function,
-with the traceback of our code. `EpochCallback` has it say what it is: what the JVM has thrown, as plain Spark would
-show it; an error of ours, in its own words; or what the job's function has raised.
+py4j makes a text of whatever comes out of Python, with the traceback of our code. `EpochCallback` has it say what it
+is: what the JVM has thrown, as plain Spark would show it, which is also what the job's function has raised; or an error
+of ours, in its own words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
 
 from pyslash.errors import SlashError
 from pyslash.plan.catalyst import JavaObject
@@ -31,7 +30,7 @@ class JobFunctionError(Exception):
     """The job's own function has raised `raised`."""
 
     def __init__(self, raised: Exception) -> None:
-        """`raised`: as it was caught where the function was called."""
+        """`raised`: as Spark's own sink has raised it, which has called the function."""
         super().__init__(str(raised))
         self.raised = raised
 
@@ -44,7 +43,7 @@ class Epochs(Protocol):
 
 
 class EpochCallback:
-    """The `foreachBatch` function of a query that is taken over, as py4j calls it."""
+    """What runs the micro-batches of a query that is taken over, as py4j calls it."""
 
     def __init__(self, spark: SparkSession, epochs: Epochs) -> None:
         """`epochs` is called in a session that Spark copies from `spark`."""
@@ -52,11 +51,10 @@ class EpochCallback:
         self._epochs = epochs
         self._java: Any = None
 
-    def attach(self, writer: DataStreamWriter, bridge: JavaObject) -> DataStreamWriter:
-        """Make it the writer's function."""
-        self._java = bridge.foreachBatch(writer._jwrite, self)
+    def bind(self, java: JavaObject) -> None:
+        """`java`: the JVM's `EpochFunction` that calls this one."""
+        self._java = java
         ensure_callback_server_started(self._context._gateway)
-        return writer
 
     def call(self, batch: Any, epoch: int) -> None:
         """Run a micro-batch. The name is the Java interface's."""
@@ -68,6 +66,7 @@ class EpochCallback:
         try:
             self._epochs(DataFrame(batch, SparkSession(self._context, batch.sparkSession())), epoch)
         except JobFunctionError as failed:
+            self._tell(failed.raised)
             return failed.raised
         except StoppedError as stopped:
             self._java.stopped()

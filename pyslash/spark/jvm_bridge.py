@@ -124,12 +124,13 @@ class JvmBridge:
         return self._bridge.scan(plan)
 
     def _find(self) -> Any:
-        """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path does not."""
+        """A `Bridge`, from the loader that sees what ADD JAR added: the driver's own class path need not have it."""
         jvm: Any = self._session._jvm
         loader = self._session._jsparkSession.sharedState().jarClassLoader()
         path = jar_path()
         try:
-            if path.name not in {str(url).rpartition("/")[2] for url in loader.getURLs()}:
+            added = {str(url).rpartition("/")[2] for url in loader.getURLs()}
+            if path.name not in added and not _finds(jvm, loader, _BRIDGE):  # `spark.jars` may have brought it
                 # The path is quoted: it may hold blanks.
                 self._session.sql(f"ADD JAR '{path}'")
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
@@ -137,3 +138,11 @@ class JvmBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+def _finds(jvm: Any, loader: Any, name: str) -> bool:
+    try:
+        jvm.java.lang.Class.forName(name, False, loader)
+    except Py4JJavaError:
+        return False
+    return True

@@ -21,17 +21,16 @@ def check_classic(spark: object) -> None:
 
     Raises:
         TypeError: it is no session at all.
-        UnsupportedQueryError: it is a Spark Connect session, which has no plan in this process, and whose server has no
-            Python that could run epochs.
+        UnsupportedQueryError: it is a Spark Connect session, which has no plan in this process.
     """
     if hasattr(spark, "_jsparkSession"):
         return
     if not any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__):
         raise TypeError(f"pyslash takes a SparkSession, not {spark!r}: pyslash.enable(spark)")
     raise UnsupportedQueryError(
-        "pyslash needs a classic Spark session, and this is a Spark Connect session: pyslash runs in the driver's "
-        "Python, next to its JVM, and a Connect client has neither. Run the job by spark-submit, or make its "
-        "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE (docs/connect.md)"
+        "pyslash needs a classic Spark session, and this is a Spark Connect session, which has no JVM and no plan. "
+        "Switch pyslash on in the server, by spark.plugins=io.pyslash.SlashPlugin (docs/connect.md), or make the job's "
+        "session by SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE"
     )
 
 

@@ -76,7 +76,7 @@ class UpdateSpec:
         return json.dumps(
             {
                 "plan": self.plan.placed(self.place),
-                "deduplicates": self.plan.deduplicates,
+                "keeps_timeless": self.plan.moments or self.plan.deduplicates,
                 "watermark_us": self.watermark_us,
                 "query": base64.b64encode(self.query).decode(),
                 "epoch": self.epoch,

@@ -106,6 +106,20 @@ def decode(data: pa.Buffer, name: str) -> list[StoredBlock]:
     Raises:
         CorruptBlockError: torn, truncated, changed, or of another format.
     """
+    found = opened(data, name)
+    for block in found:
+        for segment, value in block.segments:
+            if crc32c(value) != segment.crc:
+                raise CorruptBlockError(f"{name}: the CRC32C of the segment at {segment.offset} does not match")
+    return found
+
+
+def opened(data: pa.Buffer, name: str) -> list[StoredBlock]:
+    """The blocks of a file, of which the heads alone are checked: what merges segments checks those that it takes.
+
+    Raises:
+        CorruptBlockError: torn, truncated, or of another format.
+    """
     try:
         reader = pa.ipc.open_file(data)
         metadata = reader.schema.metadata or {}
@@ -117,7 +131,7 @@ def decode(data: pa.Buffer, name: str) -> list[StoredBlock]:
         raise CorruptBlockError(f"{name} is no block file: {error}") from None
     if len(heads) != len(columns):
         raise CorruptBlockError(f"{name} has {len(columns)} blocks, but {len(heads)} heads")
-    return [_checked(head, column, name) for head, column in zip(heads, columns, strict=True)]
+    return [_listed(head, column, name) for head, column in zip(heads, columns, strict=True)]
 
 
 def _segments(block: pa.Buffer, listed: list[Segment]) -> pa.Array:
@@ -133,7 +147,7 @@ def _segments(block: pa.Buffer, listed: list[Segment]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(listed), [None, bounds, body])
 
 
-def _checked(head: bytes, column: pa.Array, name: str) -> StoredBlock:
+def _listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
     Head(head)
     listed = segments_of(head)
     if len(listed) != len(column):
@@ -141,7 +155,7 @@ def _checked(head: bytes, column: pa.Array, name: str) -> StoredBlock:
     found = []
     for segment, value in zip(listed, column, strict=True):
         data = value.as_buffer()
-        if data.size != segment.length or crc32c(data) != segment.crc:
-            raise CorruptBlockError(f"{name}: the CRC32C of the segment at {segment.offset} does not match")
+        if data.size != segment.length:
+            raise CorruptBlockError(f"{name}: the segment at {segment.offset} has another length than its head says")
         found.append((segment, data))
     return StoredBlock(head, found)

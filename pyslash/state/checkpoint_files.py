@@ -166,7 +166,7 @@ class SparkFiles:
                 self._files.delete(self._path(name))
 
     def _path(self, name: str) -> Any:
-        return self._path_class(self._root, name)
+        return self._path_class(self._root, name) if name else self._root  # Hadoop has no empty names
 
 
 @contextmanager

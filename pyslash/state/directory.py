@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 # `<epoch>-<run>-<who wrote it>.arrow`; of one that is being written on a local disk, `.<its name>.<32 hex digits>`.
 _BLOCK_FILE = re.compile(
     r"(?P<hidden>\.)?(?:0|[1-9][0-9]{0,18})-(?P<run>0|[1-9][0-9]{0,18})-"
-    r"(?:[0-9a-f]{32}|replanned-[0-9]+|adopted-[0-9]+-[0-9]+)\.arrow(?(hidden)\.[0-9a-f]{32})"
+    r"(?:[0-9a-f]{32}|snapshot-[0-9a-f]{32}|replanned-[0-9]+|adopted-[0-9]+-[0-9]+)\.arrow(?(hidden)\.[0-9a-f]{32})"
 )
 
 
@@ -54,6 +54,11 @@ class BlockFile:
     last_pane: int
     holder: str
     snapshot: bool
+
+    @property
+    def epoch(self) -> int:
+        """Of its name: when it was begun, it held nothing of a later one."""
+        return int(self.name.partition("-")[0])
 
 
 class WrittenFile:
@@ -112,7 +117,7 @@ class BlockDirectory:
         try:
             self._files.create_dir(self._root, recursive=True)
             is_local = isinstance(self._files, fs.LocalFileSystem)
-            with _created(path) if is_local else self._files.open_output_stream(path) as stream:
+            with created(path) if is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream)
                 try:
                     fill(written)
@@ -137,6 +142,27 @@ class BlockDirectory:
             raise CorruptBlockError(
                 f"{self.location}/{file.name} has {data.size} bytes of CRC32C {crc32c(data):08x}, its manifest says "
                 f"{file.bytes} of {file.crc:08x}"
+            )
+        return data
+
+    def mapped(self, file: BlockFile) -> pa.Buffer:
+        """The bytes of a file of the length that its manifest says, unchecked; of a local one, read when they are used.
+
+        Raises:
+            CorruptBlockError: of another length.
+            CheckpointError: missing, or cannot be read.
+        """
+        if not isinstance(self._files, fs.LocalFileSystem):
+            data = self.content(file.name)
+        else:
+            try:
+                with pa.memory_map(self._path(file.name)) as source:
+                    data = source.read_buffer()
+            except (pa.ArrowException, OSError) as error:
+                raise CheckpointError(f"{self.location}/{file.name} cannot be read: {error}") from None
+        if data.size != file.bytes:
+            raise CorruptBlockError(
+                f"{self.location}/{file.name} has {data.size} bytes, its manifest says {file.bytes}"
             )
         return data
 
@@ -187,7 +213,7 @@ class BlockDirectory:
 
 
 @contextmanager
-def _created(path: str) -> Iterator[Any]:
+def created(path: str) -> Iterator[Any]:
     """A local file that is seen under its name whole or not at all, whatever has the name before: a link, say."""
     folder, _, name = path.rpartition("/")
     hidden = Path(folder, f".{name}.{uuid4().hex}")

@@ -13,6 +13,9 @@ from pyslash.state.replan import replanned
 # An agent's files are replaced by a snapshot once they are this many and as large as its last snapshot: a restore then
 # reads at most about twice the live state, and a byte is written about twice.
 MOST_FILES = 8
+# Snapshots are written beside epochs. Where they do not come, an epoch writes one itself, once there are so many times
+# as many files.
+_AT_LAST = 8
 
 
 class DurableState:
@@ -21,28 +24,63 @@ class DurableState:
     def __init__(self, directory: BlockDirectory, files: list[BlockFile]) -> None:
         self.directory = directory
         self.files = files
+        # Of holders: as of which epoch, and the file; and those of them that the epoch under way has taken.
+        self._snapshots: dict[str, tuple[int, BlockFile]] = {}
+        self._offered: dict[str, tuple[int, BlockFile]] = {}
         self._obsolete: set[str] = set()
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
 
-    def wants_snapshot(self, holder: str) -> bool:
-        """Whether the next file of this agent should hold all of its state."""
-        own = [file for file in self.files if file.holder == holder]
-        snapshots = sum(file.bytes for file in own if file.snapshot)
-        return len(own) >= MOST_FILES and sum(file.bytes for file in own) >= 2 * snapshots
+    def want_snapshots(self) -> list[str]:
+        """Agents of which a file should hold all of their state."""
+        return self._with_files(MOST_FILES)
+
+    def need_snapshots(self) -> list[str]:
+        """Agents whose next file has to."""
+        return self._with_files(_AT_LAST * MOST_FILES)
+
+    def _with_files(self, number: int) -> list[str]:
+        """Agents that have so many, with enough in them that no snapshot has, and no snapshot on its way."""
+        own: dict[str, list[BlockFile]] = {}
+        for file in self.files:
+            own.setdefault(file.holder, []).append(file)
+        return [
+            holder
+            for holder, held in own.items()
+            if len(held) >= number
+            and sum(file.bytes for file in held) >= 2 * sum(file.bytes for file in held if file.snapshot)
+            and holder not in self._snapshots
+        ]
+
+    def snapshot(self, epoch: int, file: BlockFile) -> None:
+        """There is a file with all that its holder held as of an epoch; the next epoch that is logged names it."""
+        self._snapshots[file.holder] = epoch, file
 
     def with_epoch(self, added: list[BlockFile], first_live_pane: int) -> list[BlockFile]:
-        """The files after an epoch has added its own, without those that it replaces and those with dead panes only."""
+        """The files after an epoch has added its own, without those that snapshots replace and those with dead panes
+        only.
+        """
         replaced = {file.holder for file in added if file.snapshot}
-        return [
-            *(file for file in self.files if file.last_pane >= first_live_pane and file.holder not in replaced),
-            *added,
+        self._offered = dict(self._snapshots)
+        snapshots = {holder: one for holder, one in self._offered.items() if holder not in replaced}
+        kept = [
+            file
+            for file in self.files
+            if file.holder not in replaced
+            and not (file.holder in snapshots and file.epoch <= snapshots[file.holder][0])
         ]
+        kept += [file for _, file in snapshots.values()]
+        return [*(file for file in kept if file.last_pane >= first_live_pane), *added]
 
     def logged(self, files: list[BlockFile]) -> None:
         """A manifest now names these files; the others are deleted once Spark has logged its epoch."""
         before = {file.name for file in self.files} | self._replanned
         self._obsolete |= before - {file.name for file in files}
         self._replanned.clear()
+        for holder, one in self._offered.items():
+            if self._snapshots.get(holder) is one:
+                del self._snapshots[holder]
+        self._obsolete |= {file.name for _, file in self._offered.values()} - {file.name for file in files}
+        self._offered = {}
         self.files = files
 
     def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: int, run: int) -> None:

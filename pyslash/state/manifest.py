@@ -29,12 +29,15 @@ from pyslash.state.checkpoint_files import CheckpointFiles
 from pyslash.state.directory import BlockFile, numbers
 from pyslash.state.manifest_form import what_is_wrong
 from pyslash.state.run_number import next_run
+from pyslash.state.version import VersionStep
 
 FORMAT = 6
 _SEED = FORMAT  # where its checksum begins: a damaged number must not make another format of it
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
+# Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
+OPERATOR = "slash/operator-{}"
 # As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).
 RETAINED = 100
 
@@ -53,7 +56,7 @@ class Manifest:
     so that a restarted query finds them again. `files` hold the whole state as of this epoch, if it is `in_checkpoint`.
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
     `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
-    that is not in it holds nothing. `before` is the `state` before this epoch. `pane` is, of sessions, the one that
+    that is not in it holds nothing. `before` is the `version` before this epoch. `pane` is, of sessions, the one that
     holds all that are open.
     """
 
@@ -82,20 +85,26 @@ class Manifest:
     held: dict[str, tuple[int, int]] | None = None
 
     @property
-    def state(self) -> str:
+    def version(self) -> str:
         """A unique name of the state as of this epoch. Without new blocks it is the name of the state before."""
         if not self.blocks:
             return self.before
         return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
 
     @property
-    def versions(self) -> tuple[str, str]:
-        """Names of the states before and after this epoch, where each makes another one, if only because it evicts.
+    def step(self) -> VersionStep:
+        """What the epoch makes of the state."""
+        return VersionStep(self.before, self.version)
+
+    @property
+    def evicting_step(self) -> VersionStep:
+        """The same where each epoch makes another state, if only because it evicts.
 
         Without new blocks, and by the same watermark, nothing may be emitted again.
         """
-        before = f"{self.before} {self.epoch - 1} {self.emitted_us}"
-        return before, f"{self.state} {self.epoch} {self.watermark_us}"
+        return VersionStep(
+            f"{self.before} {self.epoch - 1} {self.emitted_us}", f"{self.version} {self.epoch} {self.watermark_us}"
+        )
 
     @property
     def identity(self) -> PlanIdentity:

@@ -6,7 +6,7 @@ import logging
 
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.evolution import Evolution, evolve, unchanged
-from pyslash.plan.identity import PlanIdentity, key_order
+from pyslash.plan.identity import OF_A_PROCESSOR, PlanIdentity, key_order
 from pyslash.state.manifest import Manifest
 
 logger = logging.getLogger("pyslash")
@@ -24,7 +24,9 @@ def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch:
         return unchanged(query)
     before = last.identity
     is_reordered = key_order(before, query) != [*range(len(query.keys))]
-    if change == "names" and before.spec == query.spec and not is_reordered:
+    # All processors have one spec: what a processor's names are of is in its names alone.
+    may_be_renamed = before.spec == query.spec and query.time != OF_A_PROCESSOR
+    if change == "names" and may_be_renamed and not is_reordered:
         return unchanged(query, before)
     evolution = evolve(before, query, epoch)
     if evolution.gained and change != "aggregates":

@@ -7,6 +7,7 @@ head of the block
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyslash._native import Head
@@ -65,6 +66,11 @@ class Receipt:
             found.append(cls.parse(receipts[at : at + length]))
             at += length
         return found
+
+
+def reported_heads(receipts: Iterable[Receipt]) -> list[tuple[AgentDescriptor, bytes]]:
+    """Agent and raw head of each block, as requests have them."""
+    return [(receipt.agent, receipt.raw_head) for receipt in receipts]
 
 
 def receipt_bytes(agent: AgentDescriptor, raw_head: bytes, nanoseconds: int = 0) -> bytes:

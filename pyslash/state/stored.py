@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 
 from pyslash.errors import CheckpointError, StateLostError
-from pyslash.state.block_file import StoredBlock, decode
+from pyslash.state.block_file import StoredBlock, decode, opened
 from pyslash.state.directory import BlockDirectory, BlockFile, numbers
-from pyslash.state.manifest import BLOCKS, MANIFESTS, Manifest
+from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, Manifest
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,19 @@ class StoredState:
             "/"
         )
         return cls(location, BlockDirectory(f"{location}/{MANIFESTS}"), BlockDirectory(f"{location}/{BLOCKS}"))
+
+    @classmethod
+    def of_operators(cls, checkpoint: str) -> list[StoredState]:
+        """That of each stateful operator of a query, each behind those below it; of the first, whether it is there or
+        not.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be reached.
+        """
+        found = [cls.at(checkpoint)]
+        while numbers((other := cls.at(f"{found[0].location}/{OPERATOR.format(len(found))}")).manifests.names()):
+            found.append(other)
+        return found
 
     def epochs(self) -> list[int]:
         """Epochs that have a manifest, ascending.
@@ -60,6 +73,15 @@ class StoredState:
             )
         return Manifest.decode(self.manifests.content(str(wanted)).to_pybytes(), f"{self.manifests.location}/{wanted}")
 
+    def opened(self, manifest: Manifest) -> list[StoredBlock]:
+        """The blocks of an epoch, to be merged in part: what merges their segments checks them.
+
+        Raises:
+            StateLostError, CheckpointError, CorruptBlockError: as `read`.
+        """
+        self.check_files(manifest)
+        return [block for file in manifest.files for block in opened(self.blocks.mapped(file), file.name)]
+
     def read(self, manifest: Manifest) -> list[tuple[BlockFile, list[StoredBlock]]]:
         """The files of an epoch with their blocks, every checksum of them checked.
 
@@ -67,9 +89,18 @@ class StoredState:
             StateLostError: the epoch was not written to the checkpoint.
             CheckpointError, CorruptBlockError: a file is gone, or not what was written.
         """
+        self.check_files(manifest)
+        return [(file, decode(self.blocks.read(file), file.name)) for file in manifest.files]
+
+    @staticmethod
+    def check_files(manifest: Manifest) -> None:
+        """Pass if the state of an epoch is in the checkpoint.
+
+        Raises:
+            StateLostError: it is in memory alone.
+        """
         if manifest.blocks and not manifest.files:
             raise StateLostError(
                 f"epoch {manifest.epoch} names no files: its query keeps its state in memory alone "
                 "(spark.slash.durability)"
             )
-        return [(file, decode(self.blocks.read(file), file.name)) for file in manifest.files]

@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -38,6 +38,11 @@ _ARENA_HEADER = struct.Struct("<QQQ16s")
 _MAGIC = 0x014853414C535950
 _ALIGNMENT = 64
 _LAST_CALL_SECONDS = 1.0
+# Registered memory that one list of READs takes, unless a single range is larger.
+_LIST_BYTES = 32 << 20
+
+_Block = tuple[int, list[Range]]
+"""Its offset in the arena, and ranges of it."""
 
 
 class VerbsTransport:
@@ -79,34 +84,37 @@ class VerbsTransport:
     def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
         """Buffers in registered memory: see `Transport.read`.
 
-        The block's header is read behind the ranges: they were read out of that block if it still begins there.
-
         Raises:
             RemoteAccessError: the peer's device refuses the access.
             VerbsError: ours fails.
         """
-        if not ranges:
-            return []
-        end = max(offset + length for offset, length in ranges)
-        if block_offset < 0 or block_offset + max(end, HEADER_BYTES) > peer.arena_bytes:
-            raise InvalidRequestError(
-                f"range [{block_offset}, {block_offset + end}) leaves the arena of {peer}, {peer.arena_bytes} bytes"
-            )
-        buffers = self._connected_peer(peer).read(block_offset, ranges, time.monotonic() + self._timeout)
-        self.counters.add(sum(length for _, length in ranges))
-        return buffers
+        return self._read(peer, [(block_offset, ranges)])[0] if ranges else []
 
     def bring(self, peer: AgentDescriptor, blocks: Sequence[Placed]) -> None:
-        """READs of each block, and a copy from registered memory: see `Transport.bring`.
+        """One list of READs, and a copy from registered memory: see `Transport.bring`.
 
         READs cannot go into the places themselves: those would have to be registered, and would then take memory for
         what is not brought, too.
 
         Raises: as `read`.
         """
-        for at, ranges, place, memory in blocks:
-            for (offset, _), buffer in zip(ranges, self.read(peer, at, ranges), strict=True):
-                memory.write(buffer, place + offset)
+        for most in _lists(blocks):
+            found = self._read(peer, [(block.offset, block.ranges) for block in most])
+            for block, buffers in zip(most, found, strict=True):
+                for (offset, _), buffer in zip(block.ranges, buffers, strict=True):
+                    block.memory.write(buffer, block.place + offset)
+
+    def _read(self, peer: AgentDescriptor, blocks: Sequence[_Block]) -> list[list[Any]]:
+        """The blocks' headers are read behind all ranges: those were read out of blocks that still begin there."""
+        for at, ranges in blocks:
+            end = max(offset + length for offset, length in ranges)
+            if at < 0 or at + max(end, HEADER_BYTES) > peer.arena_bytes:
+                raise InvalidRequestError(
+                    f"range [{at}, {at + end}) leaves the arena of {peer}, {peer.arena_bytes} bytes"
+                )
+        found = self._connected_peer(peer).read(blocks, time.monotonic() + self._timeout)
+        self.counters.add(sum(length for _, ranges in blocks for _, length in ranges))
+        return found
 
     def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
         """By RDMA WRITE: see `Transport.write`."""
@@ -196,29 +204,30 @@ class _Peer:
         with self._lock:
             self._use(deadline)
 
-    def read(self, block_offset: int, ranges: list[Range], deadline: float) -> list[Any]:
-        """Buffers of the ranges."""
-        at, size, places = 0, 0, []
-        for _, length in ranges:
-            places.append(at)
-            size += length
-            at += -(-length // _ALIGNMENT) * _ALIGNMENT
-        lease = self._hub.landing.acquire(at + HEADER_BYTES)
+    def read(self, blocks: Sequence[_Block], deadline: float) -> list[list[Any]]:
+        """Buffers of the ranges of each block."""
+        at, size, moves = 0, 0, []
+        for block_offset, ranges in blocks:
+            for offset, length in ranges:
+                moves.append((at, block_offset + offset, length))
+                size += length
+                at += -(-length // _ALIGNMENT) * _ALIGNMENT
+        headers = range(at, at + HEADER_BYTES * len(blocks), HEADER_BYTES)
+        moves += [(place, block_offset, _HEADER.size) for place, (block_offset, _) in zip(headers, blocks, strict=True)]
+        lease = self._hub.landing.acquire(headers.stop)
         landing = lease.slab.address
         what = f"{self._name}: READ of {size} bytes"
 
         def move(connection: _Connection) -> None:
-            source = connection.address + block_offset
-            pieces = [
-                Piece(landing + place, source + offset, length)
-                for place, (offset, length) in zip(places, ranges, strict=True)
-            ]
-            pieces.append(Piece(landing + at, source, _HEADER.size))
+            source = connection.address
+            pieces = [Piece(landing + place, source + offset, length) for place, offset, length in moves]
             connection.mover.move("IBV_WR_RDMA_READ", pieces, lease.slab.lkey, connection.rkey, what, deadline)
 
         self._with_connection(move, deadline)
-        self._check(ctypes.string_at(landing + at, _HEADER.size), block_offset, ranges)
-        return [lease.buffer(place, length) for place, (_, length) in zip(places, ranges, strict=True)]
+        for place, (block_offset, ranges) in zip(headers, blocks, strict=True):
+            self._check(ctypes.string_at(landing + place, _HEADER.size), block_offset, ranges)
+        places = iter(moves)
+        return [[lease.buffer(next(places)[0], length) for _, length in ranges] for _, ranges in blocks]
 
     def write(self, offset: int, data: Any, deadline: float) -> None:
         """Into a range that the agent has reserved."""
@@ -298,6 +307,24 @@ class _Peer:
             raise StaleIncarnationError(f"{self._agent} has no block of this query at {block_offset} any more")
         if end > length:
             raise InvalidRequestError(f"range [.., {end}) leaves the block of {length} bytes at {block_offset}")
+
+
+def _lists(blocks: Sequence[Placed]) -> Iterator[list[Placed]]:
+    """The same ranges in lists of about `_LIST_BYTES` at most."""
+    some: list[Placed] = []
+    left = _LIST_BYTES
+    for block in blocks:
+        ranges: list[Range] = []
+        for one in block.ranges:
+            if one[1] > left and (some or ranges):
+                yield [*some, block._replace(ranges=ranges)] if ranges else some
+                some, ranges, left = [], [], _LIST_BYTES
+            ranges.append(one)
+            left -= one[1]
+        if ranges:
+            some.append(block._replace(ranges=ranges))
+    if some:
+        yield some
 
 
 def _until(deadline: float) -> float:

@@ -9,15 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pyslash import _native
 from pyslash._native import crc32c
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Restore
+from pyslash.protocol.messages import Checkpoint, Restore, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.block_head import head_crc
-from tests.agent.blocks import PLAN, QUERY, attach, merged, write
+from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
+
+RATE = 1 << 30
 
 
 def store(
@@ -52,6 +55,51 @@ def test_a_stored_epoch_comes_back_in_another_agent(
     finally:
         jvm.kill()
         jvm.wait()
+
+
+def test_a_snapshot_beside_epochs_holds_what_is_committed_by_then(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    request = Snapshot(PLAN, 1, str(tmp_path), "0-1-snapshot.arrow", RATE)
+    with pytest.raises(InvalidRequestError, match="has committed nothing here"):
+        client.snapshot(request, 20)
+    blocks = [write(agent, epoch, [0, 10], keys=range(1000)) for epoch in (0, 1)]
+    for block in blocks:
+        client.commit(block.epoch, [block.arena_offset], PLAN, 1)
+    live = client.live(1).blocks
+    write(agent, 2, [0])  # of an epoch that is under way
+    written = client.snapshot(request, 20)
+    assert written["epoch"] == 1
+    assert written["last_pane"] == 10_000_000
+    file = [request.name, written["bytes"], written["crc"]]
+    with pytest.raises(FencedError):
+        client.snapshot(Snapshot(PLAN, 0, str(tmp_path), "other.arrow", RATE), 20)
+    reply = client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
+    assert merged(agent, reply.blocks, [0, 10]) == merged(agent, live, [0, 10])
+
+
+def test_blocks_of_another_query_become_blocks_of_an_epoch_or_go_with_it(
+    agent: AgentDescriptor, client: AgentClient, secret: bytes, tmp_path: Path
+) -> None:
+    with AgentClient(agent, OTHER_QUERY, query_token(secret, OTHER_QUERY), secret=secret) as other:
+        made = write(agent, 0, [0, 10], keys=range(9000), query=OTHER_QUERY)
+        file = store(other, tmp_path, 0, [made.arena_offset])
+        other.commit(0, [made.arena_offset], PLAN, 1)
+    own = write(agent, 7, [0])
+    request = Take(7, PLAN, 1, str(tmp_path), [file])
+    client.take(request, 20)
+    assert client.discard(7, 1) == 2  # the epoch's own block went with it
+    own = write(agent, 7, [0])
+    (head,) = client.take(request, 20)
+    taken = _native.Head(head)
+    assert (taken.query, taken.epoch, taken.groups) == (QUERY, 7, made.groups)
+    live = client.commit(7, [own.arena_offset, taken.arena_offset], PLAN, 1)
+    assert head in live.blocks
+    assert merged(agent, [head], [0, 10]) == [(pane, key, key) for pane in (0, 10) for key in range(9000)]
+    with pytest.raises(FencedError):
+        client.take(Take(8, PLAN, 0, str(tmp_path), [file]), 20)
+    with pytest.raises(CorruptBlockError):
+        client.take(Take(8, PLAN, 1, str(tmp_path), [[file[0], file[1], 1]]), 20)
 
 
 def test_a_file_opens_with_pyarrow(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:

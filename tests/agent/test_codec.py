@@ -16,6 +16,7 @@ from pyslash.protocol.messages import (
     Commit,
     Connect,
     Empty,
+    Fold,
     Gather,
     Land,
     MakeRoom,
@@ -27,6 +28,8 @@ from pyslash.protocol.messages import (
     Reserve,
     Restore,
     Resume,
+    Snapshot,
+    Take,
     Write,
 )
 from tests.agent.blocks import PLAN
@@ -36,6 +39,9 @@ SAMPLES: list[Request] = [
     Commit(3, [64, 128], PLAN, 1, [5, 6], [[A, [[64, 5]]]]),
     Checkpoint(3, [64], PLAN, 1, "/checkpoint", "3-1.arrow", True, [5]),
     Restore(PLAN, 1, "/checkpoint", [["3-1.arrow", 100, 5]]),
+    Snapshot(PLAN, 1, "/checkpoint", "3-1.arrow", 1 << 20),
+    Fold(3, [64, 128], PLAN, 1, [5, 6]),
+    Take(3, PLAN, 1, "/backfill", [["0-1.arrow", 100, 5]]),
     Replicate(3, [64], PLAN, 1, "{}", "auto", False, [5]),
     Reserve(3, A, [[64, 100, 5]], PLAN, 1, False),
     Promote(3, A, [[64, 5]], PLAN, 1),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyslash.agent.server import _frames
-from pyslash.agent.store.state import AgentState
+from pyslash.agent.store.figures import Figures
 from pyslash.errors import AgentError, MessageTooLongError, UnauthenticatedError
 from pyslash.protocol import wire
 from pyslash.protocol.client import AgentClient
@@ -115,7 +115,7 @@ def test_what_is_too_long_is_said_and_the_connection_goes_on(
             MessageTooLongError, match=r"agent .*: commit: a call of 4\d+ bytes; a frame has at most 4194304"
         ):
             client.act("commit", Commit(0, [], PLAN + " " * (MAX_BODY_BYTES + 100_000 - len(PLAN))))
-        monkeypatch.setattr(AgentState, "describe", lambda *_: {"blocks": "x" * MAX_BODY_BYTES})
+        monkeypatch.setattr(Figures, "describe", lambda *_: {"blocks": "x" * MAX_BODY_BYTES})
         with pytest.raises(MessageTooLongError, match="describe: a result of"):
             client.describe()
         assert client.logs() == ""

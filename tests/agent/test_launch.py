@@ -87,8 +87,8 @@ def test_it_has_a_session_of_its_own_and_private_files(agent: AgentDescriptor) -
 def test_the_secret_is_nowhere_to_be_read(agent: AgentDescriptor, client: AgentClient, secret: bytes) -> None:
     client.stats()
     text = secret.hex().encode()
-    for file in ("cmdline", "environ"):
-        assert text not in Path(f"/proc/{agent.pid}/{file}").read_bytes()
+    for name in ("cmdline", "environ"):
+        assert text not in Path(f"/proc/{agent.pid}/{name}").read_bytes()
     for file in Path(agent.socket).parent.iterdir():
         if file.is_file():
             assert text not in file.read_bytes()

@@ -20,7 +20,10 @@ def main(folder: str) -> None:
     query.awaitTermination()
     if not pyslash.progress(query):
         raise SystemExit("the query ran on plain Spark")
-    print("groups on pyslash:", spark.table("counts").count())
+    found = sorted(map(tuple, spark.table("counts").collect()))
+    if found != sorted(map(tuple, spark.read.parquet(f"{folder}/in").groupBy("k").count().collect())):
+        raise SystemExit(f"these are not Spark's groups: {found}")
+    print("groups on pyslash:", len(found))
     spark.stop()
 
 

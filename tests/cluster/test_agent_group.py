@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.cluster import agent_group
 from pyslash.cluster.agent_group import AgentGroup
+from pyslash.errors import AgentUnavailableError, StateLostError
+from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 
 SECRET, QUERY = secrets.token_bytes(32), secrets.token_bytes(16)
@@ -63,3 +66,52 @@ def test_who_lives_and_says_nothing_is_told_apart_from_who_is_gone(
         assert group.probe([stopped]) == ([], True)
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
+
+
+class _Silent:
+    """What calls an agent, where nobody is called."""
+
+    def __init__(self, descriptor: AgentDescriptor, *_: object, **__: object) -> None:
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def _of(count: int) -> AgentGroup:
+    made = AgentGroup(QUERY, SECRET, 20, client=_Silent)  # type: ignore[arg-type]
+    made.add_agents([AgentDescriptor(0, 0, 0, 1, f"{number:032x}", "", "", 0, "", "", "") for number in range(count)])
+    return made
+
+
+def test_calls_of_each_epoch_use_the_same_threads() -> None:
+    agents = 8
+    together, group = threading.Barrier(agents), _of(agents)
+
+    def asked(_: object) -> threading.Thread:
+        together.wait(20)
+        return threading.current_thread()
+
+    seen = [set(group.each(asked).values()) for _ in range(5)]
+    assert {len(threads) for threads in seen} == {agents}
+    used = set[threading.Thread]().union(*seen)
+    assert len(used) == agents
+    group.close()
+    assert not any(thread.is_alive() for thread in used)
+
+
+def test_an_error_is_raised_once_all_calls_have_ended() -> None:
+    group, ended = _of(3), list[str]()
+    failed = threading.Event()
+
+    def call(client: AgentClient) -> None:
+        if client.descriptor == group.agents[0]:
+            failed.set()
+            raise AgentUnavailableError("it is gone")
+        assert failed.wait(20)
+        ended.append(client.descriptor.incarnation)
+
+    with pytest.raises(StateLostError, match="it is gone"):
+        group.each(call)
+    assert len(ended) == 2
+    group.close()

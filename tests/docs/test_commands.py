@@ -25,11 +25,12 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash import cli
+from pyslash.state.backfill import Backfills
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.table import COMMANDS, OUTPUT, PYTHON, RECIPES, STATUS, Block, How
 
 LANGUAGES = {"", "sh", "python", "text", "yaml"}
-PREPARATIONS = ("source ", "printf ")
+PREPARATIONS = ("source ", "printf ", "pyslash state save ")
 SECONDS = 120
 NIGHTLY_SECONDS = 1800
 
@@ -272,15 +273,27 @@ def python_blocks() -> list[Any]:
 
 @pytest.mark.parametrize(("page", "text"), python_blocks())
 def test_a_python_block_executes(
-    page: str, text: str, names: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: str,
+    text: str,
+    names: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = kind_of(page, text)
     assert kind is not None, "declare it in tests/docs/table.py"
     if kind is Block.JOB:
         compile(text, page, "exec")  # test_it_runs_as_written runs it
         return
+    if "(checkpoint)" in text or " checkpoint," in text:
+        names["checkpoint"], names["archive"] = str(tmp_path / "CHECKPOINT"), str(tmp_path / "clicks")
+        write_checkpoint(names["spark"], tmp_path / "CHECKPOINT", tmp_path / "clicks")
     context = names["spark"].sparkContext
     monkeypatch.setattr(type(context), "getLocalProperty", lambda self, name: "a query's id")
     exec(compile(text, page, "exec"), names)
     if "explain" in text:
         assert "pyslash: covered" in capsys.readouterr().out
+    if "backfill" in text:
+        assert Backfills(names["checkpoint"]).read("archive").groups > 0
+    if "show()" in text:
+        assert "alice" in capsys.readouterr().out

@@ -21,7 +21,8 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructType
 
 import pyslash
-from pyslash.driver.sinks import open_sink
+from pyslash.driver.hook import runner_of
+from pyslash.driver.sinks import OpenSink
 from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.stream import Stream, seconds
@@ -80,12 +81,19 @@ class Target:
         writer = (rows or self.counts()).writeStream.option("checkpointLocation", checkpoint)
         return writer.trigger(availableNow=True)
 
-    def finish(self, start: Callable[[], StreamingQuery]) -> None:
+    def finish(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Run a query to its end, by this mode."""
         self.spark.conf.set("spark.slash.mode", self.mode)
         query = start()
         assert query.awaitTermination(900)
         assert bool(pyslash.progress(query)) == (self.mode == "require")
+        return query
+
+    def sink(self, start: Callable[[], StreamingQuery]) -> OpenSink:
+        """That of a query on pyslash, which has ended."""
+        runner = runner_of(self.finish(start))
+        assert runner is not None
+        return runner.sink
 
 
 def outcomes(stream: Stream, run: Callable[[Target], Rows]) -> Rows:
@@ -294,9 +302,9 @@ def test_a_v2_sink_commits_and_aborts_batch_by_batch(stream: Stream) -> None:
 def test_rows_written_are_counted_where_spark_counts_them(stream: Stream) -> None:
     target = Target(stream, "require")
     rows = stream.spark.range(5).selectExpr("timestamp_seconds(id) start", "id k", "id n")
-    files = open_sink(target.writer().format("parquet"), target.out)
-    memory = open_sink(target.writer().format("memory").queryName(target.name))
-    assert [files.write(rows, 0), memory.write(rows, 0), memory.write(rows.limit(2), 1)] == [None, 5, 2]
+    files = target.sink(lambda: target.writer().format("parquet").start(target.out))
+    memory = target.sink(lambda: plain(target).format("memory").queryName(target.name).start())
+    assert [files.write(rows, 10), memory.write(rows, 10), memory.write(rows.limit(2), 11)] == [None, 5, 2]
 
 
 @pytest.fixture
@@ -315,7 +323,7 @@ def an_optimization(spark: SparkSession) -> Iterator[Callable[[], None]]:
 
 def test_a_write_is_planned_as_by_all_rules_of_spark(stream: Stream, an_optimization: Callable[[], None]) -> None:
     spark, target = stream.spark, Target(stream, "require")
-    sink = open_sink(target.writer().format("memory").queryName(target.name))
+    sink = target.sink(lambda: target.writer().format("memory").queryName(target.name).start())
     from_job = spark.createDataFrame([(datetime(2020, 1, 1), 1, 2)], COLUMNS)
     arrow = pa.Table.from_pylist([{"start": datetime(2020, 1, 1, tzinfo=UTC), "k": 1, "n": 2}])
     data = pa.BufferOutputStream()
@@ -331,10 +339,28 @@ def test_a_write_is_planned_as_by_all_rules_of_spark(stream: Stream, an_optimiza
             found.append(last_plan(spark))
         return found
 
-    by_one_rule = plans(0)
+    by_one_rule = plans(10)
     an_optimization()
-    assert by_one_rule == plans(2)
+    assert by_one_rule == plans(20)
     assert all("MicroBatchWrite" in plan for plan in by_one_rule)
+
+
+def test_a_write_is_planned_by_one_rule_where_only_pyslash_has_extended_the_session(
+    stream: Stream, an_optimization: Callable[[], None]
+) -> None:
+    java = JvmBridge(stream.spark).java
+    plans = java.getClass().getClassLoader().loadClass("io.pyslash.shim.QueryPlans")
+    has_more = next(method for method in plans.getMethods() if method.getName() == "hasMoreRules")
+
+    def has_more_rules() -> bool:
+        assert stream.spark._jvm is not None
+        arguments = stream.spark.sparkContext._gateway.new_array(stream.spark._jvm.Object, 1)
+        arguments[0] = stream.spark._jsparkSession
+        return bool(has_more.invoke(None, arguments))
+
+    assert not has_more_rules()
+    an_optimization()
+    assert has_more_rules()
 
 
 def last_plan(spark: SparkSession) -> str:
@@ -422,7 +448,11 @@ def test_misuse_is_refused_as_spark_refuses_it(stream: Stream, misuse: str) -> N
 
 
 def test_require_holds_for_tables(stream: Stream) -> None:
+    """Spark makes the table before the query starts."""
     stream.spark.conf.set("spark.slash.mode", "require")
-    with pytest.raises(UnsupportedQueryError, match="limits"):
-        stream.read().limit(3).writeStream.toTable("never_made")
-    assert not stream.spark.catalog.tableExists("never_made")
+    try:
+        with pytest.raises(UnsupportedQueryError, match="limits"):
+            stream.read().limit(3).writeStream.toTable("refused")
+        assert stream.spark.table("refused").count() == 0
+    finally:
+        stream.spark.sql("DROP TABLE IF EXISTS refused")

@@ -15,7 +15,7 @@ from pyslash.spark.writer import WriterSettings
 
 
 def settings() -> WriterSettings:
-    return WriterSettings("noop", OutputMode.APPEND, None, {"queryname": "q"}, [])
+    return WriterSettings("noop", OutputMode.APPEND, None, {"queryname": "q"})
 
 
 def test_nothing_is_told_where_nobody_looks(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from pyslash.emit.column_merge import ColumnMerge, Reading
+from pyslash.emit.column_merge import ColumnMerge, ReadOptions
 from pyslash.emit.merge import MergeRequest
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.token import Right, query_token
@@ -44,10 +44,10 @@ class Case:
         self.agent = receipts[0].agent
         self.blocks = committed(receipts, PLAN, self.query, self.secret)
 
-    def reading(self, transport: str = "tcp") -> Reading:
+    def reading(self, transport: str = "tcp") -> ReadOptions:
         token = query_token(self.secret, self.query, Right.READ)
         agent = AgentSpec(secret=self.secret, arena_bytes=ARENA, python=sys.executable)
-        return Reading(self.query, token, transport, 5, agent)
+        return ReadOptions(self.query, token, transport, 5, agent)
 
     def merge(self, columns: ColumnMerge, blocks: list[Block]) -> DataFrame:
         panes = (0, 60_000_000)

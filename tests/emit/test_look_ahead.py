@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def test_the_next_item_is_made_while_one_is_used() -> None:
 def test_the_thread_ends_when_the_caller_stops_early() -> None:
     ended = threading.Event()
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int]:
         try:
             while True:
                 yield 1
@@ -76,6 +76,7 @@ def test_the_thread_ends_when_the_caller_stops_early() -> None:
 
     source = items()
     ahead = look_ahead(source, int, 3)
+    assert isinstance(ahead, Generator)
     assert next(ahead) == 1
     ahead.close()
     for thread in threading.enumerate():

@@ -27,6 +27,7 @@ def test_the_cost_is_that_of_medians(kept: list[float], figure: str, met: bool) 
     assert (found.figure, found.met) == (figure, met)
 
 
+@pytest.mark.nightly
 def test_a_run_of_each_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     workload = Aggregate(rows=20_000, batches=2, span_s=60.0, keys=10)
     pyslash.enable(spark)

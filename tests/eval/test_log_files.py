@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import pyslash
@@ -22,6 +23,7 @@ def test_the_ratio_is_of_neighbours() -> None:
     assert [line.split()[-5:] for line in table(runs).splitlines()[1:]] == [["200", "ms", "100", "ms", "0.50"]] * 2
 
 
+@pytest.mark.nightly
 def test_a_run_of_each_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     batches = WARM_UP + 1
     workload = Aggregate(rows=batches * 100, batches=batches, span_s=60.0, keys=10)

@@ -13,6 +13,7 @@ from eval import oracle, stream
 from eval.engines import ENGINES, CannotRunError, SparkEngine
 from eval.workloads import Aggregate, Nexmark, Workload
 from tests.eval import tiny
+from tests.support.nightly import some_at_night
 
 
 def engine(name: str) -> SparkEngine:
@@ -47,9 +48,8 @@ def test_sparks_own_stream_agrees_with_the_oracle(spark: SparkSession, tmp_path:
     assert rows > 0
 
 
-@pytest.mark.parametrize(
-    "workload", [LATE, pytest.param(replace(LATE, slide_s=5), marks=pytest.mark.nightly)], ids=tiny.name
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("workload", [LATE, replace(LATE, slide_s=5)], ids=tiny.name)
 def test_late_rows_are_dropped_in_the_oracle(spark: SparkSession, tmp_path: Path, workload: Aggregate) -> None:
     folder = workload.generate(tmp_path)
     oracle.write(spark, workload, folder)
@@ -94,7 +94,9 @@ def test_a_wrong_row_is_found_and_named(spark: SparkSession, tmp_path: Path, fau
     assert "key=7" in line
 
 
-@pytest.mark.parametrize("name", ["spark-hdfs", "stateless", "noop", "bare-arrow"])
+@pytest.mark.parametrize(
+    "name", some_at_night(["spark-hdfs", "stateless", "noop", "bare-arrow"], {"spark-hdfs", "noop", "bare-arrow"})
+)
 def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_path: Path, name: str) -> None:
     figures, kept = stream.run(spark, engine(name), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
     assert (kept is None) == (name in ("noop", "bare-arrow"))

@@ -12,13 +12,21 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.support.frames import applied, over_frames, remembering_groups, transformed_frames
+from tests.support.processors import COVERED, STORE, remembering, transformed
+
 WINDOW = ("10 seconds", "5 seconds")
+GIVEN = "k long, did string, gave string"
+PROCESSORS = {"processors": "on"}
 
 
 @dataclass(frozen=True)
 class Operator:
     """A query; `keys` columns of its result name the group. `drops_late`: rows that come late are dropped. `conf` is of
-    spark.slash.*.
+    spark.slash.*, `of_spark` are settings of Spark that it needs.
+
+    `in_python`: its update runs in Python, whose tasks publish blocks; within a few epochs agents have to fold its
+    blocks. `folds`: agents fold an epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
     """
 
     query: Callable[[DataFrame], DataFrame]
@@ -27,6 +35,10 @@ class Operator:
     chained: bool = False
     drops_late: bool = True
     conf: dict[str, str] = field(default_factory=dict)
+    of_spark: dict[str, str] = field(default_factory=dict)
+    in_python: bool = False
+    folds: bool = False
+    covered: bool = True
 
     @property
     def sink(self) -> str:
@@ -38,6 +50,11 @@ def windows(rows: DataFrame) -> DataFrame:
     """Sliding windows by a key."""
     counted = rows.groupBy(F.window("ts", *WINDOW), "k").agg(F.count("*"), F.sum("v"), F.max("s"), F.avg("v"))
     return counted.select("window.start", *counted.columns[1:])
+
+
+def moments(rows: DataFrame) -> DataFrame:
+    """Groups of the event time itself, of which the watermark ends some in each pane."""
+    return rows.groupBy("ts", "k").agg(F.count("*"), F.sum("v"), F.max("s"))
 
 
 def groups(rows: DataFrame) -> DataFrame:
@@ -83,15 +100,37 @@ def joined_in_windows(rows: DataFrame) -> DataFrame:
     return counted.select("window.start", *counted.columns[1:])
 
 
+def processed(rows: DataFrame) -> DataFrame:
+    """The user's own state of all kinds, and timers of event time."""
+    return transformed(rows, remembering(), "EventTime", GIVEN)
+
+
+def processed_frames(rows: DataFrame) -> DataFrame:
+    """The same over frames of pandas."""
+    return transformed_frames(rows, over_frames(remembering()), "EventTime", output=GIVEN)
+
+
+def grouped_state(rows: DataFrame) -> DataFrame:
+    """A function of pandas with a state for each key, and timeouts of event time."""
+    state = "rows long, total long"
+    return applied(rows, remembering_groups(), "EventTimeTimeout", output=GIVEN, state=state)
+
+
 OPERATORS = {
-    "windows, append": Operator(windows, 2),
-    "windows, update": Operator(windows, 2, "update"),
-    "windows, complete": Operator(windows, 2, "complete", drops_late=False),
-    "groups, update": Operator(groups, 2, "update", drops_late=False),
+    "windows, append": Operator(windows, 2, folds=True),
+    "windows, update": Operator(windows, 2, "update", folds=True),
+    "windows, complete": Operator(windows, 2, "complete", drops_late=False, folds=True),
+    "event time": Operator(moments, 2, folds=True),
+    "groups, update": Operator(groups, 2, "update", drops_late=False, folds=True),
     "sessions": Operator(sessions, 2, conf={"session.rewriteBytes": "1"}),
     "inner join": Operator(joined("inner"), 2),
     "outer join": Operator(joined("left_outer"), 2),
-    "unique rows": Operator(unique, 2),
-    "unique rows in windows": Operator(unique_in_windows, 1, chained=True),
+    "unique rows": Operator(unique, 2, folds=True),
+    "unique rows in windows": Operator(unique_in_windows, 1, chained=True, folds=True),
     "joined rows in windows": Operator(joined_in_windows, 2, chained=True),
+    "processor": Operator(processed, 2, conf=PROCESSORS, of_spark=STORE, in_python=True, covered=COVERED),
+    "processor, frames": Operator(
+        processed_frames, 2, conf=PROCESSORS, of_spark=STORE, in_python=True, covered=COVERED
+    ),
+    "group state": Operator(grouped_state, 2, conf=PROCESSORS, in_python=True, covered=COVERED),
 }

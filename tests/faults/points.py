@@ -20,23 +20,27 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pyslash._native import Accumulator, SessionMerger
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.operator_runner import OperatorRunner
-from pyslash.driver.sinks import ForeachBatchSink, SparkSink
+from pyslash.driver.sinks import FunctionSink, SparkSink
 from pyslash.emit import repartition
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.emit.column_merge import ColumnMerge
 from pyslash.ingest import update_job as ingest
 from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.ingest.update_job import Ingest
+from pyslash.operators.transform.steps import TransformWithState
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import BatchExecution
 from pyslash.state.manifest import ManifestLog
 from tests.faults.strike import (
     BETWEEN_POINT,
+    COMPACTED_POINT,
+    FOLDED_POINT,
     GATHER_POINTS,
     OWNER_POINT,
     PUBLISH_POINT,
@@ -87,6 +91,12 @@ class Arm:
             keep=True,
         )
         self._wrap(
+            TransformWithState,
+            "update",
+            before=lambda _, inputs: self.reach("before update", inputs.epoch),
+            after=lambda _, inputs: self.reach("after publish", inputs.epoch),
+        )
+        self._wrap(
             ManifestLog,
             "create",
             before=lambda _, manifest: self.reach("after checkpoint", manifest.epoch),
@@ -103,7 +113,7 @@ class Arm:
         self._wrap(BatchExecution, "above", before=lambda *_: self.reach(BETWEEN_POINT, self._epoch))
         self._strike_merges()
         self._wrap(SparkSink, "write", before=lambda _, result, epoch: self._arm_inside({SINK_POINT}, epoch))
-        for sink in (ForeachBatchSink, SparkSink):
+        for sink in (FunctionSink, SparkSink):
             self._wrap(
                 sink,
                 "write",
@@ -161,20 +171,22 @@ class Arm:
         ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
         repartition.AggregateRows = partial(StruckOwner, strike=own) if own else AggregateRows
         if self._inside is not None:
-            for point in (*READING_POINTS, *GATHER_POINTS, SINK_POINT):
+            for point in (*READING_POINTS, *GATHER_POINTS, COMPACTED_POINT, FOLDED_POINT, SINK_POINT):
                 (self._inside / point).unlink(missing_ok=True)
 
     def _begin_operator(self, _: OperatorRunner, __: Any, epoch: int, progress: Any) -> None:
         self._operator = progress.operator
-        self._arm_inside({PUBLISHED_POINT}, epoch)
+        self._arm_inside({PUBLISHED_POINT, COMPACTED_POINT, FOLDED_POINT}, epoch)
 
     def _arm_inside(self, points: Collection[str], epoch: int) -> None:
         """The operator's rows are read later: by the update of the one above it, or by the sink."""
         for strike in self.strikes:
             if strike.point in points and strike.is_due(strike.point, epoch, self._operator):
                 assert self._inside is not None
-                assert self._coordinator is not None
-                victim = executor_of(self._coordinator.agents[0]) if strike.point == SINK_POINT else None
+                victim = None
+                if strike.point == SINK_POINT:
+                    assert self._coordinator is not None
+                    victim = executor_of(self._coordinator.agents[0])
                 replace(strike, victim=victim).write(self._inside / strike.point)
 
     def _strike_merges(self) -> None:
@@ -225,11 +237,11 @@ class StruckUpdate(ArrowUpdate):
 
     strike: Strike
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`ArrowUpdate`."""
-        receipts = list(super().__call__(batches))
+    def published(self, make: Callable[[int], Accumulator | SessionMerger]) -> bytes:
+        """`ArrowUpdate`, of any task in Python."""
+        receipt = super().published(make)
         self.strike.in_task()
-        yield from receipts
+        return receipt
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Struck:
                 self.logged_ms.append(round((time.monotonic() - self._logged[0]) * 1000))
                 self._logged = (0.0, 0)
             # Those that hold something: the loss of any of them would be seen.
-            self._agents = sorted({block.agent for block in coordinator.live_blocks()}, key=lambda one: one.pid)
+            self._agents = sorted({block.agent for block in coordinator.version.blocks()}, key=lambda one: one.pid)
             return answer
 
         def faulty(owner: Any, *arguments: Any) -> Any:
@@ -118,7 +118,7 @@ class Struck:
 
         def then_strike(replicas: Replicas, *arguments: Any, **named: Any) -> int:
             size = resync(replicas, *arguments, **named)
-            self._agents = sorted({block.agent for block in replicas.live.blocks()}, key=lambda one: one.pid)
+            self._agents = sorted({block.agent for block in replicas.version.blocks()}, key=lambda one: one.pid)
             if self._lost_at and not replicas.missing():
                 self.exposed_ms.append(round((time.monotonic() - self._lost_at) * 1000))
                 self._lost_at = 0.0
@@ -128,7 +128,7 @@ class Struck:
                     self._struck_all.set()
             return size
 
-        self._patches = [
+        self._patches: list[Any] = [
             patch.object(Coordinator, "commit", remember),
             patch.object(self._owner, self._name, faulty),
             patch.object(Replicas, "resync", then_strike),

@@ -73,6 +73,10 @@ GATHER_POINTS = {
     "mid-landing": "an agent has brought a range of another agent's block, and others not yet",
     "peer landed": "all that other agents have is in the landing, and nothing of it is merged",
 }
+# In an agent: it has folded blocks of earlier epochs into one, which takes their place with the next commit.
+COMPACTED_POINT = "blocks compacted"
+# In an agent: it has folded the blocks of an epoch that is not committed, and the driver does not know yet.
+FOLDED_POINT = "epoch folded"
 # The sink has all rows of the epoch, and nobody else sees them yet: of Spark's sink of files, in the driver's JVM.
 SINK_POINT = "before the sink's commit"
 # Of a chain: the operator below is committed and merged, the one above it has not begun.
@@ -167,9 +171,17 @@ class Strike:
         if peer.pid == os.getpid() or not self.claim():
             return False
         if self.fault != "damage":
-            log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
-            self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
+            self._befall_own_agent()
         return self.fault == "damage"
+
+    def in_fold(self) -> None:
+        """The point is reached in an agent, which folds blocks."""
+        if self.claim():
+            self._befall_own_agent()
+
+    def _befall_own_agent(self) -> None:
+        log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
+        self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
 
 
 def kill(pids: list[int]) -> None:

@@ -10,11 +10,23 @@ import pytest
 
 from tests.faults.conftest import Applications
 from tests.faults.operators import OPERATORS
-from tests.faults.strike import BETWEEN_POINT, DRIVER_POINTS, FAULTS_INSIDE, GATHER_POINTS, READING_POINTS, SINK_POINT
+from tests.faults.strike import (
+    BETWEEN_POINT,
+    COMPACTED_POINT,
+    DRIVER_POINTS,
+    FAULTS_INSIDE,
+    FOLDED_POINT,
+    GATHER_POINTS,
+    PUBLISH_POINT,
+    PUBLISHED_POINT,
+    READING_POINTS,
+    SINK_POINT,
+)
+from tests.support.processors import WHY_NOT
 
 Strikes = list[dict[str, Any]]
-# Everything is folded and merged by tasks; a call to a stopped agent is given up.
-CONF = {"merge.driverBytes": "0", "ingest": "rows", "agent.callTimeout": "3"}
+# Two blocks of an epoch are folded, everything is merged by tasks; a call to a stopped agent is given up.
+CONF = {"fold.blocks": "1", "merge.driverBytes": "0", "ingest": "rows", "agent.callTimeout": "3"}
 STOP_SECONDS = 8  # longer than a call may take
 GATHERED = {"transport": "tcp"}
 # Tasks that stand still are run a second time.
@@ -32,7 +44,12 @@ OF_THE_QUERY = (SINK_POINT, "between the sink's write and Spark's commit")
 
 def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
     """Where a fault can strike: the point, the operator's place in a chain, and whether it needs `GATHERED`."""
-    last = int(OPERATORS[operator].chained)
+    given = OPERATORS[operator]
+    last = int(given.chained)
+    reading = [PUBLISH_POINT if given.in_python and point == PUBLISHED_POINT else point for point in READING_POINTS]
+    if fault == "kill worker":  # where there are some
+        yield from ((point, 0, False) for point in (PUBLISH_POINT, "mid-update"))
+        return
     if fault == "damage":
         yield from ((DAMAGED_POINT, place, True) for place in range(last + 1))
         return
@@ -40,11 +57,15 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
         if fault not in FAULTS_INSIDE:
             yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
         if fault != "kill driver":  # its tasks die with it, wherever they are
-            yield from ((point, place, False) for point in READING_POINTS)
+            yield from ((point, place, False) for point in reading)
             yield from ((point, place, True) for point in GATHER_POINTS)
     if fault not in FAULTS_INSIDE:
         yield from ((point, last, False) for point in OF_THE_QUERY)
         yield "mid-update", 0, False
+        if given.in_python:
+            yield COMPACTED_POINT, 0, False
+        if given.folds:
+            yield FOLDED_POINT, 0, False
         if last:
             yield BETWEEN_POINT, 0, False
 
@@ -78,7 +99,7 @@ QUICK: dict[str, list[tuple[str, str, int, bool]]] = {
     "groups, update": [
         ("exception", "block published", 0, False),
         ("kill agent", "blocks taken", 0, False),
-        ("exception", "blocks folded", 0, False),
+        ("kill agent", FOLDED_POINT, 0, False),
         ("kill executor", "blocks taken", 0, False),
     ],
     "outer join": [
@@ -93,7 +114,25 @@ QUICK: dict[str, list[tuple[str, str, int, bool]]] = {
         ("exception", "after manifest", 1, False),
         ("kill agent", SINK_POINT, 1, False),
     ],
+    "processor": [
+        ("kill worker", PUBLISH_POINT, 0, False),
+        ("kill agent", COMPACTED_POINT, 0, False),
+        ("exception", "after publish", 0, False),
+        ("kill executor", "after manifest", 0, False),
+    ],
 }
+
+
+def named(operator: str, *more: Any) -> Any:
+    """An operator as a parameter, with others behind it."""
+    spelled = "-".join((operator, *more)).replace(", ", "-").replace(" ", "-")
+    skip = pytest.mark.skipif(not OPERATORS[operator].covered, reason=WHY_NOT)
+    return pytest.param(operator, *more, marks=skip, id=spelled)
+
+
+def faults_of(operator: str) -> tuple[str, ...]:
+    """Every fault that can befall it."""
+    return (*FAULTS, "kill worker") if OPERATORS[operator].in_python else FAULTS
 
 
 def check(applications: Applications) -> None:
@@ -114,15 +153,17 @@ def check(applications: Applications) -> None:
 @pytest.mark.parametrize("struck_inside", [8], indirect=True)
 def test_faults_inside_tasks_and_agents_change_no_row(struck_inside: Applications) -> None:
     for operator, strikes in QUICK.items():
-        rounds(struck_inside, operator, strikes)
-    assert struck_inside.run(2, 300) == 0, struck_inside.log()
+        if OPERATORS[operator].covered:
+            rounds(struck_inside, operator, strikes)
+    assert struck_inside.run(2, 400) == 0, struck_inside.log()
     check(struck_inside)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.replace(" ", "-"))
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+@pytest.mark.parametrize(
+    ("operator", "fault"), [named(operator, fault) for operator in OPERATORS for fault in faults_of(operator)]
+)
 def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, operator: str, fault: str) -> None:
     rounds(struck_inside, operator, ((fault, *where) for where in points(operator, fault)))
     conf = SPECULATION if fault == "straggle" else {}
@@ -132,7 +173,7 @@ def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, oper
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+@pytest.mark.parametrize("operator", [named(operator) for operator in OPERATORS])
 def test_a_driver_killed_at_every_point_of_an_operator(struck_inside: Applications, operator: str) -> None:
     rounds(struck_inside, operator, (("kill driver", *where) for where in points(operator, "kill driver")))
     for _ in range(sum(len(given["strikes"]) for given in struck_inside.rounds)):

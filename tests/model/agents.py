@@ -12,9 +12,12 @@ import pyarrow as pa
 
 from pyslash import _native
 from pyslash.agent.checkpoint import Checkpointer
+from pyslash.agent.compaction.epoch_folding import EpochFolding
 from pyslash.agent.compaction.folding import Fold, Folded, Folding
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.adopt import relocated
+from pyslash.agent.store.figures import Figures
+from pyslash.agent.store.replica_calls import ReplicaCalls
 from pyslash.agent.store.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
 from pyslash.protocol.client import AgentClient
@@ -40,7 +43,14 @@ class Agent:
         self._fd = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         self.arena = _native.Arena.create(self._fd, _ARENA_BYTES, incarnation)
         self.state = AgentState(self.arena, self._fd, incarnation)
-        self._parts = (self.state, Replicator(self.state, bytes(32)), Checkpointer(self.state))
+        self._parts = (
+            self.state,
+            ReplicaCalls(self.state),
+            Figures(self.state),
+            Replicator(self.state, bytes(32)),
+            Checkpointer(self.state),
+            EpochFolding(self.state),
+        )
         self.alive = True
         self._folds = Folding(self.state)
         self._folding: tuple[Fold, Folded] | None = None
@@ -271,11 +281,8 @@ class InOrder:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def __enter__(self) -> InOrder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    def shutdown(self) -> None:
+        """It has no thread."""
 
     def map(self, call: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """All calls are made, whatever becomes of one; failures are raised in the items' order."""

@@ -75,6 +75,9 @@ class TaskMerge:
         """Nobody looks."""
         return {}
 
+    def close(self) -> None:
+        """Nobody asks."""
+
     def forget(self) -> None:
         """Nothing is kept."""
 
@@ -224,9 +227,6 @@ class MicroBatch:
 
     def forget_counts(self) -> None:
         """It counts nothing."""
-
-    def expect_no_state_store(self) -> None:
-        """It has none to look for."""
 
     def input_rows(self) -> Any:
         raise NotImplementedError("the model's ingest reads partitions")

@@ -15,6 +15,15 @@ from tests.model.world import Violation, World, flipped
 CONTROL_READ = frozenset({Kind.READ_FAILS})
 
 
+class NoBackfills:
+    """`pyslash.state.backfill.Backfills` of a query that gets none."""
+
+    is_local = True
+
+    def due(self, *_: Any) -> list[Any]:
+        return []
+
+
 class ControlFiles:
     """`pyslash.state.checkpoint_files.CheckpointFiles`."""
 

@@ -26,7 +26,7 @@ from pyslash.plan.window import TimeWindow
 from pyslash.state import directory, durable
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
-from tests.model.files import BlockFiles, ControlFiles
+from tests.model.files import BlockFiles, ControlFiles, NoBackfills
 from tests.model.rows import Group, State, Workload, groups_of, workload
 from tests.model.schedule import OF_LOGS, Kind, Schedule
 from tests.model.update import SECRET, Ingest, Owners
@@ -56,9 +56,11 @@ class Operator:
     version: int
     result_schema = _RESULT
     windows_truncated = False
+    stands_on_others = False
     input_columns = ""
     first_batch = ()
     is_adopted = False
+    folds_buffers = False
     emitted = ()
 
     @property
@@ -175,6 +177,7 @@ class Query:
         self.version = 0
         self.is_function = self.world.chance.random() < 0.5  # the sink: a foreachBatch function, or one of Spark's
         self.merges_in_tasks = self.world.chance.random() < 0.4
+        self.folds = self.world.chance.random() < 0.5
         self.blocks = BlockFiles(self.world)
         self.control: dict[str, dict[str, bytes]] = {}
         self.sink: dict[tuple[int, int], list[Group]] = {}  # by epoch and version of the query
@@ -189,7 +192,7 @@ class Query:
         self.executors_at_first = 0
         self.failures: list[Exception] = []
         self._attempts = self._clock = 0
-        self._background_tasks: dict[int, BackgroundTask] = {}  # of drivers
+        self._background_tasks: dict[tuple[int, str], BackgroundTask] = {}  # of drivers, by what they do
         self._raised: dict[int, Exception] = {}  # by a driver's foreachBatch function
         self._batches: dict[int, MicroBatch] = {}  # that drivers are at
         self._ended: list[epoch.EpochRunner] = []  # until the hook looks after them, which is when any query starts
@@ -246,6 +249,7 @@ class Query:
             "spark.slash.mode": self.mode,
             "spark.slash.durability": self.durability,
             "spark.slash.strategy": self.strategy,
+            "spark.slash.fold.blocks": "1" if self.folds else "0",
             **({"spark.slash.merge.driverBytes": "0"} if self.merges_in_tasks else {}),
         }
         version = self.version
@@ -421,6 +425,7 @@ class Query:
         """The model's executors, wire, files, jobs and clock."""
         given: dict[str, Any] = {
             "files": self.files,
+            "backfills": lambda checkpoint: NoBackfills(),
             "executors": self.executors,
             "find_agents": self.found_agents,
             "client": wire_to(self.world),
@@ -461,15 +466,16 @@ class Query:
         """`ingest_of`."""
         return Ingest(self) if self.strategy == "merge" else Owners(self, add_agents=arguments[-1])
 
-    def background_task(self, step: Callable[[], bool], _: str) -> BackgroundTask:
-        """`BackgroundTask`."""
-        return self._background_tasks.setdefault(self.world.running.number, BackgroundTask(step))
+    def background_task(self, step: Callable[[], bool], name: str, _: object) -> BackgroundTask:
+        """`BackgroundTask`: of each name the driver's newest one."""
+        made = self._background_tasks[self.world.running.number, name] = BackgroundTask(step)
+        return made
 
     def keep(self) -> None:
         """A step of the driver's background task may fall between two others of its query, but is not cut by them."""
-        task = self._background_tasks.get(self.world.running.number)
-        if task is not None and self.world.chance.random() < _STEPS:
-            task.step()
+        for (driver, _), task in list(self._background_tasks.items()):
+            if driver == self.world.running.number and self.world.chance.random() < _STEPS:
+                task.step()
 
     def next_attempt(self) -> int:
         """A number for each attempt of a task."""

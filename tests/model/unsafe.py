@@ -144,14 +144,14 @@ def without_checksums() -> Iterator[None]:
         with directory._files.open_input_file(f"{directory._root}/{file.name}") as stream:
             return stream.read_buffer(stream.size())
 
-    def checked(head: bytes, column: pa.Array, name: str) -> StoredBlock:
+    def listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
         buffers = [value.as_buffer() for value in column]
         raw = _believing(head, dict(enumerate(buffers)))
         return StoredBlock(raw, list(zip(block_file.segments_of(raw), buffers, strict=True)))
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(BlockDirectory, "read", read))
-        stack.enter_context(patch.object(block_file, "_checked", checked))
+        stack.enter_context(patch.object(block_file, "_listed", listed))
         stack.enter_context(patch.object(merge, "Merger", _BelievingMerger))
         yield
 

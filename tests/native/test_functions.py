@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyslash import _native
-from pyslash.errors import ArithmeticOverflowError, InvalidPlanError
+from pyslash.errors import ArithmeticOverflowError, InvalidInputError, InvalidPlanError
 from tests.native.arrow import to_batch, to_values
 from tests.native.blocks import LONG_AGO, QUERY, merged, new_arena, sealed_rows
 from tests.native.model import Functions, Row, key_of
@@ -307,6 +307,47 @@ def test_collected_values_are_in_the_order_of_their_positions(drawn: tuple[list[
     for result in evaluate(asked, blocks, order):
         assert {group: collected(value) for group, (value, _) in result.items()} == expected
         assert {group: count for group, (_, count) in result.items()} == {g: len(v) for g, v in expected.items()}
+
+
+FOLDED = st.integers(-1, 4).flatmap(
+    # Those that stand for all up to an epoch are the same wherever they come from.
+    lambda epoch: (st.binary(max_size=9) if epoch < 0 else st.just(b"to %d" % epoch)).map(
+        lambda value: struct.pack("<q", epoch) + value
+    )
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks_of("binary"), st.data())
+def test_a_value_that_folds_stands_for_all_up_to_its_epoch(
+    drawn: tuple[list[Block], list[int]], data: st.DataObject
+) -> None:
+    blocks, order = drawn
+    blocks = [
+        (epoch, partition, [(time, key, None if value is None else data.draw(FOLDED)) for time, key, value in rows])
+        for epoch, partition, rows in blocks
+    ]
+    asked = Functions(10, 10, 0, (("int64", False), ("binary", True)), (1,), lines=("collect 2 0 folds",))
+    expected: dict[tuple[Any, ...], list[tuple[int, bytes]]] = {}
+    for group in groups(asked, blocks):
+        deltas, wholes = [], {}
+        for epoch, partition, rows in sorted(blocks, key=lambda block: block[:2]):
+            for row in groups(asked, [(epoch, partition, rows)]).get(group, []):
+                (until,) = struct.unpack_from("<q", row[2]) if row[2] is not None else (None,)
+                if until == -1:
+                    deltas.append((epoch, row[2][8:]))
+                elif until is not None:
+                    wholes[until] = row[2][8:]
+        last = max(wholes, default=-1)
+        expected[group] = [*([(last, wholes[last])] if wholes else []), *(one for one in deltas if one[0] > last)]
+    for result in evaluate(asked, blocks, order):
+        assert {group: collected(value) for group, (value,) in result.items()} == expected
+
+
+def test_a_value_that_folds_has_a_head() -> None:
+    asked = query((("int64", False), ("binary", True)), "collect 2 0 folds")
+    with pytest.raises(InvalidInputError, match="has no epoch"):
+        evaluate(asked, [(0, 0, [(1, 1, b"short")])], [0])
 
 
 def registers(hashes: list[int], bits: int) -> bytes:

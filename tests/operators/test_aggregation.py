@@ -139,26 +139,28 @@ UNCOVERED: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         lambda e: e.groupBy(F.window("ts", "10 seconds")).agg(F.expr("count(distinct k)")),
         "DISTINCT",
     ),
-    "order of overlapping windows": (
-        lambda e: e.groupBy(F.window("ts", "10 seconds", "5 seconds")).agg(F.mode("v")),
-        r"mode\(.*these windows overlap",
-    ),
-    "aggregate of the window": (
-        lambda e: (
-            e.select(F.window("ts", "10 seconds").alias("w"), "k")
-            .select("w", F.col("w.start").alias("s"))
-            .groupBy("w")
-            .agg(F.max("s"))
-        ),
-        "reads the window itself",
-    ),
     "collation": (
         lambda e: e.groupBy(F.window("ts", "10 seconds"), F.expr("t collate UNICODE")).count(),
         "collate UNICODE",
     ),
-    "a limit above": (
-        lambda e: e.groupBy(F.window("ts", "10 seconds"), "k").count().select("count").limit(3),
-        "limits: this stateful operator is not covered yet",
+    "a limit of rows": (lambda e: e.limit(3), "limits of a stream's own rows stay on Spark"),
+    "a limit below": (
+        lambda e: e.limit(3).groupBy(F.window("ts", "10 seconds"), "k").count(),
+        "limits of a stream's own rows stay on Spark",
+    ),
+    "a limit between": (
+        lambda e: (
+            e.groupBy(F.window("ts", "10 seconds"), "k")
+            .count()
+            .limit(3)
+            .groupBy(F.window(F.window_time("window"), "1 minute"))
+            .count()
+        ),
+        "limits of a stream's own rows stay on Spark",
+    ),
+    "a limit beside": (
+        lambda e: e.groupBy(F.window("ts", "10 seconds"), "k").count().select("k").union(e.select("k").limit(3)),
+        "limits of a stream's own rows stay on Spark",
     ),
 }
 

@@ -101,14 +101,13 @@ def test_within_the_watermark_the_state_has_expiries(rows: DataFrame) -> None:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (lambda rows: rows.dropDuplicates(["k"]), "the type struct<a:int> of the column"),
-        (lambda rows: rows.select("s").dropDuplicates(), "the type struct<a:int> of the key"),
+        (lambda rows: rows.select(F.array("x")).dropDuplicates(), "the type array<double> of the key"),
         (
             lambda rows: (
                 rows.select("ts", "k")
                 .withWatermark("ts", "1 minute")
                 .select(F.window("ts", "1 minute").alias("w"), "k")
-                .dropDuplicates()
+                .dropDuplicatesWithinWatermark(["k"])
             ),
             "event time is the time window w",
         ),

@@ -57,6 +57,8 @@ QUERIES: dict[str, Query] = {
     "sessions": _session("'10 seconds'"),
     "sessions with ends": _session("concat(v, ' seconds')"),
     "join": _joined,
+    "the event time": lambda rows: rows.groupBy("ts", "k").agg(F.count("*"), F.sum("v")),
+    "rollup of a window": lambda rows: rows.rollup(F.window("ts", "10 seconds"), "k").agg(F.count("*"), F.sum("v")),
 }
 MODES = {"no aggregate": OutputMode.UPDATE, "global": OutputMode.UPDATE}
 # A query and what it becomes, with state of the batches before the seventh.

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.operators.table import OPERATORS, plan_type_of
+from pyslash.operators.aggregation import AggregationPlan
+from pyslash.operators.keyed_aggregation import KeyedAggregationPlan
+from pyslash.operators.table import OPERATORS, plan_types_of
 from pyslash.plan.operator import OperatorPlan
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyslash"
@@ -22,11 +24,15 @@ def kinds(of: type) -> Iterator[str]:
         yield from kinds(kind)
 
 
-def test_each_operator_executes_a_node_of_its_own() -> None:
-    nodes = [operator.plan_type.node for operator in OPERATORS]
-    assert len(set(nodes)) == len(OPERATORS)
-    assert [plan_type_of(node) for node in nodes] == [operator.plan_type for operator in OPERATORS]
-    assert plan_type_of("FlatMapGroupsWithStateExec") is None
+def test_each_operator_reads_a_node_by_a_plan_of_its_own() -> None:
+    plans = [operator.plan_type for operator in OPERATORS]
+    assert len(set(plans)) == len(OPERATORS)
+    assert all(plan in plan_types_of(plan.node) for plan in plans)
+    assert plan_types_of("FlatMapGroupsWithStateExec") == []
+
+
+def test_windows_are_taken_out_of_an_aggregation_before_they_are_keys() -> None:
+    assert plan_types_of("StateStoreSaveExec") == [AggregationPlan, KeyedAggregationPlan]
 
 
 @pytest.mark.parametrize("part", ["driver", "emit", "ingest", "migrate", "spark", "cluster", "inspect"])

@@ -22,7 +22,7 @@ from tests.rdma.peer import Peer, peer
 from tests.rdma.raw_block import HEADER_BYTES, body
 
 pytestmark = pytest.mark.rdma
-CYCLES = 100
+CYCLES = 25
 DEADLINE_SECONDS = 30  # nothing answers any more where an agent was
 
 
@@ -30,7 +30,7 @@ def own_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_hundred_connections_leave_nothing(remote: Peer, shared_secret: bytes, control: AgentClient) -> None:
+def test_many_connections_leave_nothing(remote: Peer, shared_secret: bytes, control: AgentClient) -> None:
     offset, size = remote.blocks[0]
 
     def cycle() -> None:

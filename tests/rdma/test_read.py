@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,13 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
 from pyslash.rdma.transfer import Operation, Piece
-from pyslash.transport import Transports
+from pyslash.transport import Placed, Transports, verbs
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import OTHER_QUERY, QUERY
 from tests.rdma.conftest import PATIENCE_SECONDS, SIZES
 from tests.rdma.peer import Peer
 from tests.rdma.raw_block import HEADER_BYTES, body
+from tests.transport.memory import Target
 
 pytestmark = pytest.mark.rdma
 
@@ -50,6 +52,45 @@ def test_ranges_come_in_order_and_aligned(remote: Peer, transport: VerbsTranspor
     ]
     assert all(buffer.address % 64 == 0 for buffer in buffers)
     assert transport.read(remote.descriptor, offset, []) == []
+
+
+def test_ranges_of_many_blocks_come_in_lists_with_one_doorbell_each(
+    remote: Peer, transport: VerbsTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More ranges than a queue holds, and more bytes than one list takes; all bytes at their places."""
+    assert transport.unreachable(remote.descriptor) is None
+    (known,) = transport._peers.values()
+    assert known._connection is not None
+    mover = known._connection.mover
+    calls: list[object] = []
+    post = mover._post_send
+    monkeypatch.setattr(mover, "_post_send", lambda request: (calls.append(request), post(request)))
+    small = [SIZES.index(size) for size in (4096, 64 << 10, 1 << 20)]
+    places = [0, 1 << 18, 1 << 19]
+    target = Target(2 << 20)
+    blocks = []
+    for index, place in zip(small, places, strict=True):
+        offset, size = remote.blocks[index]
+        ranges = [(HEADER_BYTES + at, min(64, size - at)) for at in range(0, min(size, 4096 * 90), 4096)]
+        blocks.append(Placed(offset, ranges, place, target))
+    transport.bring(remote.descriptor, blocks)
+    count = sum(len(block.ranges) for block in blocks) + len(blocks)
+    assert len(calls) == -(-count // mover._list)
+    for index, block in zip(small, blocks, strict=True):
+        whole = bytes(HEADER_BYTES) + body(index, remote.blocks[index][1])
+        for offset, length in block.ranges:
+            assert target.bytes[block.place + offset :][:length] == whole[offset:][:length]
+    index = SIZES.index(8 * (1 << 20) + 1)
+    offset, size = remote.blocks[index]
+    monkeypatch.setattr(verbs, "_LIST_BYTES", 3 << 20)
+    large = Target(HEADER_BYTES + size)
+    halves = [(HEADER_BYTES, size // 2), (HEADER_BYTES + size // 2, size - size // 2)]
+    reads = transport.counters.reads
+    transport.bring(remote.descriptor, [Placed(offset, halves, 0, large)])
+    assert transport.counters.reads - reads == 2
+    assert large.bytes[HEADER_BYTES:] == body(index, size)
+    with pytest.raises(StaleIncarnationError, match=f"no block of this query at {remote.blocks[0][0] + 64} any more"):
+        transport.bring(remote.descriptor, [blocks[0], Placed(remote.blocks[0][0] + 64, [(0, 64)], 0, target)])
 
 
 def test_bytes_stay_as_they_are_while_they_are_held(remote: Peer, transport: VerbsTransport) -> None:
@@ -130,7 +171,7 @@ def test_what_is_not_allowed_is_refused_and_the_agent_lives(
     known = transport._peers[remote.descriptor]
     lease = known._hub.landing.acquire(length)
 
-    def move(connection: object) -> None:
+    def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + shift, length)
         connection.mover.move(
             operation, [piece], lease.slab.lkey, connection.rkey ^ wrong_key, "the test's access", time.monotonic() + 10
@@ -165,7 +206,7 @@ def test_a_key_of_another_query_s_domain_is_refused(
     known = other._peers[remote.descriptor]
     lease = known._hub.landing.acquire(64)
 
-    def move(connection: object) -> None:
+    def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + offset, 64)
         connection.mover.move("IBV_WR_RDMA_READ", [piece], lease.slab.lkey, key, "foreign key", time.monotonic() + 10)
 

@@ -28,6 +28,7 @@ class Request:
 
     def __init__(self, **_: object) -> None:
         self.sg_list: Any = None
+        self.next_wr: Request | None = None
 
     def set_wr_rdma(self, rkey: int, remote: int) -> None:
         self.rkey, self.remote = rkey, remote
@@ -46,7 +47,7 @@ class Device:
         self.max_in_flight, self.max_message = depth, most
         self.late, self.bad, self.status, self.refused = late, bad, status, refused
         self.posted: list[tuple[int, int, int, int, int, int]] = []
-        self.outstanding = self.deepest = self.polls = 0
+        self.outstanding = self.deepest = self.polls = self.lists = 0
         self.unsignaled = 0
         self.queue: deque[tuple[int, int]] = deque()
         constants = {"IBV_WR_RDMA_READ": READ, "IBV_WR_RDMA_WRITE": WRITE, "IBV_SEND_SIGNALED": SIGNALED, **STATUS}
@@ -58,7 +59,15 @@ class Device:
         )
         self.mover = Mover(self, SimpleNamespace(verbs_qp=self), self)  # type: ignore[arg-type]
 
-    def post_send(self, request: Request) -> None:
+    def post_send(self, first: Request) -> None:
+        """A list, as `ibv_post_send` takes it."""
+        self.lists += 1
+        request: Request | None = first
+        while request is not None:
+            self._post(request)
+            request = request.next_wr
+
+    def _post(self, request: Request) -> None:
         entry = request.sg_list
         if request.wr_id == self.refused:
             raise BrokenError("Failed to post send")
@@ -97,7 +106,9 @@ def test_every_byte_is_moved_once_and_no_deeper_than_allowed(
     assert all(0 < length <= most for _, _, _, length, _, _ in device.posted)
     assert {(opcode, *keys) for opcode, _, _, _, *keys in device.posted} <= {(READ, 11, 22)}
     assert device.deepest <= device.max_in_flight
-    assert (device.outstanding, len(device.queue)) == (0, 0)
+    assert (device.outstanding, len(device.queue), device.unsignaled) == (0, 0, 0)
+    messages = len(device.posted)
+    assert device.lists == -(-messages // max(1, depth // 2))  # each with one doorbell
 
 
 def test_one_request_serves_reads_and_writes() -> None:

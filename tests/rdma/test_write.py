@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_an_exposed_range_s_key_is_good_for_that_range_alone(
     lease = known._hub.landing.acquire(64)
     key = known._client.act("expose", Expose(reserved, 4096))["rkey"]
 
-    def move(connection: object) -> None:
+    def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + reserved + shift, 64)
         connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "stray WRITE", time.monotonic() + 10)
 
@@ -68,7 +69,7 @@ def test_a_key_is_of_no_use_after_conceal(own: InProcess, transport: VerbsTransp
     assert known._client.act("conceal", Conceal(reserved)) == {"ended": True}
     assert known._client.act("conceal", Conceal(reserved)) == {"ended": False}
 
-    def move(connection: object) -> None:
+    def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + reserved, 64)
         connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "late WRITE", time.monotonic() + 10)
 

@@ -16,9 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
 from pyslash.driver import hook
+from pyslash.driver.epoch import EpochRunner
 from pyslash.errors import StateLostError
-from pyslash.spark.failure import EpochCallback
-from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.support.stream import Stream
 
@@ -106,12 +105,14 @@ def test_what_a_batch_function_raises_has_the_traceback_of_that_function(stream:
     def fail(rows: DataFrame, number: int) -> None:
         inner()
 
-    said = failed(sums(stream.read()), lambda writer: writer.foreachBatch(fail), tmp_path / "c", "auto")
-    assert said.startswith("[FOREACH_BATCH_USER_FUNCTION_ERROR]")
-    frames = [line for line in said.splitlines() if line.startswith("  File ")]
-    assert [frame.rpartition(", in ")[2] for frame in frames[-3:]] == ["call", "fail", "inner"]
-    assert len(frames) == 4  # and py4j's
-    assert said.count("Traceback") == 1
+    def frames(mode: str) -> list[str]:
+        said = failed(sums(stream.read()), lambda writer: writer.foreachBatch(fail), tmp_path / mode, mode)
+        assert said.startswith("[FOREACH_BATCH_USER_FUNCTION_ERROR]")
+        assert said.count("Traceback") == 1
+        return [line for line in said.splitlines() if line.startswith("  File ")]
+
+    assert frames("require") == frames("off")
+    assert [frame.rpartition(", in ")[2] for frame in frames("require")[-2:]] == ["fail", "inner"]
 
 
 def of_ours(spark: SparkSession) -> None:
@@ -134,24 +135,34 @@ def of_a_bug(spark: SparkSession) -> None:
     raise KeyError("a bug")
 
 
+SPARKS, JAVAS = "org.apache.spark.SparkException", "java.nio.file.NoSuchFileException"
+
+
 @pytest.mark.parametrize(
-    ("fail", "said", "cause"),
+    ("fail", "said", "causes"),
     [
-        (of_ours, "StateLostError: the state is gone ", None),
-        (of_java, "/nowhere/at/all ", "java.nio.file.NoSuchFileException: /nowhere/at/all"),
-        (of_java_by_ours, "StateLostError: the state is gone ", "java.nio.file.NoSuchFileException: /nowhere/at/all"),
-        (of_a_bug, "pyslash has failed by KeyError: 'a bug'\nTraceback (most recent call last):\n", None),
+        (of_ours, "StateLostError: the state is gone ", [SPARKS]),
+        (of_java, "/nowhere/at/all ", [JAVAS]),
+        (of_java_by_ours, "StateLostError: the state is gone ", [SPARKS, JAVAS]),
+        (of_a_bug, "pyslash has failed by KeyError: 'a bug'\nTraceback (most recent call last):\n", [SPARKS]),
     ],
 )
 def test_an_error_begins_with_its_own_words(
-    stream: Stream, fail: Callable[[SparkSession], None], said: str, cause: str | None
+    stream: Stream,
+    monkeypatch: pytest.MonkeyPatch,
+    fail: Callable[[SparkSession], None],
+    said: str,
+    causes: list[str],
 ) -> None:
-    spark = stream.spark
-    callback = EpochCallback(spark, lambda batch, epoch: fail(spark))
-    query = callback.attach(stream.read().writeStream, JvmBridge(spark).java).trigger(availableNow=True).start()
+    monkeypatch.setattr(EpochRunner, "__call__", lambda runner, batch, epoch: fail(stream.spark))
+    with settings(stream.spark, {"spark.slash.mode": "require"}):
+        query = sums(stream.read()).writeStream.format("noop").trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination(900)
     assert why(raised.value).startswith(said)
-    thrown: Any = query._jsq.exception().get()
-    of_the_error = thrown.getCause().getCause()
-    assert (of_the_error and str(of_the_error.toString())) == cause
+    thrown: Any = query._jsq.exception().get().getCause()
+    found = []
+    while thrown is not None:
+        found.append(str(thrown.getClass().getName()))
+        thrown = thrown.getCause()
+    assert found == causes

@@ -27,7 +27,7 @@ pyslash.enable(spark)
 rows = spark.readStream.schema("ts timestamp, k string").json(str(folder / "in"))
 rows = rows.withWatermark("ts", "0 seconds")
 counts = rows.groupBy(F.window("ts", "10 seconds"), "k").count()
-lists = rows.groupBy(F.window("ts", "10 seconds", "5 seconds")).agg(F.collect_list("k"))
+lists = rows.groupBy(F.session_window("ts", "10 seconds"), "k").agg(F.collect_list("k"))
 added = 0
 
 def run(query):

@@ -15,9 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pyslash
-from pyslash.errors import ConfigError
+from pyslash.errors import ConfigError, RowBridgeUnavailableError
 from pyslash.memory import Room
 from pyslash.spark import session
+from pyslash.spark.jvm_bridge import JvmBridge
 
 # A stranger's job: nothing of pyslash but `enable`, queries with and without a name, one that is not covered.
 JOB = """
@@ -31,7 +32,7 @@ pyslash.enable(spark)
 rows = spark.readStream.schema("ts timestamp, k string, v long").json(sys.argv[1])
 rows = rows.withWatermark("ts", "1 minute")
 counts = rows.groupBy(F.window("ts", "5 minutes"), "k").count()
-lists = rows.groupBy(F.window("ts", "5 minutes", "1 minute")).agg(F.collect_list("v"))
+lists = rows.groupBy(F.session_window("ts", "5 minutes"), "k").agg(F.collect_list("v"))
 for name, df in {"clicks": counts, "": counts, "lists": lists, "copies": rows}.items():
     writer = df.writeStream.format("noop").trigger(availableNow=True)
     query = (writer.queryName(name) if name else writer).start()
@@ -77,7 +78,7 @@ def test_a_job_whose_environment_is_not_active_runs_on_pyslash_and_spark_s_log_s
         ("lists", "stays on plain Spark"),
         ("copies", "stays on plain Spark"),
     ]
-    assert "collect_list(v) depends on the order" in said[2][2]
+    assert "collect_list(v) of a session has no native form" in said[2][2]
     assert "no stateful operator" in said[3][2]
     assert done.stderr.count("stays on plain Spark") == 2, "Python says it a second time"
 
@@ -121,6 +122,32 @@ def test_a_key_that_does_not_exist_is_an_error_with_the_nearest_one(spark: Spark
                 act()
     finally:
         pyslash.disable()
+
+
+@pytest.mark.parametrize("mode", ["auto", "require"])
+def test_without_the_jar_all_queries_stay_on_spark_or_nothing_is_enabled(
+    spark: SparkSession, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
+) -> None:
+    def find(bridge: JvmBridge) -> Any:
+        raise RowBridgeUnavailableError("there is no jar")
+
+    settings("spark.slash.mode", mode)
+    try:
+        with monkeypatch.context() as installation:
+            installation.setattr(JvmBridge, "_find", find)
+            if mode == "require":
+                with pytest.raises(RowBridgeUnavailableError, match="there is no jar"):
+                    pyslash.enable(spark)
+            else:
+                pyslash.enable(spark)
+            counts = spark.readStream.format("rate").load().groupBy("value").count().writeStream.outputMode("complete")
+            query = counts.format("noop").trigger(once=True).start()
+            assert query.awaitTermination(900)
+            assert pyslash.progress(query) == []
+    finally:
+        pyslash.disable()
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert ("all queries stay on plain Spark: there is no jar" in warned) == (mode == "auto")
 
 
 def test_an_arena_that_the_machine_cannot_hold_is_refused_at_the_start(spark: SparkSession, settings: Any) -> None:

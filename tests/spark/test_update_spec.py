@@ -36,7 +36,7 @@ def test_the_jvm_is_told_all_of_it() -> None:
     assert base64.b64decode(told.pop("query")) == SPEC.query
     assert told == {
         "plan": SESSIONS.text + "place 3 -7\n",
-        "deduplicates": False,
+        "keeps_timeless": False,
         "watermark_us": -(1 << 63),
         "epoch": 4,
         "reads_json": True,
@@ -44,7 +44,9 @@ def test_the_jvm_is_told_all_of_it() -> None:
         "reads_kafka": True,
     }
     unique = replace(SPEC, plan=replace(SESSIONS, session=None, deduplicates=True), place=None)
-    assert json.loads(unique.to_json())["deduplicates"]
+    assert json.loads(unique.to_json())["keeps_timeless"]
+    moments = replace(unique, plan=replace(unique.plan, deduplicates=False, moments=True))
+    assert json.loads(moments.to_json())["keeps_timeless"]
 
 
 def test_the_secret_is_shown_by_nothing() -> None:

@@ -59,6 +59,7 @@ def test_both_ways_reach_the_same_folder(spark: SparkSession, checkpoint: str) -
     assert sorted(direct.names()) == sorted(by_spark.names()) == ["7", "8"]
     assert (direct.read("7"), by_spark.read("8")) == (b"seven", b"eight")
     assert Path(checkpoint.removeprefix("file:"), "slash", "7").is_file()
+    assert by_spark.path("").removeprefix("file:") == direct.path("").removeprefix("file:")
 
 
 def test_a_local_folder_without_exclusive_names_is_reached_by_spark(

@@ -6,8 +6,9 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.block_file import decode
 from pyslash.state.directory import BlockDirectory, BlockFile
-from pyslash.state.durable import DurableState
-from tests.inspect.state.conftest import PLAN, Written, written
+from pyslash.state.durable import MOST_FILES, DurableState
+from tests.inspect.state.conftest import written
+from tests.support.two_epochs import PLAN, Written
 
 __all__ = ["written"]
 
@@ -46,3 +47,36 @@ def test_files_are_those_of_the_new_query(written: Written) -> None:
     for file in state.files:
         data = state.directory.read(file)
         assert all(NOW.text.encode() in block.head for block in decode(data, file.name))
+
+
+def file(epoch: int, holder: str, size: int = 100, kind: str = "") -> BlockFile:
+    return BlockFile(f"{epoch}-7-{kind or holder * 32}.arrow", size, 0, 10 * epoch, holder, bool(kind))
+
+
+def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Written) -> None:
+    files = [file(epoch, holder) for epoch in range(MOST_FILES) for holder in "ab"]
+    state = DurableState(durable(written).directory, files)
+    assert "a" in state.want_snapshots()
+    assert "a" not in state.need_snapshots()
+    state.snapshot(6, file(5, "a", 300, "snapshot-" + "c" * 32))
+    assert "a" not in state.want_snapshots()
+    named = state.with_epoch([file(8, "a"), file(8, "b")], 0)
+    assert [one.epoch for one in named if one.holder == "a"] == [7, 5, 8]
+    assert [one.epoch for one in named if one.holder == "b"] == [*range(MOST_FILES), 8]
+    # Until a manifest names it, all is as it was; one that is ready in between waits for the next epoch.
+    assert state.files == files
+    assert state.with_epoch([file(8, "a"), file(8, "b")], 0) == named
+    state.snapshot(8, file(7, "b", 300, "snapshot-" + "d" * 32))
+    state.logged(named)
+    assert state.files == named
+    later = state.with_epoch([file(9, "b")], 0)
+    assert [(one.epoch, one.snapshot) for one in later if one.holder == "b"] == [(7, True), (9, False)]
+    assert [one.epoch for one in later if one.holder == "a"] == [7, 5, 8]
+
+
+def test_an_epoch_writes_a_snapshot_where_none_comes(written: Written) -> None:
+    files = [file(epoch, "a") for epoch in range(8 * MOST_FILES)]
+    state = DurableState(durable(written).directory, files)
+    assert "a" in state.need_snapshots()
+    whole = file(99, "a", 5000, "e" * 32)
+    assert state.with_epoch([whole], 0) == [whole]

@@ -85,6 +85,7 @@ def test_a_driver_that_was_replaced_neither_writes_nor_takes_over_again(tmp_path
 def test_a_driver_is_not_replaced_by_its_own_earlier_try(tmp_path: Path) -> None:
     driver = log(tmp_path)
     held = driver.take_over()
+    assert isinstance(driver._runs, Faulty)
     driver._runs.fault = "unacknowledged"
     with pytest.raises(CheckpointError):
         driver.take_over(held)

@@ -100,8 +100,8 @@ def test_state_of_ours_is_refused_where_plain_spark_would_have_to_read_it(stream
     add(stream, LAST)
     with pytest.raises(UnsupportedQueryError, match=r"is pyslash's.*mode=off.*give it a new checkpointLocation"):
         attempt(sums(stream), tmp_path / "c", "off")
-    overlapping = F.window("ts", "10 seconds", "5 seconds")
-    uncovered = stream.read().groupBy(overlapping, "k").agg(F.collect_list("v"))
+    sessions = F.session_window("ts", "10 seconds")
+    uncovered = stream.read().groupBy(sessions, "k").agg(F.collect_list("v"))
     with pytest.raises(UnsupportedQueryError, match=r"is pyslash's.*collect_list.*Let pyslash run the query as it was"):
         attempt(uncovered, tmp_path / "c", "auto")
     assert attempt(sums(stream), tmp_path / "c").error is None

@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
         ("a", pa.list_(pa.int32())),
     ]
 )
-# Whatever rows are merged first, the result is the same.
+# Whatever rows are merged first, the result is the same. Over windows that overlap, panes have their buffers.
 ANYHOW = [
     "percentile(i, 0.25)",
     "percentile(i, array(0.1, 0.5), 2) FILTER (WHERE d > 0)",
@@ -68,6 +68,7 @@ IN_ORDER = [
 ]
 Window = tuple[str, ...]
 TUMBLING, SLIDING = ("10 seconds", "10 seconds", "3 seconds"), ("10 seconds", "4 seconds")
+SEPARATE = ("10 seconds", "4 seconds", "1 second")  # windows that overlap, each with buffers of its own
 PATHS = {
     "driver": {"ingest": "rows"},
     "tasks": {"ingest": "rows", "merge.driverBytes": "0"},
@@ -106,7 +107,7 @@ def made(spark: SparkSession, folder: Path, batches: int = 4) -> Stream:
 
 
 def query_of(*window: str, calls: list[str] | None = None) -> Query:
-    calls = calls or ([*ANYHOW, *IN_ORDER] if window == TUMBLING else ANYHOW)
+    calls = calls or (ANYHOW if window == SLIDING else [*ANYHOW, *IN_ORDER])
     aggregates = [F.expr(call).alias(f"a{place}") for place, call in enumerate(calls)]
 
     def query(rows: DataFrame) -> DataFrame:
@@ -119,8 +120,8 @@ def query_of(*window: str, calls: list[str] | None = None) -> Query:
 def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
     """Plain Spark's micro-batches, by window and output mode."""
     found = {}
-    for window, output in ((TUMBLING, "append"), (SLIDING, "update")):
-        stream = made(spark, tmp_path_factory.mktemp(output))
+    for window, output in ((TUMBLING, "append"), (SLIDING, "update"), (SEPARATE, "append")):
+        stream = made(spark, tmp_path_factory.mktemp("sparks"))
         found[window, output] = ran(stream.read(), stream.folder, query_of(*window), output, "off").batches
         assert sum(map(len, found[window, output])) > 8
     return found
@@ -133,6 +134,8 @@ def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         (TUMBLING, "append", "arrow"),
         (TUMBLING, "append", "repartition"),
         (SLIDING, "update", "tasks"),
+        (SEPARATE, "append", "tasks"),
+        (SEPARATE, "append", "arrow"),
     ],
 )
 def test_micro_batches_are_sparks(

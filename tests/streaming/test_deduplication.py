@@ -52,10 +52,28 @@ def without_watermark(rows: DataFrame) -> DataFrame:
     return rows.withColumn("ts", F.timestamp_micros(F.unix_micros("ts")))
 
 
+def nested(rows: DataFrame) -> DataFrame:
+    """The keys as a struct, an array and an interval; beside them what native code only keeps."""
+    return rows.selectExpr(
+        "ts",
+        "named_struct('k', k, 'of', array(x > 0)) AS s",
+        "array(k, null) AS a",
+        "make_dt_interval(0, 0, k) AS i",
+        "map('v', v) AS m",
+        "parse_json(concat('[', k, ']')) AS j",
+    )
+
+
+def told(rows: DataFrame) -> DataFrame:
+    return rows.select("s", "a", "i", "m", F.col("j").cast("string"))
+
+
 QUERIES: dict[str, Query] = {
     "keys": lambda rows: without_watermark(rows).dropDuplicates(["k"]),
     "keys, late rows": lambda rows: halves(rows).dropDuplicates(["k", "x"]).select("v", "ts", F.col("k") + 1),
     "keys and time": lambda rows: rows.dropDuplicates(["ts", "k"]),
+    "structs, arrays, intervals": lambda rows: told(nested(rows).dropDuplicates(["s", "a", "i"])),
+    "windows": lambda rows: rows.select(F.window("ts", "10 seconds"), "k", "v").dropDuplicates(["window", "k"]),
 }
 HOMES = {"merge.driverBytes": "0"}
 
@@ -95,6 +113,16 @@ def test_a_query_that_starts_again_goes_on_with_its_keys(stream: Stream) -> None
         assert found.batches[0]
         hook._sweep()
         add(stream, range(50, 10_050, 10), at=1400)
+
+
+def test_within_the_watermark_a_key_is_of_any_type(stream: Stream) -> None:
+    def query(rows: DataFrame) -> DataFrame:
+        return told(nested(rows).dropDuplicatesWithinWatermark(["s", "a"]))
+
+    expected = ran(stream.read(), stream.folder, query, "append", "off")
+    found = ran(stream.read(), stream.folder, query, "append", "require", **HOMES)
+    assert found.batches == expected.batches
+    assert sum(map(len, found.batches)) > 2000
 
 
 def test_only_what_is_new_is_read(stream: Stream) -> None:

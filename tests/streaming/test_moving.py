@@ -63,6 +63,30 @@ def test_a_query_moves_in_and_out_again(
     assert sum(len(rows) for _, rows in rows_of(first, second, third)) > 3
 
 
+def timeless(stream: Stream) -> DataFrame:
+    """Unique times and keys, where the rows of one key have no time."""
+    files = stream.spark.readStream.schema(stream.read().schema).option("maxFilesPerTrigger", 1)
+    rows = files.parquet(str(stream.folder / "in"))
+    timed = rows.withColumn("ts", F.when(F.col("k") != "a", F.col("ts"))).withWatermark("ts", "10 seconds")
+    return timed.dropDuplicates(["ts", "k"]).select("ts", "k")
+
+
+def test_keys_without_a_time_move_too(spark: SparkSession, tmp_path: Path) -> None:
+    batches = [[(1000 + number, key, number) for key in "ab"] for number in range(3)]
+    runs: list[list[tuple[int, list[str]]]] = []
+    for engine in ("require", "off"):
+        folder = tmp_path / engine
+        folder.mkdir()
+        stream = make_stream(spark, folder, batches[:2])
+        first = attempt(timeless(stream), folder / "checkpoint", "off")
+        add(stream, batches[2])
+        second = attempt(timeless(stream), folder / "checkpoint", engine, adopt="true")
+        assert second.ran_on_pyslash is (engine == "require")
+        runs.append(rows_of(first, second))
+    assert runs[0] == runs[1]
+    assert sum("ts=None" in row for _, rows in runs[0] for row in rows) == 1
+
+
 def test_what_cannot_be_moved_stays_with_plain_spark(spark: SparkSession, tmp_path: Path) -> None:
     stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
     first = attempt(sliding(stream.read()), checkpoint, "off")

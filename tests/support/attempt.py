@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +107,16 @@ def attempt(
             made.error = error
         made.watermarks = [(one.batchId, one.eventTime.get("watermark")) for one in made.query.recentProgress]
     return made
+
+
+def check_repeated(stream: Stream, query: Callable[[DataFrame], DataFrame], folder: Path) -> None:
+    """An epoch that comes again behind its manifest has the same rows, and all are those of plain Spark."""
+    expected = attempt(query(stream.read()), folder / "plain", "off").batches
+    first = attempt(query(stream.read()), folder / "ours", fail_in=2)
+    assert first.error is not None
+    second = attempt(query(stream.read()), folder / "ours")
+    assert second.batches[0] == first.batches[-1]
+    assert [*first.batches[:-1], *second.batches] == expected
 
 
 def in_words(rows: list[Any]) -> list[str]:

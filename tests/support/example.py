@@ -10,8 +10,12 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run_example(name: str, source: Path, folder: Path, *arguments: str) -> Path:
-    """Run the job over the files of `source`, one a micro-batch, on pyslash; the folder of its result."""
+def run_example(name: str, source: Path, folder: Path, *arguments: str, **conf: str) -> Path:
+    """Run the job over the files of `source`, one a micro-batch, on pyslash; the folder of its result.
+
+    `conf` is of spark.slash.*.
+    """
+    options = " ".join(f"--conf spark.slash.{key}={value}" for key, value in {"mode": "require", **conf}.items())
     output, checkpoint = folder / "out", folder / "checkpoint"
     folders = ["--input", str(source), "--output", str(output), "--checkpoint", str(checkpoint)]
     python = str(Path(sys.executable).with_name("slash-python"))
@@ -21,7 +25,7 @@ def run_example(name: str, source: Path, folder: Path, *arguments: str) -> Path:
         text=True,
         timeout=900,
         check=False,
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--conf spark.slash.mode=require pyspark-shell"},
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (checkpoint / "slash").is_dir()

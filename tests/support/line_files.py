@@ -70,7 +70,7 @@ def settings(spark: SparkSession, **values: object) -> AbstractContextManager[No
     return changed(spark, {f"spark.sql.{name.replace('__', '.')}": str(value) for name, value in values.items()})
 
 
-def splits(spark: SparkSession, size: int) -> object:
+def splits(spark: SparkSession, size: int) -> AbstractContextManager[None]:
     """Splits of so many bytes."""
     return settings(spark, files__maxPartitionBytes=size, files__openCostInBytes=0, files__minPartitionNum=1)
 

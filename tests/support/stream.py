@@ -21,12 +21,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Stream:
-    """Micro-batches of rows in one folder, one file each, read in their order."""
+    """Micro-batches of rows in one folder, one file each, read in their order. A task reads at least `rows_a_task`."""
 
     spark: SparkSession
     folder: Path
     schema: pa.Schema
     delay_seconds: int
+    rows_a_task: int = 500
     batches: list[pa.Table] = field(default_factory=list)
 
     def add(self, rows: pa.Table) -> None:
@@ -34,7 +35,7 @@ class Stream:
         path = self.folder / "in" / f"{len(self.batches):04d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name("." + path.name)
-        pq.write_table(rows.cast(self.schema), hidden, row_group_size=500)  # a row group is one task's
+        pq.write_table(rows.cast(self.schema), hidden, row_group_size=self.rows_a_task)
         in_order(hidden, len(self.batches))
         hidden.rename(path)
         self.batches.append(rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyslash.agent.store import state as state_module
+from pyslash.agent.store import replica_calls
 from pyslash.errors import ArenaFullError, InvalidRequestError, StaleIncarnationError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.codec import body
@@ -93,8 +93,8 @@ def test_room_that_is_written_to_goes_to_nobody_else(
     standby: InProcess, transports: Transports, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """A replica that is given up while a peer writes it: its bytes must not land in the next owner's block."""
-    state, source = standby.state, "ab" * 16
-    places = state.reserve(QUERY, Reserve(0, source, [[0, 8 << 20, 0]], PLAN, 0, False))["offsets"]
+    calls, source = replica_calls.ReplicaCalls(standby.state), "ab" * 16
+    places = calls.reserve(QUERY, Reserve(0, source, [[0, 8 << 20, 0]], PLAN, 0, False))["offsets"]
     write_all = reserved.write_all
     others: list[int] = []
 
@@ -102,11 +102,11 @@ def test_room_that_is_written_to_goes_to_nobody_else(
         if not others:
             # The next attempt of the epoch: what was reserved before is void, and its room is wanted by others.
             with pytest.raises(ArenaFullError):
-                state.reserve(QUERY, Reserve(0, source, [[0, 12 << 20, 0]], PLAN, 0, False))
+                calls.reserve(QUERY, Reserve(0, source, [[0, 12 << 20, 0]], PLAN, 0, False))
             others.append(standby.arena.allocate(1 << 20, OTHER_QUERY, 0))
         return write_all(fd, data, at)
 
-    for module in (state_module, shm_module):
+    for module in (replica_calls, shm_module):
         monkeypatch.setattr(module, "write_all", abandoned_first)
     transport = transports.choose(standby.descriptor, mode).transport
     transport.write(standby.descriptor, places[0], b"\xff" * (8 << 20))

@@ -125,7 +125,7 @@ def main(folder: Path, port: int) -> None:
         queries = {"stranded": run("stranded", few.groupBy(window(), "k").count())}
         spark.sparkContext.pythonExec = python
         spark.conf.unset("spark.slash.agent.startTimeout")
-        queries[LISTS] = run(LISTS, few.groupBy(window("5 seconds")).agg(F.collect_list("v")))
+        queries[LISTS] = run(LISTS, few.groupBy(F.session_window("ts", "5 seconds"), "k").agg(F.collect_list("v")))
         queries["copies"] = finished(few.writeStream)
         queries["broken"] = fail("broken", few.groupBy(window(), "k").count())
         queries["orders"] = run("orders", rows.groupBy(window(), "k").agg(F.count("*"), F.sum("v")))

@@ -37,7 +37,7 @@ PHASES = {
     f"{name.capitalize()} (ms)": f"{name}_ms" for name in ("update", "commit", "merge", "sink", "checkpoint", "replica")
 }
 WIDTH = 1280  # of a small screen
-HELP = "windows that do not overlap"
+HELP = "a function with a native form"
 
 
 def query_page(watched: Watched, name: str) -> str:
@@ -94,8 +94,8 @@ def test_the_first_page_has_all_queries(watched: Watched) -> None:
     assert ended["orders"]["Watermark (UTC)"] == watermark(watched.ready.progress[-1]) > "1970-01-01 00:15"
     assert ended["broken"]["Watermark (UTC)"] == "", "it has no epoch"
     fallbacks = {row["Name"]: row for row in table(html, "fallbacks")}
-    assert fallbacks[LISTS]["Operator"] == "StateStoreSave"
-    assert "collect_list(v) depends on the order" in fallbacks[LISTS]["Reason"]
+    assert fallbacks[LISTS]["Operator"] == "SessionWindowStateStoreSave"
+    assert "collect_list(v) of a session has no native form" in fallbacks[LISTS]["Reason"]
     assert fallbacks[LISTS]["What would help"].startswith(HELP)
     assert "no stateful operator" in fallbacks[watched.ready.copies]["Reason"]
     assert "the first epoch failed" in fallbacks["stranded"]["Reason"]

@@ -1,5 +1,6 @@
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <map>
 
 #include "buffer_view.h"
@@ -25,6 +26,12 @@ nb::list panes(const HeadFace& self) {
   nb::list list;
   for (const auto& [pane, figures] : panes) list.append(nb::make_tuple(pane, figures.groups, figures.bytes));
   return list;
+}
+
+uint32_t prefix_ranges(const HeadFace& self) {
+  uint32_t bits = 0;
+  for (const SegmentEntry& entry : self.head.segments) bits = std::max(bits, entry.prefix_bits);
+  return uint32_t{1} << bits;
 }
 
 nb::list ranges_of(const HeadFace& self, int64_t pane_lo, int64_t pane_hi, uint64_t prefix_lo, uint64_t prefix_hi) {
@@ -69,6 +76,8 @@ void bind_head(nb::module_& m) {
       .def_prop_ro("max_event_time", [](const HeadFace& self) { return self.head.header.max_event_time; })
       .def_prop_ro("plan_text", [](const HeadFace& self) { return self.head.plan_text; })
       .def_prop_ro("panes", panes, "(pane, groups, bytes) of each pane, ascending; pane starts are in microseconds.")
+      .def_prop_ro("prefix_ranges", prefix_ranges,
+                   "Into so many ranges of hash prefixes its finest segments cut all keys.")
       .def("ranges", ranges_of, nb::arg("pane_lo"), nb::arg("pane_hi"), nb::arg("prefix_lo"), nb::arg("prefix_hi"),
            "(offset, length) within the block of what a reader of these panes and hash prefixes must fetch.")
       .def("__repr__", describe);

@@ -120,7 +120,7 @@ class Folding:
         with state.lock:
             state.holding.unpin(job.offsets)
             job.block_set.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
-            outcome = None if folded is None else Outcome(tuple(job.offsets), folded.block)
+            outcome = None if folded is None else Outcome(tuple(job.blocks), folded.block)
             if folded is not None and folded.block is not None and folded.data is not None:
                 state.holding.disk.keep(folded.block.offset, folded.data)
             held = state.queries.get(job.query)

@@ -9,8 +9,9 @@ from pyslash.state.block_head import IDENTITY, rechecked
 from pyslash.transport.reserved import write_all
 
 
-def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock) -> bytes:
+def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock, made_in: int | None = None) -> bytes:
     """The head of the block, published in the arena whose memory is the file `fd`; `epoch` is the arena's book-keeping.
+    The block stays of the epoch that it was made in, unless it is to be of another.
 
     Raises:
         ArenaFullError: no room for it; nothing has changed.
@@ -23,7 +24,7 @@ def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock) -
             raise CorruptBlockError(f"a segment at {segment.offset} leaves its block of {length} bytes")
     offset = arena.allocate(length, query, epoch)
     try:
-        head = relocated(block.head, query, arena.incarnation, offset)
+        head = relocated(block.head, query, arena.incarnation, offset, made_in)
         write_all(fd, head, offset)
         for segment, data in block.segments:
             write_all(fd, data, offset + segment.offset)
@@ -34,10 +35,10 @@ def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock) -
     return head
 
 
-def relocated(raw: bytes, query: bytes, incarnation: bytes, offset: int) -> bytes:
-    """A head with another place: query, incarnation and offset in its arena."""
+def relocated(raw: bytes, query: bytes, incarnation: bytes, offset: int, made_in: int | None = None) -> bytes:
+    """A head with another place: query, incarnation and offset in its arena; and of another epoch, if one is given."""
     head = bytearray(raw)
     at, form = IDENTITY
     _, _, epoch, attempt, _ = form.unpack_from(head, at)
-    form.pack_into(head, at, query, incarnation, epoch, attempt, offset)
+    form.pack_into(head, at, query, incarnation, epoch if made_in is None else made_in, attempt, offset)
     return rechecked(head)

@@ -107,9 +107,12 @@ class Holding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished compaction: these blocks are replaced by that one (None: all their panes were dead)."""
+    """A finished compaction: these blocks are replaced by that one (None: all their panes were dead).
 
-    inputs: tuple[int, ...]
+    The blocks themselves: by the time it is swapped in, another one may lie where a block was that has been released.
+    """
+
+    inputs: tuple[LiveBlock, ...]
     block: LiveBlock | None
 
     def offsets(self) -> list[int]:
@@ -152,13 +155,20 @@ class BlockSet:
         compacted, self.compacted = self.compacted, None
         if compacted is None:
             return
-        self.retire(holding, [offset for offset in compacted.inputs if offset in self.live])
+        self.retire(holding, [block.offset for block in compacted.inputs if self._holds(block)])
         if compacted.block is not None:
             holding.commit(query, compacted.offsets())
             if compacted.block.is_dead(first_live_pane):
                 holding.free_when_unpinned(compacted.offsets())
             else:
                 self.add([compacted.block])
+
+    def is_to_be_replaced(self, block: LiveBlock) -> bool:
+        """Whether a finished compaction waits to take its place."""
+        return self.compacted is not None and any(one is block for one in self.compacted.inputs)
+
+    def _holds(self, block: LiveBlock) -> bool:
+        return self.live.get(block.offset) is block
 
     def forget(self, holding: Holding) -> int:
         """Everything goes; how many live blocks that were."""

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock
+from pyslash.protocol.version_edit import VersionEdit
 
-_MOST_BYTES = 2 << 20  # of heads in an answer, as text: half of what a message may have
-_numbers = itertools.count(1)  # no two answers, and no two changes, of an agent have the same
+_MOST_BYTES = 2 << 20  # of heads in an edit, as text: half of what a message may have
+_numbers = itertools.count(1)  # no two edits, and no two changes, of an agent have the same
 
 
 @dataclass
 class OwnBlocks(BlockSet):
-    """Live blocks, and what has come and gone since the driver's last answer.
+    """Live blocks, and what has come and gone since the last edit that was sent to the driver.
 
-    A driver names the last answer that it has. The next one says what has changed since then, as much of it as a
-    message holds; if the driver knows another answer, or none, it begins with all that is live.
+    A driver names the last edit that it has. The next one says what has changed since then, as much of it as a
+    message holds; if the driver knows another edit, or none, it begins with all that is live.
     """
 
-    _answer: int = 0
+    _number: int = 0
     _changed: dict[int, int] = field(default_factory=dict)  # by offset: the number of its last change
-    _told: dict[int, int] = field(default_factory=dict)  # those of the last answer
+    _told: dict[int, int] = field(default_factory=dict)  # those of the last edit
 
     def add(self, blocks: Iterable[LiveBlock]) -> None:
         """More blocks."""
@@ -37,13 +36,9 @@ class OwnBlocks(BlockSet):
         super().retire(holding, offsets)
         self._note(offsets)
 
-    def changes(self, known: int) -> dict[str, Any]:
-        """What a driver does not know that has heard the answer `known` last (0: none).
-
-        `answer` is the number of this one. `whole`: what it knew is void. `gone` are offsets, and go first; `heads` are
-        [offset, head as Base64] of new blocks. `more`: the rest follows with the next answer.
-        """
-        whole = not known or known != self._answer
+    def edit_since(self, known: int) -> VersionEdit:
+        """What a driver does not know that has heard the edit `known` last (0: none)."""
+        whole = not known or known != self._number
         if whole:
             self._changed.clear()
             self._note(sorted(self.live))
@@ -51,22 +46,21 @@ class OwnBlocks(BlockSet):
             for offset, number in self._told.items():
                 if self._changed.get(offset) == number:
                     del self._changed[offset]
-        self._answer, self._told = next(_numbers), {}
-        gone: list[int] = []
-        heads: list[list[Any]] = []
+        self._number, self._told = next(_numbers), {}
+        gone: set[int] = set()
+        heads: dict[int, bytes] = {}
         size = 0
         for offset, number in self._changed.items():
             if size > _MOST_BYTES:
                 break
             self._told[offset] = number
             if (block := self.live.get(offset)) is None:
-                gone.append(offset)
+                gone.add(offset)
             else:
-                heads.append([offset, base64.b64encode(block.head).decode()])
-                size += len(heads[-1][1])
+                heads[offset] = block.head
+                size += 4 * len(block.head) // 3
             size += 24
-        more = len(self._told) < len(self._changed)
-        return {"answer": self._answer, "whole": whole, "gone": gone, "heads": heads, "more": more}
+        return VersionEdit(self._number, whole, frozenset(gone), heads, len(self._told) < len(self._changed))
 
     def _note(self, offsets: Iterable[int]) -> None:
         self._changed.update((offset, next(_numbers)) for offset in offsets)

@@ -6,13 +6,13 @@ from pyslash._native import Arena, Head
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import InvalidRequestError
-from pyslash.protocol.messages import Checkpoint, Commit, Replicate
+from pyslash.protocol.messages import Checkpoint, Commit, Fold, Replicate
 from pyslash.state.block_head import copied_head, head_crc
 from pyslash.state.block_state import BlockState
 
 
 def reported(
-    arena: Arena, query: bytes, state: QueryState, request: Commit | Checkpoint | Replicate
+    arena: Arena, query: bytes, state: QueryState, request: Commit | Checkpoint | Fold | Replicate
 ) -> list[LiveBlock]:
     """The blocks that a request names, each the one that its task has reported."""
     lengths = _published_lengths(arena, query)

@@ -106,8 +106,8 @@ class Spiller:
         return coldest
 
     def _spillable(self, block_set: BlockSet) -> list[LiveBlock]:
-        holding = self._state.holding
-        return [block for block in block_set.live.values() if holding.is_idle(block.offset)]
+        idle = filter(lambda block: self._state.holding.is_idle(block.offset), block_set.live.values())
+        return [block for block in idle if not block_set.is_to_be_replaced(block)]
 
     def _spill(self, query: bytes, request: MakeRoom, choice: _Choice) -> None:
         state, block = self._state, choice.block

@@ -14,10 +14,11 @@ from pyslash.errors import InvalidInputError
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.window import TimeWindow, windows_between
-from pyslash.state.block_file import StoredBlock, segments_of
+from pyslash.state.block_file import StoredBlock
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 
+ALL_PREFIXES = (0, 1 << 32)
 _ALIGNED = 64
 
 
@@ -37,24 +38,31 @@ def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequenc
     """
     manifest = state.manifest(epoch)
     blocks = [block for _, stored in state.read(manifest) for block in stored]
-    names = columns(manifest.identity)
+    if manifest.identity.session and window is not None:
+        raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
+    start = None if window is None else _checked(manifest.identity.window, microseconds(window), manifest)
+    for batch in merged(manifest, blocks, ALL_PREFIXES, start):
+        yield _of_key(batch, key, manifest.identity)
+
+
+def merged(
+    manifest: Manifest, blocks: list[StoredBlock], prefixes: tuple[int, int], start: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes."""
+    names, plan, grid = columns(manifest.identity), Plan(manifest.plan), manifest.identity.window
+    merger: Merger | SessionMerger
     if manifest.identity.session:
-        if window is not None:
-            raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
-        sessions = SessionMerger(Plan(manifest.plan), manifest.pane, manifest.watermark_us, EVERY_END_US)
-        for batch in _merged(sessions, (manifest.pane, manifest.pane + 1), blocks):
-            yield _of_key(batch.rename_columns(names), key, manifest.identity)
-        return
-    grid = manifest.identity.window
-    panes = {segment.pane for block in blocks for segment, _ in block.segments}
-    if window is None:
-        wanted = windows_between(grid, panes, manifest.watermark_us)
+        panes = manifest.pane, manifest.pane + 1
+        merger = SessionMerger(plan, manifest.pane, manifest.watermark_us, EVERY_END_US, *prefixes)
     else:
-        wanted = [_checked(grid, microseconds(window), manifest)]
-    if not wanted:
-        return
-    for batch in _merged(Merger(Plan(manifest.plan), wanted), (wanted[0], wanted[-1] + grid.size_us), blocks):
-        yield _of_key(batch.rename_columns(names), key, manifest.identity)
+        held = {pane for block in blocks for pane, _, _ in Head(block.head).panes}
+        wanted = windows_between(grid, held, manifest.watermark_us) if start is None else [start]
+        if not wanted:
+            return
+        panes = wanted[0], wanted[-1] + grid.size_us
+        merger = Merger(plan, wanted, *prefixes)
+    for batch in _merged(merger, panes, prefixes, blocks):
+        yield batch.rename_columns(names)
 
 
 def schema(manifest: Manifest) -> pa.Schema:
@@ -67,8 +75,13 @@ def columns(plan: PlanIdentity) -> list[str]:
     """Names of a dump's columns.
 
     Raises:
-        InvalidInputError: the state is rows of a join, which only Spark can read.
+        InvalidInputError: the state is rows of a join, which only Spark can read, or of a processor.
     """
+    if plan.operator == "transformWithState":
+        raise InvalidInputError(
+            "the state of a processor in Python is variables as the processor's tasks keep them: `list` counts them, "
+            "nothing else can"
+        )
     if plan.join:
         raise InvalidInputError("the state of a join is rows as Spark keeps them: `list` counts them, nothing else can")
     return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
@@ -104,13 +117,13 @@ def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:
 
 
 def _merged(
-    merger: Merger | SessionMerger, panes: tuple[int, int], blocks: list[StoredBlock]
+    merger: Merger | SessionMerger, panes: tuple[int, int], prefixes: tuple[int, int], blocks: list[StoredBlock]
 ) -> Iterator[pa.RecordBatch]:
-    first, end = panes
     for block in blocks:
         head = Head(block.head)
-        for segment, data in zip(segments_of(block.head), (data for _, data in block.segments), strict=True):
-            if first <= segment.pane < end:
+        needed = head.ranges(*panes, *prefixes)
+        for segment, data in block.segments:
+            if any(offset <= segment.offset < offset + length for offset, length in needed):
                 merger.add(head, segment.offset, _aligned(data))
     while (merged := merger.next()) is not None:
         yield pa.record_batch(merged)

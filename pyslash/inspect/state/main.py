@@ -1,10 +1,10 @@
-"""The command: `list`, `dump`, `verify`, `export`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
+"""The command `pyslash state`. Exit status 0: done and sound; 1: damaged; 2: nothing to look at."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TextIO
 
@@ -15,6 +15,9 @@ from pyslash._native import Head
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
 from pyslash.inspect.state import dump
 from pyslash.inspect.state.verify import verify
+from pyslash.state.backfill import Backfills
+from pyslash.state.manifest import Manifest
+from pyslash.state.savepoint import drop, fork, save, savepoints
 from pyslash.state.stored import StoredState
 
 _RIGHT = "{:>{}}"
@@ -22,14 +25,24 @@ _LEFT = "{:<{}}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The four commands and their options."""
+    """The commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = commands.add_parser("list", help="epochs, and the files and blocks of one")
     dumping = commands.add_parser("dump", help="the open windows of an epoch as a table")
     verifying = commands.add_parser("verify", help="check every checksum; exit status 1 if something is damaged")
     exporting = commands.add_parser("export", help="move a stopped query to plain Spark, with its state")
-    for command in (listing, dumping, verifying, exporting):
+    saving = commands.add_parser("save", help="keep the state as of the last batch under a name: a savepoint")
+    forking = commands.add_parser("fork", help="make a checkpoint of a savepoint, for another query")
+    dropping = commands.add_parser("drop", help="delete a savepoint")
+    comparing = commands.add_parser("diff-plan", help="would this job continue from this checkpoint?")
+    for command in (listing, dumping, verifying, exporting, saving, forking, dropping, comparing):
         command.add_argument("checkpoint", metavar="CHECKPOINT", help="a query's checkpointLocation: path or URI")
+    comparing.add_argument("--query", metavar="NAME", help="the query of this name (default: the first of the job)")
+    comparing.add_argument("job", metavar="JOB", help="a Python program, which runs until it would start the query")
+    comparing.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the job")
+    for command in (saving, forking, dropping):
+        command.add_argument("name", metavar="NAME", help="of the savepoint")
+    forking.add_argument("--to", required=True, metavar="CHECKPOINT", help="the other query's checkpointLocation")
     for command in (listing, dumping):
         command.add_argument("--epoch", type=int, metavar="N", help="as of this epoch (default: the newest)")
     dumping.add_argument("--window", metavar="START", help="only the window that starts then: 2026-01-31T12:00:00")
@@ -41,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the chosen command; an error is one line on standard error."""
     try:
-        return {"list": _list, "dump": _dump, "verify": _verify, "export": _export}[args.action](args)
+        return _ACTIONS[args.action](args)
     except SlashError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2 if isinstance(error, CheckpointError | InvalidInputError) else 1
@@ -67,7 +80,26 @@ def _list(args: argparse.Namespace) -> int:
     _print(epochs)
     print(f"\nstate as of epoch {manifest.epoch}")
     _print(blocks)
+    if saved := savepoints(args.checkpoint):
+        print("\nsavepoints")
+        of_saved = [(one.name, one.epoch, one.saved, one.files, one.bytes) for one in saved]
+        _print([("name", "epoch", "saved", "files", "bytes"), *of_saved])
+    if filled := list(_backfills(args.checkpoint, state)):
+        print("\nbackfills")
+        _print([("name", "made", "groups", "state"), *filled])
     return 0
+
+
+def _backfills(checkpoint: str, state: StoredState) -> Iterator[Sequence[object]]:
+    backfills, epochs, newest = Backfills(checkpoint), state.epochs(), state.manifest()
+
+    def look(epoch: int) -> Manifest | None:
+        return state.manifest(epoch) if epoch in epochs else None
+
+    for one in backfills.all():
+        taken, refusal = backfills.taken_in(one.name, newest, look), backfills.refusal(one.name)
+        told = f"refused: {refusal}" if refusal is not None else "due" if taken is None else f"taken in epoch {taken}"
+        yield one.name, one.made, one.groups, told
 
 
 def _dump(args: argparse.Namespace) -> int:
@@ -115,6 +147,50 @@ def _export(args: argparse.Namespace) -> int:
         f"pyslash's files are kept in {made.kept}"
     )
     return 0
+
+
+def _save(args: argparse.Namespace) -> int:
+    saved = save(args.checkpoint, args.name)
+    print(
+        f"{saved.name} is the state as of batch {saved.epoch}: {saved.files} files ({saved.shared} shared with the "
+        f"checkpoint), {saved.bytes} bytes"
+    )
+    return 0
+
+
+def _fork(args: argparse.Namespace) -> int:
+    forked = fork(args.checkpoint, args.name, args.to)
+    print(
+        f"{args.to} continues behind batch {forked.epoch} as query {forked.query}: {forked.files} files "
+        f"({forked.shared} shared with the savepoint)"
+    )
+    return 0
+
+
+def _drop(args: argparse.Namespace) -> int:
+    drop(args.checkpoint, args.name)
+    print(f"{args.name} is dropped")
+    return 0
+
+
+def _diff_plan(args: argparse.Namespace) -> int:
+    from pyslash.inspect.state.diff_plan import diff_plan
+
+    found = diff_plan(args.checkpoint, args.job, args.arguments, args.query)
+    print("\n".join(found.lines))
+    return found.status
+
+
+_ACTIONS = {
+    "list": _list,
+    "dump": _dump,
+    "verify": _verify,
+    "export": _export,
+    "save": _save,
+    "fork": _fork,
+    "drop": _drop,
+    "diff-plan": _diff_plan,
+}
 
 
 def _rows(batch: pa.RecordBatch) -> Iterable[Sequence[object]]:

@@ -38,6 +38,10 @@ class SessionEmission(Emission):
         """Yes: whoever keeps sessions reads an epoch's blocks alone."""
         return True
 
+    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+        """The pane that holds the sessions."""
+        return pane, pane + 1
+
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """The pane that holds the sessions, if there are any: they are kept up to date in every epoch."""
         return [pane] if pane in held else []
@@ -49,6 +53,10 @@ class SessionEmission(Emission):
     def late_windows(self, pane: int, emitted_us: int) -> int:
         """None."""
         return 0
+
+    def final_by(self, begin: int) -> int:
+        """Its start: sessions that have been emitted end by the watermark, and may touch whatever starts by then."""
+        return begin
 
     def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
         """The pane that holds the sessions, and no other."""
@@ -96,6 +104,11 @@ class SessionPlan(AggregationPlan):
         return SessionEmission(self.mode, self.window, bool(self.keys))
 
     @property
+    def begin_at(self) -> int | None:
+        """The start of the session: there is one pane for all."""
+        return 0
+
+    @property
     def grouping(self) -> str:
         """What rows are grouped by besides keys, as users read it."""
         return f"sessions with a gap of {self.identity.session}"
@@ -105,10 +118,11 @@ class SessionPlan(AggregationPlan):
         return _PANES
 
     @classmethod
-    def _check_buffers(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> None:
+    def _separates_windows(cls, found: JavaObject, functions: list[Aggregate], window: TimeWindow) -> bool:
         for function in functions:
             if function.is_buffer:
                 raise Uncovered(f"{function.sql} of a session has no native form")
+        return False
 
     @classmethod
     def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:

@@ -13,9 +13,11 @@ from pyslash.operators.base import EpochInputs, RunTools, Update
 from pyslash.operators.session.plan import SessionPlan
 from pyslash.operators.session.rewrite import RewriteSessions
 from pyslash.plan.spec import SessionPlace
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import run_numbered
 from pyslash.state.manifest import Manifest
-from pyslash.state.receipt import Receipt
+from pyslash.state.receipt import Receipt, reported_heads
+from pyslash.state.version import heads_of
 
 # Sessions are rewritten once they take this many times what they took after the last rewrite: an entry is then
 # written about once more for each that is made.
@@ -26,6 +28,7 @@ class SessionAggregation(Aggregation):
     """The epochs of an aggregation by session windows, all of whose sessions are in one pane."""
 
     plan_type = SessionPlan
+    folds = False
 
     def __init__(self, plan: SessionPlan, run: RunTools) -> None:
         super().__init__(plan, run)
@@ -34,42 +37,49 @@ class SessionAggregation(Aggregation):
 
     def pane(self, epoch: int, last_pane: int) -> int:
         """The pane that holds the sessions, or a new one, of the epoch's number, into which they are rewritten."""
-        blocks = self._run.coordinator.live_blocks()
-        held = sum(size for block in blocks for pane, _, size in block.head.panes if pane == last_pane)
-        is_grown = held > max(_GROWTH * self._rewritten, self._run.conf.session_rewrite_bytes)
+        held = self._run.coordinator.version.size_within(last_pane, last_pane + 1)
+        is_grown = held.bytes > max(_GROWTH * self._rewritten, self._run.conf.session_rewrite_bytes)
         return epoch if is_grown else last_pane
 
     def update(self, inputs: EpochInputs) -> Update:
         """Write what is still open into a new pane, if there is one, and the epoch's parts of sessions to the same."""
-        rewritten = self._rewrite(inputs) if inputs.pane != inputs.last_pane else []
+        written = self._taken(inputs)
+        if inputs.pane != inputs.last_pane:
+            held = self._run.coordinator.version.within(inputs.last_pane, inputs.last_pane + 1)
+            rewritten = self._write(inputs, inputs.last_pane, heads_of(held))
+            self._rewritten = sum(receipt.head.length for receipt in rewritten)
+            written += rewritten
         rows = self._take_rows(inputs, SessionPlace(inputs.pane, inputs.watermarks.evicted_us))
-        return Update([*rewritten, *rows], rows)
+        return Update([*written, *rows], rows)
 
-    def _rewrite(self, inputs: EpochInputs) -> list[Receipt]:
-        """Write what is still open of the last pane into that of the epoch, as blocks of the epoch."""
+    def _taken(self, inputs: EpochInputs) -> list[Receipt]:
+        """Write the sessions of backfills as parts that come with the epoch: those emitted before take none of them."""
+        panes, blocks = sorted(inputs.taken_panes), reported_heads(inputs.taken)
+        return [receipt for pane in panes for receipt in self._write(inputs, pane, blocks)]
+
+    def _write(self, inputs: EpochInputs, pane: int, blocks: list[tuple[AgentDescriptor, bytes]]) -> list[Receipt]:
+        """Write what is still open of a pane of these blocks into that of the epoch, as blocks of the epoch."""
         run, session = self._run, inputs.batch.session
         tasks = session.sparkContext.defaultParallelism
         evicted_us = inputs.watermarks.evicted_us
         plan = self.plan.spec.placed(SessionPlace(inputs.pane, evicted_us))
         rewrite = RewriteSessions(
             update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=plan),
-            blocks=[(block.agent, block.raw) for block in run.coordinator.live_blocks()],
-            pane=inputs.last_pane,
+            blocks=blocks,
+            pane=pane,
             evicted_us=evicted_us,
             tasks=tasks,
             transport=run.conf.transport,
             timeout_seconds=run.conf.agent_call_timeout,
         )
-        receipts = [Receipt.parse(receipt) for receipt in run_numbered(session, tasks, rewrite)]
-        self._rewritten = sum(receipt.head.length for receipt in receipts)
-        return receipts
+        return [Receipt.parse(receipt) for receipt in run_numbered(session, tasks, rewrite)]
 
     def _kept(self, manifest: Manifest) -> HomeUpdate:
         """What executors keep of the epoch's sessions."""
-        before, version = manifest.versions
+        step = manifest.evicting_step
+        is_rewritten = manifest.pane == manifest.epoch  # the epoch's blocks hold all there is
         return HomeUpdate(
-            before="" if manifest.pane == manifest.epoch else before,  # the epoch's blocks hold all there is
-            version=version,
+            step=replace(step, before="") if is_rewritten else step,
             epoch=manifest.epoch,
             evicted_us=manifest.emitted_us,
             pane=manifest.pane,

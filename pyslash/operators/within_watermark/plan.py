@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
+from pyslash.emit.merge import BOUNDS
 from pyslash.operators.deduplication import PANE_US, DeduplicationPlan
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.columns import Column
@@ -46,6 +47,10 @@ class ExpiryEmission(Emission):
     def keeps_groups(self) -> bool:
         """No: what is emitted has been merged by then."""
         return False
+
+    def final_by(self, begin: int) -> int:
+        """Its event time: of later ones, any key that they repeat has yet to expire."""
+        return begin
 
     def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
         """The panes that the epoch has written."""
@@ -120,6 +125,11 @@ class WithinWatermarkPlan(DeduplicationPlan):
         if time_at < len(evolution.keys):
             time_at = evolution.keys.index(time_at)
         return replace(self._over(evolution, candidates.slots), candidates=candidates, time_at=time_at)
+
+    @property
+    def begin_at(self) -> int | None:
+        """The event time of the row: its pane is of when the key expires."""
+        return BOUNDS + self.time_at
 
     @property
     def explain_lines(self) -> list[tuple[str, str]]:

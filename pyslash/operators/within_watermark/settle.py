@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 
 from pyslash._native import Accumulator
 from pyslash.emit.fetch import equal_cuts
-from pyslash.emit.merge import PREFIXES, MergeRequest, merge
+from pyslash.emit.merge import BOUNDS, PREFIXES, MergeRequest, merge
 from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.plan.window import NO_WATERMARK_US
 
-_BOUNDS = 2  # columns of merged rows before keys: of the window
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -25,15 +24,17 @@ class Settle:
 
     `update` has the plan of the state. `candidates` gives the first row of each key of the epoch; `state` gives the
     newest entry of each key in each pane, with its expiry as the last column, and is None where nothing is live.
-    Entries that expire by `evicted_us` are not live. Merged rows have `keys` columns of the key behind the window's
-    bounds; from there, `columns` are those of the candidates that the state's plan takes, and `time` is the event time:
-    a row's key expires `delay_us` after it. Panes that end by `emitted_us` are not read any more. Times are
+    Entries that expire by `evicted_us` are not live. `history` is as `state`, of a backfill: those of its rows that are
+    not late, by `emitted_us`, come before the candidates. Merged rows have `keys` columns of the key behind the
+    window's bounds; from there, `columns` are those of the candidates that the state's plan takes, and `time` is the
+    event time: a row's key expires `delay_us` after it. Panes that end by `emitted_us` are not read any more. Times are
     microseconds.
     """
 
     update: ArrowUpdate
     candidates: MergeRequest
     state: MergeRequest | None
+    history: MergeRequest | None
     keys: int
     columns: list[int]
     time: int
@@ -61,17 +62,29 @@ class Settle:
     def settled(self, prefixes: tuple[int, int]) -> Iterator[pa.RecordBatch]:
         """What is emitted of keys with these prefixes: the time of its pane, the columns, its expiry."""
         rows = _table(self.candidates, prefixes)
+        if self.history is not None:
+            rows = self._behind_history(rows, prefixes)
         if self.state is not None and rows.num_rows:
             held = _table(self.state, prefixes)
             held = held.filter(pc.greater(held.columns[-1], self.evicted_us))
             rows = rows.take(_without(_keys_of(rows, self.keys), _keys_of(held, self.keys)))
-        time = rows.column(_BOUNDS + self.time)
+        time = rows.column(BOUNDS + self.time)
         # Spark reads the time of a row without one as 0.
         expiry = pc.add(pc.fill_null(time.cast(pa.int64()), 0), self.delay_us)
         pane = expiry if self.emitted_us == NO_WATERMARK_US else pc.max_element_wise(expiry, self.emitted_us + 1)
-        columns = [pane.cast(time.type), *(rows.column(_BOUNDS + at) for at in self.columns), expiry]
+        columns = [pane.cast(time.type), *(rows.column(BOUNDS + at) for at in self.columns), expiry]
         table = pa.table(columns, names=[str(index) for index in range(len(columns))])
         yield from table.combine_chunks().to_batches()
+
+    def _behind_history(self, rows: pa.Table, prefixes: tuple[int, int]) -> pa.Table:
+        """The history's row of each key that it has, and these rows of the others."""
+        assert self.history is not None
+        first = _table(self.history, prefixes)
+        time = first.column(BOUNDS + self.time)
+        in_time = pc.greater(time.cast(pa.int64()), self.emitted_us)
+        first = first.filter(pc.fill_null(in_time, True)).select(rows.column_names)  # without an expiry
+        others = rows.take(_without(_keys_of(rows, self.keys), _keys_of(first, self.keys)))
+        return pa.concat_tables([first, others])
 
 
 def _table(request: MergeRequest, prefixes: tuple[int, int]) -> pa.Table:
@@ -82,7 +95,7 @@ def _table(request: MergeRequest, prefixes: tuple[int, int]) -> pa.Table:
 def _keys_of(rows: pa.Table, keys: int) -> pa.Table:
     """The keys in columns that can be joined, in which a null is a value like any other."""
     columns: dict[str, pa.Array] = {"any": pa.repeat(pa.scalar(True), rows.num_rows)}  # a key may have no columns
-    for index in range(_BOUNDS, _BOUNDS + keys):
+    for index in range(BOUNDS, BOUNDS + keys):
         column = _bits(pa.concat_arrays([pa.array([], rows.schema.types[index]), *rows.column(index).chunks]))
         columns[f"{index} is null"] = column.is_null()
         columns[str(index)] = column.fill_null(pa.scalar(b"" if pa.types.is_binary(column.type) else 0, column.type))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyslash.cluster.live_state import LiveBlock, panes_of
 from pyslash.emit.merge import MergeRequest
 from pyslash.emit.merging import arrow_schema
 from pyslash.operators.aggregation import AggregationPlan
@@ -19,10 +18,11 @@ from pyslash.operators.base import EpochInputs, MergeInputs, RunTools, Update
 from pyslash.operators.deduplication import Deduplication
 from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
 from pyslash.operators.within_watermark.settle import Settle
-from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, windows_between
+from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, first_live_pane, windows_between
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.job import run_numbered
-from pyslash.state.receipt import Receipt
+from pyslash.state.receipt import Receipt, reported_heads
+from pyslash.state.version import LiveBlock, heads_of
 from pyslash.units import ALL_PANES
 
 
@@ -30,6 +30,7 @@ class DeduplicationWithinWatermark(Deduplication):
     """The epochs of a deduplication within the watermark."""
 
     plan_type = WithinWatermarkPlan
+    folds = False
 
     def __init__(self, plan: WithinWatermarkPlan, run: RunTools) -> None:
         super().__init__(plan, run)
@@ -43,23 +44,25 @@ class DeduplicationWithinWatermark(Deduplication):
     def _settle(self, inputs: EpochInputs, candidates: list[Receipt]) -> list[Receipt]:
         """The receipts of the epoch's state."""
         written = [receipt for receipt in candidates if receipt.head.length > 0]
-        if not written:
+        if not written and not inputs.taken:
             return []
         plan, coordinator = self._expiring, self._run.coordinator
         # They are to hear of the epoch's commit, which frees the candidates, whatever else they hold.
         coordinator.group.add_agents([receipt.agent for receipt in written])
-        state = coordinator.live_blocks()
+        state = coordinator.version
         evicted_us = inputs.last.watermark_us if inputs.last is not None else NO_WATERMARK_US
-        live = windows_between(plan.window, panes_of(state), evicted_us)
+        live = windows_between(plan.window, state.panes(first_live_pane(plan.window, evicted_us)), evicted_us)
         tasks = inputs.batch.session.sparkContext.defaultParallelism
         whole = windows_between(TimeWindow.all_time(), {0}, NO_WATERMARK_US)
-        new = [(receipt.agent, receipt.raw_head) for receipt in written]
-        held = [(block.agent, block.raw) for block in state]
+        new = reported_heads(written)
+        held = heads_of(state.within(*_panes_of(plan, live)) if live else [])
+        older = windows_between(plan.window, inputs.taken_panes, NO_WATERMARK_US)
         update = self._run.ingest.arrow_update(inputs.batch, inputs.epoch, NO_WATERMARK_US)
         settle = Settle(
             update=replace(update, plan=plan.text),
             candidates=self._request(plan.candidates, whole, new),
             state=self._request(plan, live, held) if live else None,
+            history=self._request(plan, older, reported_heads(inputs.taken)) if older else None,
             keys=len(plan.keys),
             columns=plan.columns_of_candidates,
             time=plan.time_at,
@@ -78,7 +81,7 @@ class DeduplicationWithinWatermark(Deduplication):
             plan=plan.text,
             windows=windows,
             changed_in=None,
-            panes=ALL_PANES if plan.window.is_all_time else (windows[0], windows[-1] + plan.window.size_us),
+            panes=_panes_of(plan, windows),
             blocks=[*blocks],
             query_id=reading.query_id,
             token=reading.token,
@@ -87,6 +90,11 @@ class DeduplicationWithinWatermark(Deduplication):
             timeout_seconds=reading.timeout_seconds,
         )
 
-    def _read(self, inputs: MergeInputs) -> list[LiveBlock]:
+    def _alone(self, inputs: MergeInputs) -> list[LiveBlock]:
         """What the epoch has settled is all that it emits."""
         return inputs.changes
+
+
+def _panes_of(plan: AggregationPlan, windows: list[int]) -> tuple[int, int]:
+    """The panes (first, end) of these windows."""
+    return ALL_PANES if plan.window.is_all_time else (windows[0], windows[-1] + plan.window.size_us)

@@ -9,6 +9,8 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import NUMERIC, is_decimal
 
+FOLDS = "folds"
+
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -27,6 +29,11 @@ class Aggregate:
     def is_buffer(self) -> bool:
         """Whether Spark's own code computes it, and native code keeps the buffers that it gives (docs/design/031)."""
         return self.function == "collect"
+
+    @property
+    def folds(self) -> bool:
+        """Whether one buffer may stand for all that a group has, which are no longer kept then."""
+        return self.is_buffer and self.parameter == FOLDS
 
     @property
     def is_finished_by_spark(self) -> bool:

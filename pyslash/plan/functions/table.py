@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslash.plan.catalyst import JavaObject, name_of
-from pyslash.plan.functions import average, buffers, chosen, distinct, moments
+from pyslash.plan.functions import average, buffers, chosen, distinct, extremes, moments
 from pyslash.plan.functions import sum as sum_
 from pyslash.plan.functions.aggregate import Aggregate, Call, named
 from pyslash.plan.reasons import Uncovered
@@ -16,8 +16,8 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     "Count": named("count"),
     "Sum": sum_.read,
     "Average": average.read,
-    "Min": named("min"),  # also of bool_and, every
-    "Max": named("max"),  # also of bool_or, some, any
+    "Min": extremes.extreme("min"),  # also of bool_and, every
+    "Max": extremes.extreme("max"),  # also of bool_or, some, any
     "VariancePop": moments.moment("var_pop"),
     "VarianceSamp": moments.moment("var_samp"),
     "StddevPop": moments.moment("stddev_pop"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from eval.model.costs import WAYS, folded, late_merge, limits, occupied, rack_of, repartition, tree
+from eval.model.costs import WAYS, late_merge, limits, occupied, rack_of, repartition, tree, unfolded
 from eval.model.inputs import SHARED_MEMORY, Link, Load, Nodes
 from tests.eval.model.rates import RATES
 
@@ -48,22 +48,21 @@ def test_more_of_anything_never_takes_less(way: str) -> None:
 
 def test_connections_grow_as_the_ways_say() -> None:
     nodes = Nodes(1024, 16)
-    late, fold, racks = (way(BARE, Link(), nodes, LOAD) for way in (late_merge, folded, tree))
-    assert late.queue_pairs == 2 * 16 * 1023
-    assert fold.queue_pairs == 2 * 1023
+    early, late, racks = (way(BARE, Link(), nodes, LOAD) for way in (repartition, late_merge, tree))
+    assert early.queue_pairs == 2 * 16 * 1023
+    assert late.queue_pairs == 2 * 1023
     assert racks.queue_pairs == 2 * (31 + 31)
-    assert racks.seconds < fold.seconds < late.seconds
+    assert racks.seconds < late.seconds < unfolded(BARE, Link(), nodes, LOAD).seconds
 
 
 def test_a_tree_of_one_rack_is_no_tree() -> None:
-    assert tree(RATES, Link(), Nodes(1, 4), LOAD) == folded(RATES, Link(), Nodes(1, 4), LOAD)
+    assert tree(RATES, Link(), Nodes(1, 8), LOAD) == late_merge(RATES, Link(), Nodes(1, 8), LOAD)
     assert rack_of(3) == 2
 
 
 def test_tasks_narrower_than_a_segment_read_what_they_do_not_want() -> None:
-    few = late_merge(BARE, Link(), Nodes(4, 16), LOAD)
-    assert few.useful == pytest.approx(2 / 64)
-    assert folded(BARE, Link(), Nodes(4, 16), LOAD).useful == 1
+    assert unfolded(BARE, Link(), Nodes(4, 16), LOAD).useful == pytest.approx(2 / 64)
+    assert late_merge(BARE, Link(), Nodes(4, 16), LOAD).useful == 1  # of 16 segments in all
     many = late_merge(BARE, Link(), Nodes(4, 16), Load(1e9, 10_000_000))
     assert many.useful == 1
 
@@ -77,7 +76,7 @@ def test_limits_are_named() -> None:
     nodes = Nodes(1024, 16)
     small = Link(queue_pairs=1000)
     assert any("the device makes 1,000" in text for text in limits(late_merge(RATES, small, nodes, LOAD), small))
-    past = limits(late_merge(RATES, Link(), nodes, LOAD), Link())
+    past = limits(unfolded(RATES, Link(), nodes, LOAD), Link())
     assert any("1,024 at full rate" in text for text in past)
     assert any("keep 0%" in text for text in past)
     assert limits(tree(BARE, Link(), Nodes(16, 16), LOAD), Link()) == []

@@ -41,8 +41,9 @@ def test_the_readme_has_the_kept_sessions_medians() -> None:
 
 
 def test_missed_bars_and_what_was_left_out_are_on_the_page(tmp_path: Path) -> None:
-    start = {"session": "2026-01-31T12:00:00+00:00", "command": "python -m eval suite", "machine": {**MACHINE}}
-    start["machine"].update(commit="0123456789ab", memory_gib=8, kernel="6.1", python="3.11", java="17", pyspark="4.3")
+    machine = {**MACHINE, "commit": "0123456789ab", "memory_gib": 8}
+    machine |= {"kernel": "6.1", "python": "3.11", "java": "17", "pyspark": "4.3"}
+    start = {"session": "2026-01-31T12:00:00+00:00", "command": "python -m eval suite", "machine": machine}
     records = [
         start,
         run("slash", 2e6),

@@ -1,87 +1,15 @@
-"""A checkpoint of two epochs, as a query writes it."""
+"""A checkpoint to look into."""
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pyslash import _native
-from pyslash.plan.identity import PlanIdentity
-from pyslash.plan.spec import PlanSpec
-from pyslash.state.block_file import write
-from pyslash.state.checkpoint_files import LocalFiles
-from pyslash.state.directory import BlockDirectory, BlockFile
-from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, ManifestLog
-from tests.model.rows import SECOND, Row, batch_of
-from tests.support.manifests import manifest
-
-SIZE, SLIDE = 10, 5
-PLAN = f"""pyslash-plan 1
-window {SIZE * SECOND} {SLIDE * SECOND} 0
-column int64 1
-column int64 1
-key 1
-aggregate sum 2 1
-aggregate count - 1
-"""
-IDENTITY = PlanIdentity(PlanSpec.decode(PLAN), ("k", "v"))
-WATERMARKS = [0, 10, 15]  # before epoch 0, after it, after epoch 1
-Group = tuple[int, int | None, int, int]
-
-
-@dataclass(frozen=True)
-class Written:
-    """Where it is, and what it must say."""
-
-    location: Path
-    rows: list[Row]
-
-    def groups(self, epochs: int = 2) -> list[Group]:
-        """(window's start in seconds, key, sum, count) of the windows open after this many epochs."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-        for time, key, value in self.rows[: 100 * epochs]:
-            for start in range(time - time % SLIDE, time - SIZE, -SLIDE):
-                if start + SIZE > WATERMARKS[epochs]:
-                    found[start, key][0] += value
-                    found[start, key][1] += 1
-        return sorted((*group, *sums) for group, sums in found.items())
-
-    @property
-    def files(self) -> list[Path]:
-        """The block files."""
-        return sorted((self.location / BLOCKS).iterdir())
+from tests.support.two_epochs import Written, write_two_epochs
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    """Epoch 0 holds two blocks, epoch 1 one more, in a file of its own."""
-    location = tmp_path / "50% of #1"
-    rows = [(i % 20, i % 7, i) for i in range(100)] + [(10 + i % 20, i % 7, i) for i in range(100)]
-    log = ManifestLog(LocalFiles(location / MANIFESTS), LocalFiles(location / RUNS))
-    run, folder, files = log.take_over(), BlockDirectory(str(location / BLOCKS)), list[BlockFile]()
-    for epoch, parts in enumerate([[rows[:50], rows[50:100]], [rows[100:]]]):
-        name = f"{epoch}-{run}-{'a' * 32}.arrow"
-        stored = folder.write(name, partial(write, PLAN, [block(part, epoch) for part in parts]))
-        files.append(BlockFile(name, *stored, 0, "a" * 32, False))
-        before, after = (WATERMARKS[epoch + i] * SECOND for i in (0, 1))
-        times = {"emitted_us": before, "watermark_us": after}
-        log.create(manifest(epoch, IDENTITY, run=run, rows=100, blocks=[("a" * 32, 0, 0)], files=list(files), **times))
-    return Written(location, rows)
-
-
-def block(rows: list[Row], epoch: int) -> memoryview:
-    """A whole block of these rows."""
-    fd = os.memfd_create("arena")
-    try:
-        arena = _native.Arena.create(fd, 8 << 20, bytes(16))
-        accumulator = _native.Accumulator(_native.Plan(PLAN), -(1 << 62))
-        accumulator.add(batch_of(rows))
-        head = _native.Head(accumulator.seal(arena, bytes(16), epoch, 0))
-        return arena.view(head.arena_offset, head.length)
-    finally:
-        os.close(fd)
+    """Of two epochs, at a place whose name no URI takes as it is."""
+    return write_two_epochs(tmp_path / "50% of #1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyslash.cli import main
+from pyslash.errors import InvalidInputError
+from pyslash.inspect.state import dump
+from pyslash.plan.identity import OF_A_PROCESSOR
 from pyslash.state import directory
-from tests.inspect.state.conftest import Group, Written
+from pyslash.state.stored import StoredState
+from tests.support.two_epochs import Group, Written
 
 Said = pytest.CaptureFixture[str]
 SECOND = 1_000_000
@@ -110,6 +115,12 @@ def test_a_damaged_manifest_is_found(written: Written, capsys: Said) -> None:
     assert "DAMAGED  StateLostError: the checksum of " in capsys.readouterr().out
 
 
+def test_the_state_of_a_processor_is_no_table(written: Written) -> None:
+    manifest = replace(StoredState.at(str(written.location)).manifest(None), time=OF_A_PROCESSOR)
+    with pytest.raises(InvalidInputError, match="the state of a processor in Python is variables"):
+        list(dump.merged(manifest, [], dump.ALL_PREFIXES))
+
+
 def test_files_that_no_manifest_names_are_no_damage(written: Written, capsys: Said) -> None:
     first, _ = written.files
     lost = f"9-1-{'b' * 32}.arrow"
@@ -122,6 +133,15 @@ def test_files_that_no_manifest_names_are_no_damage(written: Written, capsys: Sa
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("unnamed  ")] == [
         f"unnamed  {lost}: of a batch that failed or is under way"
     ]
+
+
+def test_a_savepoint_that_cannot_be_made_or_found_is_an_error_of_the_arguments(written: Written, capsys: Said) -> None:
+    place = str(written.location)
+    assert main(["state", "save", place, "monday"]) == 2
+    assert "has no committed batch" in capsys.readouterr().err
+    assert main(["state", "fork", place, "monday", "--to", f"{place}-fork"]) == 2
+    assert main(["state", "drop", place, "monday"]) == 2
+    assert capsys.readouterr().err.count("InvalidInputError: ") == 2
 
 
 @pytest.mark.parametrize("action", ["list", "dump", "verify"])

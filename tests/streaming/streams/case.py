@@ -96,7 +96,7 @@ class Case:
     of a deduplication, whose rows have the `aggregates` beside the keys. With a `gap`, an expression, it groups by
     sessions. With a `join`, how and by what condition, its two sources are joined: columns of the right one begin with
     `r_`, and where the condition is on the window `w`, rows have that and no time. `upper`, a time and a length, is a
-    window over the results. The `sink` is `foreachBatch`, `memory` or `files`.
+    window over the results, or groups of that time. The `sink` is `foreachBatch`, `memory` or `files`.
     """
 
     seed: int
@@ -188,7 +188,8 @@ class Case:
         time, length = self.upper
         keys = [name for name in results.columns if name.startswith(("k_", "k0"))] or [F.lit(1)]
         rows = results.select(F.expr(time).alias("t"), F.hash(*keys).alias("h"))
-        return rows.groupBy(F.window("t", length).alias("outer")).agg(F.count("*").alias("n"), F.sum("h").alias("h"))
+        outer = F.window("t", length).alias("outer") if length else F.col("t")
+        return rows.groupBy(outer).agg(F.count("*").alias("n"), F.sum("h").alias("h"))
 
     def _joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
         how, condition = self.join

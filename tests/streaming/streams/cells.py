@@ -41,6 +41,8 @@ OPERATORS = (
     ("window", "complete"),
     ("window, in Spark's buffers", "append"),
     ("window, in Spark's buffers", "update"),
+    ("event time", "append"),
+    ("event time", "update"),
     ("session", "append"),
     ("session", "complete"),
     ("keys", "update"),
@@ -58,7 +60,7 @@ OPERATORS = (
     ("chain", "append"),
     ("chain", "update"),
 )
-"""Each with an output mode that Spark and pyslash have for it."""
+"""Each with an output mode that Spark and pyslash have for it. `event time`: a key is, or it is a window of Spark's."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def cell(seed: int, sources: tuple[str, ...]) -> Cell:
 def _shuffled(sources: tuple[str, ...]) -> list[Cell]:
     """So that few seeds already have some of everything."""
     every = cells(sources)
-    random.Random("cells of the matrix").shuffle(every)
+    random.Random("all cells of the matrix").shuffle(every)
     return every
 
 

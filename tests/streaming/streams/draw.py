@@ -47,9 +47,9 @@ class Parts:
     columns: tuple[str, ...] = ()
 
 
-def draw(seed: int, sources: tuple[str, ...] = FILES) -> Case:
-    """The stream of a seed, for the cell of the matrix that is the seed's."""
-    made = _Draw(seed, cell(seed, sources))
+def draw(seed: int, sources: tuple[str, ...] = FILES, of: Cell | None = None) -> Case:
+    """The stream of a seed, for the cell of the matrix that is the seed's, or for another one."""
+    made = _Draw(seed, of or cell(seed, sources))
     case = made.case()
     is_compiled = random.Random(f"whether {seed} is compiled").random() < COMPILED
     return case if is_compiled else replace(case, conf=(*case.conf, *INTERPRETED.items()))
@@ -83,15 +83,21 @@ class _Draw(Expressions):
             keys, kinds = ("k_int",), ["int"]
         window = () if operator in ("keys", "session") else rng.choice(WINDOWS)
         grouping = rng.choice(("rollup", "cube")) if keys and operator == "keys" and self.often(0.2) else "groupBy"
+        if operator == "event time":
+            if self.often(0.6):
+                window, keys, kinds = (), (*keys, "ts"), [*kinds, "timestamp"]
+            else:
+                grouping = rng.choice(("rollup", "cube"))
         is_bare = grouping == "groupBy" and not gap and (window or keys) and self.often(0.08)
         aggregates = () if is_bare else self.aggregates()
         is_chain = operator == "chain"
         in_any_order = gap or is_chain or "sort-merge" in self.cell.between
         if in_any_order:
             aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
-        if operator == "window, in Spark's buffers":
-            any_window = in_any_order or (len(window) > 1 and window[0] != window[1])
-            in_buffers = rng.sample(ANYHOW_IN_BUFFERS if any_window else IN_BUFFERS, rng.choice((1, 1, 2)))
+        is_endless = aggregates and not gap and (operator == "keys" or mode == "complete")
+        may_have_buffers = is_endless or (operator == "event time" and grouping == "groupBy")
+        if operator == "window, in Spark's buffers" or (may_have_buffers and aggregates and self.often(0.3)):
+            in_buffers = rng.sample(ANYHOW_IN_BUFFERS if in_any_order else IN_BUFFERS, rng.choice((1, 1, 2)))
             aggregates = tuple(dict.fromkeys([*aggregates, *in_buffers]))
         elif aggregates and self.often(0.15):
             call = f"approx_count_distinct(v_{rng.choice(self.kinds)}{rng.choice(('', ', 0.2'))})"
@@ -111,7 +117,7 @@ class _Draw(Expressions):
         # Spark sums late rows up before it drops them, and only what one task has: whether such sums overflow is luck.
         calm = ansi and HUGE in aggregates
         slide = _seconds(window[min(1, len(window) - 1)]) if window else slide_of_gap
-        is_timed = mode == "append" or "buffers" in operator or self.often(0.7)
+        is_timed = mode == "append" or self.often(0.7)
         return self._of(
             between,
             Parts(
@@ -138,8 +144,9 @@ class _Draw(Expressions):
         after = tuple(step for step in case.after if step != ("unique",))
         observed = [step[1] for step in case.above if step[0] == "observe"]
         above = tuple(("observe", name, "count(*)", "max(n)", "sum(h)") for name in observed)
-        time = "ts" if below == "join" else "window_time(window)"
-        upper = (time, self.rng.choice(("30 seconds", "1 minute")))
+        time = "ts" if below == "join" else self.rng.choice(("window_time(window)", "window"))
+        # Without a length the groups are of the time itself.
+        upper = (time, self.rng.choice(("30 seconds", "1 minute", "")))
         return replace(case, after=after, above=above, upper=upper).without_unread_columns()
 
     def _deduplication(self) -> Case:
@@ -322,6 +329,7 @@ class _Draw(Expressions):
         if path["ingest"] == "files" and self.cell.source not in ("parquet", "delta"):
             path["ingest"] = "auto"  # native code reads files of Parquet alone as files
         conf |= {f"spark.slash.{name}": value for name, value in path.items()}
+        conf["spark.slash.buffers.foldEpochs"] = rng.choice(("1", "2", "32"))
         return tuple(conf.items())
 
     def _runs(self, batches: int, steps: bool) -> tuple[Run, ...]:

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pyslash
+from pyslash.spark.release import is_from
 from tests.streaming.streams.case import Case
 from tests.streaming.streams.cells import FILES
 from tests.streaming.streams.compare import differences
@@ -25,6 +26,7 @@ from tests.streaming.streams.run import SLASH, SPARK, Outcome, folder, run
 from tests.streaming.streams.shrink import shrink
 from tests.streaming.streams.sources import write
 
+_OF_LATER_RELEASES = "whose zeros and NaNs Spark before 4.3 tells apart"
 THREADS = int(os.environ.get("PYSLASH_STREAM_THREADS", "3"))
 
 
@@ -52,11 +54,12 @@ class Tally:
 
 @dataclass
 class Comparison:
-    """A case and what differed."""
+    """A case and what differed. `is_left`: pyslash leaves it to this release of Spark, so that nothing was compared."""
 
     case: Case
     tally: Tally
     lines: list[str]
+    is_left: bool = False
 
     def __str__(self) -> str:
         return "\n".join([str(self.case), *self.lines])
@@ -79,7 +82,9 @@ class Streams:
         self._local = threading.local()
 
     def compare(self, case: Case) -> Comparison:
-        """Run a case on both engines. A stream that either of them refuses is a difference too."""
+        """Run a case on both engines. A stream that either of them refuses is a difference too, but for one whose keys
+        Spark compares otherwise before 4.3.
+        """
         outcomes = []
         with folder() as place:
             root = Path(place)
@@ -90,20 +95,32 @@ class Streams:
                 try:
                     outcomes.append(run(case, self._session(), engine, root / "files", work, self._servers))
                 except Exception as refusal:
+                    if not is_from(4, 3) and str(refusal).endswith(_OF_LATER_RELEASES):
+                        return Comparison(case, Tally(), [], is_left=True)
                     by = "Spark refuses what was drawn" if not outcomes else "refused"
                     return Comparison(case, Tally(), [f"{by}: {type(refusal).__name__}: {refusal}"])
         return Comparison(case, _tally(case, outcomes[0]), list(differences(case, *outcomes)))
 
     def seeds(self, seeds: Iterable[int]) -> Iterator[Comparison]:
         """Run the cases of some seeds, several at once."""
+        return self.cases(draw(seed, self._sources) for seed in seeds)
+
+    def cases(self, cases: Iterable[Case]) -> Iterator[Comparison]:
+        """Run some cases, several at once."""
         with ThreadPoolExecutor(THREADS) as pool:
-            yield from pool.map(lambda seed: self.compare(draw(seed, self._sources)), seeds)
+            yield from pool.map(self.compare, cases)
 
     def check(self, seeds: Iterable[int], results: Path, tries: int) -> Tally:
         """Run the cases of some seeds, keep in `results` what they show, and fail if one differs, with a small one."""
+        return self.check_cases((draw(seed, self._sources) for seed in seeds), results, tries)
+
+    def check_cases(self, cases: Iterable[Case], results: Path, tries: int) -> Tally:
+        """The same of cases."""
         tally, differing = Tally(), []
-        for comparison in self.seeds(seeds):
+        for comparison in self.cases(cases):
             tally += comparison.tally
+            if comparison.is_left:
+                continue
             keep(results, comparison.case, equal=not comparison.lines)
             if comparison.lines:
                 differing.append(comparison)

@@ -37,7 +37,7 @@ AGGREGATE_EXPRESSIONS = (
     "coalesce(sum(v_small), 0)",
     "if(count(v_int) > 1, max(v_string), NULL)",
     "sum(v_short * 2 + 1)",
-    "avg(v_short + v_byte)",
+    "avg(CAST(v_short AS INT) + v_byte)",
     "max(concat(v_string, '-'))",
     "sum(CASE WHEN v_boolean THEN 1 ELSE 0 END)",
     "max(ts)",
@@ -50,13 +50,18 @@ AGGREGATE_EXPRESSIONS = (
     "regr_avgx(v_short, v_byte)",
     "regr_count(v_short, v_byte)",
     "covar_pop(v_short, v_byte)",
+    "max(struct(v_int, v_date))",
+    "min(array(v_string, hex(v_binary)))",
+    "max(make_dt_interval(0, 0, v_short))",
+    "max_by(struct(v_long, v_small), array(v_long, v_small))",
+    "min_by(map('v', v_int), v_int)",
 )
 BITS = ("byte", "short", "int", "long", "huge")
 # Functions of floating-point results that rounding may leave anywhere near their true value, which may be zero.
 MOMENTS = ("stddev", "stddev_pop", "var_samp", "var_pop")
 # Rows that these have as equal have the same value, so that their order is not to be seen in the result.
 ORDERED = tuple(kind for kind in POOLS if kind not in ("float", "double"))
-# Of the first ones, of any rows in any order, the result is the same; the others need windows that do not overlap.
+# Of the first ones, of any rows in any order, the result is the same: where windows overlap, they are kept in panes.
 ANYHOW_IN_BUFFERS = (
     "percentile(v_int, 0.5)",
     "median(v_short)",
@@ -71,8 +76,8 @@ IN_BUFFERS = (
     "sort_array(collect_list(struct(v_small, v_string)))",
     "listagg(hex(v_binary), ',') WITHIN GROUP (ORDER BY hex(v_binary))",
     "mode(v_string, true)",
-    "max(struct(v_int, v_date))",
-    "max_by(array(v_large), v_large)",
+    "approx_percentile(v_int, array(0.1, 0.9))",
+    "avg(make_dt_interval(0, 0, v_short))",
     "bit_length(string_agg(v_string))",
 )
 PREDICATES_OF_ROWS = (

@@ -36,11 +36,26 @@ class GroupKeys {
   bool any_null(std::span<const uint32_t> groups, size_t key) const;
 
  private:
+  // Of serialised keys, so many groups ahead of a look at one: where it is, and, when that is there, its bytes.
+  static constexpr size_t place_distance = 16;
+  static constexpr size_t key_distance = 8;
+  void prefetch_place(uint32_t group) const { __builtin_prefetch(ends_.data() + group); }
+  void prefetch_key(uint32_t group) const {
+    __builtin_prefetch(bytes_.data() + begin_of(group));
+    __builtin_prefetch(bytes_.data() + ends_[group] - 1);
+  }
+  // Calls `use(i, key)` for the serialised key of group after group.
+  template <typename Use>
+  void each_key(std::span<const uint32_t> groups, Use&& use) const;
+  // Strings and binaries among the keys, `keys`.
+  void decode_variable(std::span<const uint32_t> groups, std::span<const size_t> keys,
+                       std::span<ResultColumn> out) const;
   void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
   template <typename Value>
   void decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const;
   const uint8_t* fixed_part(uint32_t group, uint8_t* scratch) const;
   bool is_null(uint32_t group, size_t key) const;
+  uint64_t begin_of(uint32_t group) const { return group == 0 ? 0 : ends_[group - 1]; }
 
   const KeyCodec* codec_;
   std::vector<uint64_t> hashes_;

@@ -90,11 +90,14 @@ class Plan {
   // The states that each aggregate reads besides that, as indexes into states().
   const std::vector<std::vector<size_t>>& needs() const { return needs_; }
 
-  // A deduplication: of a group, which is the rows of a key, one row is wanted, in the epoch in which the first ones
-  // come. A row is late by its own time, not by its window's end; one without a time is never late, and is of the
-  // moment `timeless`.
-  bool deduplicates() const { return deduplicates_; }
+  // The event time is one of the keys, and panes hold many of its moments. A row is late by its own time, not by its
+  // window's end; one without a time is never late, and is of the moment `timeless`.
+  bool of_moments() const { return of_moments_; }
   static constexpr int64_t timeless = 253'402'214'400'000'000;  // the last day of the year 9999
+
+  // A deduplication, which is of moments: of a group, which is the rows of a key, one row is wanted, in the epoch in
+  // which the first ones come.
+  bool deduplicates() const { return deduplicates_; }
 
   // The rows of both sides of a join, kept by pane: a plan of rows whose columns are those of `JoinColumn`.
   bool joins() const { return joins_; }
@@ -119,6 +122,7 @@ class Plan {
   std::vector<std::shared_ptr<const Aggregate>> aggregates_;
   std::vector<StateSpec> states_;
   std::vector<std::vector<size_t>> needs_;
+  bool of_moments_ = false;
   bool deduplicates_ = false;
   bool joins_ = false;
   std::optional<uint32_t> row_bits_;

@@ -38,8 +38,8 @@ class SessionMerger {
   uint64_t add(const Head& head, uint64_t offset, Bytes bytes);
   // The next sessions that are wanted, at most `max_rows`; nothing at the end.
   std::optional<RecordBatch> next(size_t max_rows);
-  // All that are wanted into the plan's place, as a published block (none if there is no session); its head.
-  // Status::arena_full if there is no room.
+  // All that are wanted into the plan's place, where they are born, as a published block (none if there is no session);
+  // its head. Status::arena_full if there is no room.
   std::vector<uint8_t> seal(Arena& arena, const BlockIdentity& identity);
 
  private:

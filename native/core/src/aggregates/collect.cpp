@@ -1,7 +1,11 @@
 // collect(x): every value of a binary column, in the order of their rows' positions, for somebody else to make one
 // result of. The result of a group is a sequence of int64 epoch, int64 length, and the value, padded to 8 bytes.
+//
+// With the parameter `folds` a value begins with an int64: -1, or an epoch, if it stands for all values of the group up
+// to the end of that epoch, which are forgotten then. Such a value is lost, or there twice, without any harm.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "pyslash/error.h"
 #include "states/buffers.h"
@@ -12,6 +16,8 @@ namespace pyslash {
 namespace {
 
 constexpr size_t value_head = 2 * sizeof(int64_t);
+constexpr int64_t end_of_epoch = INT64_MAX;  // in the place of a row: the value stands for all up to there
+constexpr int64_t of_one_row = -1;
 
 constexpr size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -27,6 +33,7 @@ bool fits_offsets(Bytes offsets, size_t count, size_t most) {
 }
 
 // A list of values a group. Combining appends; a value's bytes are never copied from one state to another one.
+template <bool folds>
 class CollectedState final : public StateColumn {
  public:
   void resize(size_t groups) override {
@@ -42,8 +49,10 @@ class CollectedState final : public StateColumn {
     const BatchColumn& column = input.columns[0];
     for (size_t i = 0; i < rows; ++i) {
       if (column.valid != nullptr && !column.valid[i]) continue;
-      const Position position{input.first.epoch, input.first.row + static_cast<int64_t>(i)};
-      append(groups[i], position, own_->keep(load<BytesRef>(column.values, i)));
+      Position position{input.first.epoch, input.first.row + static_cast<int64_t>(i)};
+      auto value = load<BytesRef>(column.values, i);
+      if constexpr (folds) position = without_head(value, position);
+      append(groups[i], position, own_->keep(value));
     }
   }
   void combine(size_t first, const StateColumn& source, size_t source_first, size_t count) override {
@@ -151,14 +160,45 @@ class CollectedState final : public StateColumn {
     uint32_t last = 0;
     uint32_t count = 0;
     uint64_t bytes = 0;
+    Position folded{INT64_MIN, INT64_MIN};  // a value stands for all up to there
   };
+
+  // Takes the head off a value of a row at `position`; where the value stands.
+  static Position without_head(BytesRef& value, const Position& position) {
+    if (value.size < sizeof(int64_t)) throw Error(Status::invalid_input, "a value that folds has no epoch");
+    const auto epoch = load<int64_t>(value.data, 0);
+    value = {value.data + sizeof(int64_t), value.size - sizeof(int64_t)};
+    return epoch == of_one_row ? position : Position{epoch, end_of_epoch};
+  }
 
   // `bytes` live as long as one of the stores that this state holds.
   void append(size_t group, const Position& position, BytesRef bytes) {
+    if constexpr (folds) {
+      List& list = lists_[group];
+      if (position <= list.folded) return;
+      if (position.row == end_of_epoch) forget_until(list, position);
+    }
+    link(group, position, bytes);
+  }
+
+  // Leaves the values out that this position stands for. Their bytes stay until the state is cleared.
+  void forget_until(List& list, const Position& position) {
+    const List all = std::exchange(list, List{.folded = position});
+    uint32_t at = all.first;
+    for (uint32_t left = all.count; left != 0; --left) {
+      const uint32_t next = values_[at].next;
+      if (values_[at].position > position) attach(list, at);
+      at = next;
+    }
+  }
+
+  void link(size_t group, const Position& position, BytesRef bytes) {
     if (values_.size() == UINT32_MAX) throw Error(Status::invalid_input, "a state of more than 2^32 values");
-    const auto index = static_cast<uint32_t>(values_.size());
     values_.push_back({position, bytes, 0});
-    List& list = lists_[group];
+    attach(lists_[group], static_cast<uint32_t>(values_.size() - 1));
+  }
+
+  void attach(List& list, uint32_t index) {
     if (list.count == 0) {
       list.first = index;
     } else {
@@ -166,7 +206,7 @@ class CollectedState final : public StateColumn {
     }
     list.last = index;
     ++list.count;
-    list.bytes += bytes.size;
+    list.bytes += values_[index].bytes.size;
   }
 
   void sort(uint32_t group, std::vector<Value>& values) const {
@@ -185,23 +225,33 @@ class CollectedState final : public StateColumn {
   std::set<std::shared_ptr<const ValueStore>> others_;
 };
 
-std::unique_ptr<StateColumn> make_collected(std::span<const Type>) { return std::make_unique<CollectedState>(); }
+template <bool folds>
+std::unique_ptr<StateColumn> make_collected(std::span<const Type>) {
+  return std::make_unique<CollectedState<folds>>();
+}
 
-constinit const StateKind collected{"collect", make_collected};
+constinit const StateKind collected{"collect", make_collected<false>};
+constinit const StateKind folded{"collect_folding", make_collected<true>};
 
 class Collect final : public Aggregate {
  public:
-  Collect(const AggregateCall& call, StateRequests& states) : state_(states.need(collected, call.columns())) {}
+  Collect(const AggregateCall& call, StateRequests& states)
+      : folds_(!call.parameter.empty()), state_(states.need(folds_ ? folded : collected, call.columns())) {}
 
   Type result_type() const override { return {TypeId::binary}; }
   bool result_nullable() const override { return false; }
 
   void finish(const StateSet& states, std::span<const uint32_t> groups, ResultColumn& out) const override {
     out.type = result_type();
-    static_cast<const CollectedState&>(states[state_]).gather(groups, out);
+    if (folds_) {
+      static_cast<const CollectedState<true>&>(states[state_]).gather(groups, out);
+    } else {
+      static_cast<const CollectedState<false>&>(states[state_]).gather(groups, out);
+    }
   }
 
  private:
+  bool folds_;
   size_t state_;
 };
 

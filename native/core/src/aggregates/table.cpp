@@ -48,7 +48,7 @@ constexpr auto functions = std::to_array<Function>({
     {"max_by", make_chosen, 2, 2},
     {"min_by", make_chosen, 2, 2},
     {"approx_count_distinct", make_approx_count_distinct, 1, 1, any_parameter},
-    {"collect", make_collect},
+    {"collect", make_collect, 1, 1, "folds"},
 });
 
 std::string inputs_of(const Function& function) {

@@ -44,7 +44,7 @@ bool GroupKeys::equal(uint32_t group, const EncodedKeys& keys, size_t row) const
     case KeyForm::packed128:
       return wide_[group] == keys.wide[row];
     case KeyForm::bytes: {
-      const uint64_t begin = group == 0 ? 0 : ends_[group - 1];
+      const uint64_t begin = begin_of(group);
       return BytesRef{bytes_.data() + begin, ends_[group] - begin} == keys.row(row);
     }
   }
@@ -70,7 +70,7 @@ const uint8_t* GroupKeys::fixed_part(uint32_t group, uint8_t* scratch) const {
     case KeyForm::packed128:
       return reinterpret_cast<const uint8_t*>(&wide_[group]);
     case KeyForm::bytes:
-      return bytes_.data() + (group == 0 ? 0 : ends_[group - 1]);
+      return bytes_.data() + begin_of(group);
   }
   return nullptr;
 }
@@ -92,52 +92,68 @@ bool GroupKeys::any_null(std::span<const uint32_t> groups, size_t key) const {
 }
 
 uint64_t GroupKeys::variable_bytes(std::span<const uint32_t> groups, size_t key) const {
+  const std::vector<Column>& keys = codec_->keys();
+  const auto is_variable = [](const Column& column) { return column.type.is_variable(); };
   uint64_t bytes = 0;
-  for (const uint32_t group : groups) bytes += load<uint32_t>(fixed_part(group, nullptr) + codec_->position(key));
+  if (std::ranges::count_if(keys, is_variable) == 1) {
+    // All that is behind the fixed part is this key's: its size need not be read.
+    for (const uint32_t group : groups) bytes += ends_[group] - begin_of(group) - codec_->fixed_bytes();
+  } else {
+    each_key(groups, [&](size_t, const uint8_t* fixed) { bytes += load<uint32_t>(fixed + codec_->position(key)); });
+  }
   return bytes;
+}
+
+template <typename Use>
+void GroupKeys::each_key(std::span<const uint32_t> groups, Use&& use) const {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i + place_distance < groups.size()) prefetch_place(groups[i + place_distance]);
+    if (i + key_distance < groups.size()) prefetch_key(groups[i + key_distance]);
+    use(i, bytes_.data() + begin_of(groups[i]));
+  }
 }
 
 void GroupKeys::decode(std::span<const uint32_t> groups, std::span<ResultColumn> out) const {
   const std::vector<Column>& keys = codec_->keys();
+  std::vector<size_t> variable;
   for (size_t key = 0; key < keys.size(); ++key) {
     ResultColumn& column = out[key];
     const Type type = column.type = keys[key].type;
     column.valid.clear();
-    column.values.clear();
     column.offsets.clear();
     if (any_null(groups, key)) {
       column.valid.resize(groups.size());
       for (size_t i = 0; i < groups.size(); ++i) column.valid[i] = is_null(groups[i], key) ? 0 : 1;
     }
     if (type.is_variable()) {
-      if (variable_bytes(groups, key) > INT32_MAX)
-        throw Error(Status::invalid_input, "the keys of one batch exceed 2 GiB");
-      column.offsets.push_back(0);
+      const uint64_t bytes = variable_bytes(groups, key);
+      if (bytes > INT32_MAX) throw Error(Status::invalid_input, "the keys of one batch exceed 2 GiB");
+      column.values.resize(bytes);
+      column.offsets.resize(groups.size() + 1);
+      variable.push_back(key);
     } else {
       column.values.resize(groups.size() * type.width());
     }
   }
-  bool variable_keys = false;
+  if (!variable.empty()) decode_variable(groups, variable, out);
   for (size_t key = 0; key < keys.size(); ++key) {
-    if (keys[key].type.is_variable()) {
-      variable_keys = true;
-    } else {
-      decode_fixed(groups, key, out[key]);
-    }
+    if (!keys[key].type.is_variable()) decode_fixed(groups, key, out[key]);
   }
-  if (!variable_keys) return;
-  for (const uint32_t group : groups) {
-    const uint8_t* fixed = fixed_part(group, nullptr);
-    const uint8_t* variable = fixed + codec_->fixed_bytes();
-    for (size_t key = 0; key < keys.size(); ++key) {
-      if (!keys[key].type.is_variable()) continue;
+}
+
+void GroupKeys::decode_variable(std::span<const uint32_t> groups, std::span<const size_t> keys,
+                                std::span<ResultColumn> out) const {
+  for (const size_t key : keys) out[key].offsets[0] = 0;
+  each_key(groups, [&](size_t i, const uint8_t* fixed) {
+    const uint8_t* bytes = fixed + codec_->fixed_bytes();
+    for (const size_t key : keys) {
       ResultColumn& column = out[key];
       const auto size = load<uint32_t>(fixed + codec_->position(key));
-      column.values.insert(column.values.end(), variable, variable + size);
-      column.offsets.push_back(static_cast<int32_t>(column.values.size()));
-      variable += size;
+      if (size != 0) std::memcpy(column.values.data() + column.offsets[i], bytes, size);
+      column.offsets[i + 1] = column.offsets[i] + static_cast<int32_t>(size);
+      bytes += size;
     }
-  }
+  });
 }
 
 void GroupKeys::decode_fixed(std::span<const uint32_t> groups, size_t key, ResultColumn& out) const {

@@ -1,6 +1,7 @@
 #include "pyslash/compact.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <string>
@@ -83,14 +84,27 @@ class Folder {
   virtual void fold(int64_t pane, const std::vector<SegmentBytes>& segments) = 0;
 
   Body body;
+
+ protected:
+  explicit Folder(PrefixShare share) : share_(share) {}
+
+  // Over the share; `expected`: groups, or rows, of all prefixes.
+  PrefixWalk walk(uint64_t expected) const {
+    const uint64_t width = all_prefixes / share_.of;
+    return PrefixWalk({share_.index * width, (share_.index + 1) * width}, folded_groups, expected);
+  }
+
+ private:
+  PrefixShare share_;
 };
 
 class GroupFolder final : public Folder {
  public:
-  explicit GroupFolder(const Plan& plan) : loader_(plan), states_(plan), cutter_(loader_.keys(), states_, body) {}
+  GroupFolder(const Plan& plan, PrefixShare share)
+      : Folder(share), loader_(plan), states_(plan), cutter_(loader_.keys(), states_, body) {}
 
   void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
-    PrefixWalk walk({0, all_prefixes}, folded_groups, expected_groups(segments));
+    PrefixWalk walk = this->walk(expected_groups(segments));
     while (!walk.done()) {
       const PrefixRange partition = walk.current();
       loader_.begin(partition);
@@ -116,13 +130,13 @@ class GroupFolder final : public Folder {
 // Parts of sessions are joined only where it is certain that they belong together: other agents have others.
 class SessionFolder final : public Folder {
  public:
-  explicit SessionFolder(const Plan& plan)
-      : segment_(plan), table_(plan, segment_.codec()), cutter_(table_.keys(), table_.states(), body) {}
+  SessionFolder(const Plan& plan, PrefixShare share)
+      : Folder(share), segment_(plan), table_(plan, segment_.codec()), cutter_(table_.keys(), table_.states(), body) {}
 
   void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
     uint64_t expected = 0;  // of all blocks: a key may have many parts
     for (const SegmentBytes& segment : segments) expected += segment.entry.rows;
-    PrefixWalk walk({0, all_prefixes}, folded_groups, expected);
+    PrefixWalk walk = this->walk(expected);
     for (; !walk.done(); walk.advance(groups_.size())) {
       const PrefixRange partition = walk.current();
       table_.clear();
@@ -147,12 +161,12 @@ class SessionFolder final : public Folder {
 // Rows of a join are no fewer afterwards, but lie together.
 class JoinFolder final : public Folder {
  public:
-  explicit JoinFolder(const Plan& plan) : segment_(plan), log_(plan.columns()) {}
+  JoinFolder(const Plan& plan, PrefixShare share) : Folder(share), segment_(plan), log_(plan.columns()) {}
 
   void fold(int64_t pane, const std::vector<SegmentBytes>& segments) override {
     uint64_t expected = 0;
     for (const SegmentBytes& segment : segments) expected += segment.entry.rows;
-    PrefixWalk walk({0, all_prefixes}, folded_groups, expected);
+    PrefixWalk walk = this->walk(expected);
     for (; !walk.done(); walk.advance(log_.rows())) {
       const PrefixRange partition = walk.current();
       log_.clear();
@@ -180,10 +194,10 @@ class JoinFolder final : public Folder {
   RowLog log_;
 };
 
-std::unique_ptr<Folder> folder_of(const Plan& plan) {
-  if (plan.joins()) return std::make_unique<JoinFolder>(plan);
-  if (plan.session()) return std::make_unique<SessionFolder>(plan);
-  return std::make_unique<GroupFolder>(plan);
+std::unique_ptr<Folder> folder_of(const Plan& plan, PrefixShare share) {
+  if (plan.joins()) return std::make_unique<JoinFolder>(plan, share);
+  if (plan.session()) return std::make_unique<SessionFolder>(plan, share);
+  return std::make_unique<GroupFolder>(plan, share);
 }
 
 // A block in the arena whose head has been checked.
@@ -238,12 +252,14 @@ class Allocation {
   bool published_ = false;
 };
 
-Header total(std::span<const Input> inputs) {
+Header total(std::span<const Input> inputs, bool counts_rows) {
   Header header{};
   header.max_event_time = INT64_MIN;
   for (const Input& input : inputs) {
-    header.rows += input.head.header.rows;
-    header.late_rows += input.head.header.late_rows;
+    if (counts_rows) {
+      header.rows += input.head.header.rows;
+      header.late_rows += input.head.header.late_rows;
+    }
     header.max_event_time = std::max(header.max_event_time, input.head.header.max_event_time);
   }
   return header;
@@ -252,7 +268,11 @@ Header total(std::span<const Input> inputs) {
 }  // namespace
 
 std::vector<uint8_t> compact(std::shared_ptr<const Plan> plan, Arena& arena, std::span<const uint64_t> offsets,
-                             int64_t first_live_pane, const BlockIdentity& identity) {
+                             int64_t first_live_pane, const BlockIdentity& identity, PrefixShare share) {
+  if (!std::has_single_bit(share.of) || share.index >= share.of) {
+    throw Error(Status::invalid_input, "no share " + std::to_string(share.index) + " of " + std::to_string(share.of) +
+                                           ": a power of two, and less than it");
+  }
   std::map<uint64_t, ArenaBlock> blocks;
   for (const ArenaBlock& block : arena.blocks()) blocks.emplace(block.offset, block);
   std::vector<Input> inputs;
@@ -267,18 +287,19 @@ std::vector<uint8_t> compact(std::shared_ptr<const Plan> plan, Arena& arena, std
   }
   if (index.empty()) return {};
 
-  const std::unique_ptr<Folder> folder = folder_of(*plan);
+  const std::unique_ptr<Folder> folder = folder_of(*plan, share);
   uint64_t input_bytes = 0;
   for (const auto& [pane, segments] : index) {
     for (const SegmentBytes& segment : segments) input_bytes += segment.bytes.size();
   }
-  folder->body.bytes.reserve(input_bytes);  // seldom exceeded; what is not touched takes no memory
+  folder->body.bytes.reserve(input_bytes / share.of);  // seldom exceeded; what is not touched takes no memory
   for (const auto& [pane, segments] : index) folder->fold(pane, segments);
   const Body& body = folder->body;
+  if (body.entries.empty()) return {};
 
   const size_t head_bytes = head_length(body.entries.size(), plan->text().size());
   Allocation block(arena, head_bytes + body.bytes.size(), identity);
-  Head head{.header = total(inputs), .segments = body.entries, .plan_text = plan->text()};
+  Head head{.header = total(inputs, share.index == 0), .segments = body.entries, .plan_text = plan->text()};
   for (SegmentEntry& entry : head.segments) entry.offset += head_bytes;
   head.header.query = identity.query;
   head.header.epoch = identity.epoch;

@@ -125,8 +125,12 @@ Plan Plan::parse(std::string_view text) {
         line.expect(4);
         plan.window_ = Window(line.number(1), line.number(2), line.number(3));
         has_window = true;
-      } else if (line.name() == "deduplicate" && has_window && !plan.deduplicates_ && plan.columns_.size() == 1) {
+      } else if (line.name() == "moments" && has_window && !plan.of_moments_ && plan.columns_.size() == 1) {
         line.expect(1);
+        plan.of_moments_ = true;
+      } else if (line.name() == "deduplicate" && has_window && !plan.of_moments_ && plan.columns_.size() == 1) {
+        line.expect(1);
+        plan.of_moments_ = true;
         plan.deduplicates_ = true;
       } else if (line.name() == "join" && has_window && !plan.joins_ && plan.columns_.size() == 1) {
         line.expect(1);

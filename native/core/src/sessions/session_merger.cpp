@@ -55,6 +55,8 @@ class SessionMerger::Impl {
 
   std::vector<uint8_t> seal(Arena& arena, const BlockIdentity& identity) {
     settle();
+    // They come to the place with its epoch: what has been emitted before takes no part in them.
+    for (const uint32_t slot : wanted_) bounds_of(table_.states()).borns[slot] = plan_->place().evicted_us;
     BlockWriter writer(*plan_, {{plan_->place().pane, &table_.keys(), &table_.states(), wanted_}});
     const BlockFigures none{0, 0, INT64_MIN};
     if (writer.bytes() == 0) return writer.write({}, identity, arena.incarnation(), 0, none);

@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t least_garbage = 4096;  // slots
 constexpr size_t rewritten_sessions = 8192;
+constexpr size_t spare_slots = 1024;  // while rows are taken, so that not every one of them makes arrays grow
+// The list of a key with more parts than this would be walked too often, were they not in the order of their starts.
+constexpr uint8_t most_unsorted = 64;
+constexpr size_t parts_ahead = 32;  // of a prefetch
 
 }  // namespace
 
@@ -30,19 +34,20 @@ void SessionTable::clear() {
   sessions_ = 0;
   keys_.append_unreachable();
   states_.reset(0);
-  grow();
+  fit();
 }
 
-void SessionTable::grow() {
-  first_.resize(keys_.size(), end);
-  next_.resize(keys_.size(), unused);
-  bounds_of(states_).resize(keys_.size());
+void SessionTable::fit(size_t spare) {
+  const size_t slots = keys_.size() + spare;
+  first_.resize(slots, end);
+  next_.resize(slots, unused);
+  bounds_of(states_).resize(slots);
 }
 
 uint32_t SessionTable::new_slot(uint32_t anchor, const EncodedKeys& keys, size_t row) {
   if (next_[anchor] == unused) return anchor;
   const uint32_t slot = keys_.append(keys, row);
-  grow();
+  if (slot >= next_.size()) fit(spare_slots);
   return slot;
 }
 
@@ -77,7 +82,7 @@ uint32_t SessionTable::add(uint32_t anchor, int64_t start, int64_t stop, Make&& 
 void SessionTable::take(const SessionInput& input, uint32_t* groups) {
   anchors_.resize(input.keys.hashes.size());
   table_.find_or_insert(input.keys, input.rows, keys_, anchors_.data());
-  grow();
+  fit();
   SessionBounds& bounds = bounds_of(states_);
   for (const uint32_t row : input.rows) {
     const int64_t start = input.starts[row], stop = input.ends[row];
@@ -89,17 +94,21 @@ void SessionTable::take(const SessionInput& input, uint32_t* groups) {
       return slot;
     });
   }
+  fit();
   states_.resize(keys_.size());
 }
 
 void SessionTable::join() {
-  for (const auto& [into, from] : joined_) states_.combine(into, states_, from, 1);
+  // One state after the other: what is looked at by turns then is one array and not all of them.
+  for (size_t state = 0; state < states_.size(); ++state) {
+    for (const auto& [into, from] : joined_) states_[state].combine(into, states_[state], from, 1);
+  }
   joined_.clear();
 }
 
 void SessionTable::stage(const KeyedSegment& segment) {
   segment.find_or_insert(table_, keys_, anchors_);
-  grow();
+  fit();
   slots_.assign(segment.size(), ignored);
   const auto take = [&](uint32_t row) {
     slots_[row] = new_slot(anchors_[row], segment.keys(), row);
@@ -111,15 +120,17 @@ void SessionTable::stage(const KeyedSegment& segment) {
   } else {
     for (const uint32_t row : segment.rows()) take(row);
   }
+  fit();
   states_.resize(keys_.size());
   segment.merge(slots_, states_);
 }
 
 void SessionTable::settle() {
+  order_staged();
   const SessionBounds& bounds = bounds_of(states_);
-  const auto order = [&](const Staged& one) { return std::pair(bounds.borns[one.slot], bounds.starts[one.slot]); };
-  if (!std::ranges::is_sorted(staged_, {}, order)) std::ranges::stable_sort(staged_, {}, order);
-  for (const auto& [anchor, slot] : staged_) {
+  for (size_t i = 0; i < staged_.size(); ++i) {
+    prefetch(i);
+    const auto& [anchor, slot] = staged_[i];
     if (bounds.borns[slot] > evicted_us_) cut(anchor, bounds.borns[slot]);
     const uint32_t at = add(anchor, bounds.starts[slot], bounds.ends[slot], [slot] { return slot; });
     if (at == slot) continue;
@@ -130,8 +141,61 @@ void SessionTable::settle() {
   join();
 }
 
+void SessionTable::order_staged() {
+  const SessionBounds& bounds = bounds_of(states_);
+  const bool by_start = starts_matter();
+  const auto key = [&](const Staged& one) {
+    return std::pair(bounds.borns[one.slot], by_start ? bounds.starts[one.slot] : 0);
+  };
+  if (std::ranges::is_sorted(staged_, {}, key)) return;
+  // Beside what they are sorted by: to look it up for each comparison misses the cache.
+  std::vector<std::pair<std::pair<int64_t, int64_t>, Staged>> keyed;
+  keyed.reserve(staged_.size());
+  for (const Staged& one : staged_) keyed.emplace_back(key(one), one);
+  std::ranges::stable_sort(keyed, {}, [](const auto& one) { return one.first; });
+  for (size_t i = 0; i < keyed.size(); ++i) staged_[i] = keyed[i].second;
+}
+
+// Parts that were born alike make the same sessions in any order, unless one of them would be dropped by the next.
+bool SessionTable::starts_matter() {
+  const SessionBounds& bounds = bounds_of(states_);
+  count_parts();
+  return std::ranges::any_of(staged_, [&](const Staged& one) {
+    const int64_t born = bounds.borns[one.slot];
+    return (born > evicted_us_ && bounds.ends[one.slot] <= born) || parts_[one.anchor] > most_unsorted;
+  });
+}
+
+void SessionTable::count_parts() {
+  parts_.assign(first_.size(), 0);
+  for (const Staged& one : staged_) {
+    uint8_t& parts = parts_[one.anchor];
+    parts = static_cast<uint8_t>(parts + (parts <= most_unsorted ? 1 : 0));
+  }
+}
+
+// Before the part of this number is settled: fetches what later ones will look at.
+void SessionTable::prefetch(size_t part) const {
+  const SessionBounds& bounds = bounds_of(states_);
+  if (part + parts_ahead < staged_.size()) __builtin_prefetch(&first_[staged_[part + parts_ahead].anchor]);
+  if (part + parts_ahead / 2 >= staged_.size()) return;
+  const uint32_t next = first_[staged_[part + parts_ahead / 2].anchor];
+  if (next == end) return;
+  __builtin_prefetch(&bounds.starts[next]);
+  __builtin_prefetch(&bounds.ends[next]);
+  __builtin_prefetch(&next_[next]);
+}
+
 void SessionTable::settle_apart() {
   const SessionBounds& bounds = bounds_of(states_);
+  count_parts();
+  // Most keys have one part, which nothing can be joined with.
+  std::erase_if(staged_, [&](const Staged& one) {
+    if (parts_[one.anchor] != 1) return false;
+    next_[one.slot] = end;
+    ++sessions_;
+    return true;
+  });
   std::ranges::sort(staged_, {}, [&](const Staged& one) { return std::pair(one.anchor, bounds.starts[one.slot]); });
   std::vector<uint32_t> kept;
   for (size_t begin = 0, stop = 0; begin < staged_.size(); begin = stop) {

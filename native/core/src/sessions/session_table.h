@@ -81,8 +81,8 @@ class SessionTable {
     uint32_t slot;
   };
 
-  // Slots for what the key table has added.
-  void grow();
+  // As many slots as there are keys of groups, and some more.
+  void fit(size_t spare = 0);
   // The anchor's own slot, or else a new one with the key of the row.
   uint32_t new_slot(uint32_t anchor, const EncodedKeys& keys, size_t row);
   // The slot of the session that takes [start, stop), which `make` makes if there is none. Its bounds are extended, and
@@ -91,6 +91,13 @@ class SessionTable {
   uint32_t add(uint32_t anchor, int64_t start, int64_t stop, Make&& make);
   // Drops the key's sessions that end by then.
   void cut(uint32_t anchor, int64_t until_us);
+  // Puts what is staged into the order in which it is settled: by when it was born.
+  void order_staged();
+  // Whether parts that were born alike have to be in the order of their starts.
+  bool starts_matter();
+  // How many parts of each anchor are staged, into parts_; not beyond a few.
+  void count_parts();
+  void prefetch(size_t part) const;
   // One of two staged ones is part of the other's session in any case.
   bool belong_together(uint32_t one, uint32_t other) const;
   void settle_cluster(std::span<Staged> cluster, std::vector<uint32_t>& kept);
@@ -107,6 +114,7 @@ class SessionTable {
   size_t sessions_ = 0;
   std::vector<uint32_t> anchors_;  // of a batch's or a segment's rows
   std::vector<uint32_t> slots_;
+  std::vector<uint8_t> parts_;  // by anchor
 };
 
 }  // namespace pyslash

@@ -79,7 +79,7 @@ class Accumulator::Impl {
   int64_t number_of(int64_t time) const { return plan_->window().is_all_time() ? 0 : numbers_(time); }
 
   // By its own time; its pane may be late besides.
-  bool is_late(int64_t time) const { return plan_->deduplicates() && time <= watermark_; }
+  bool is_late(int64_t time) const { return plan_->of_moments() && time <= watermark_; }
 
   // The common case: event times of one batch lie in one pane.
   bool find_in_one_pane(const Batch& batch) {
@@ -114,7 +114,7 @@ class Accumulator::Impl {
         value = load<int64_t>(time.values, i);
         check_time(window, value);
         max_event_time_ = std::max(max_event_time_, value);
-      } else if (!plan_->deduplicates()) {
+      } else if (!plan_->of_moments()) {
         groups_[i] = ignored();
         continue;
       }

@@ -1,7 +1,6 @@
 package io.pyslash;
 
 import io.pyslash.agent.Executors;
-import io.pyslash.catalyst.DeferredExec;
 import io.pyslash.catalyst.LocalRows;
 import io.pyslash.catalyst.Origin;
 import io.pyslash.catalyst.OverlappingWindows;
@@ -26,32 +25,31 @@ import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
 import io.pyslash.merge.RowsDataset;
 import io.pyslash.migrate.StateExport;
+import io.pyslash.plugin.DriverSide;
+import io.pyslash.shim.DriverAnswers;
 import io.pyslash.shim.RunningStream;
 import io.pyslash.shim.SparkShim;
 import io.pyslash.shim.StatefulNodes;
-import io.pyslash.shim.WriterSettings;
-import io.pyslash.sink.EpochFunction;
-import io.pyslash.sink.JobSink;
-import io.pyslash.sink.SinkOpening;
-import io.pyslash.sink.TableOpening;
+import io.pyslash.transform.HomeTasks;
+import io.pyslash.transform.StreamingTransform;
+import io.pyslash.transform.Unpacked;
 import io.pyslash.ui.Watch;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.Function;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SQLExecutionRDD;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -72,7 +70,7 @@ public final class Bridge {
   public String update(SparkPlan rows, String request) {
     UpdateSpec spec = UpdateSpec.parse(request);
     NativeInput read = new NativeInput(rows, spec.readsJson(), spec.readsCsv(), spec.readsKafka());
-    UpdateRows input = new UpdateRows(read.plan(), spec.deduplicates());
+    UpdateRows input = new UpdateRows(read.plan(), spec.keepsTimeless());
     List<byte[]> results = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark).run(input.rows);
     return Base64.getEncoder().encodeToString(UpdateResult.of(results, read));
   }
@@ -114,24 +112,6 @@ public final class Bridge {
     return plan;
   }
 
-  /** No state store is opened in the running micro-batch of this `StreamExecution`, and none is to be missed. */
-  public void expectNoStateStore(Object stream) {
-    RunningStream.expectNoStateStore(stream);
-  }
-
-  /** Gives a writer a `foreachBatch` function in Python; what is returned has it say how it fails. */
-  public EpochFunction foreachBatch(DataStreamWriter<Row> writer, PythonForeachBatchFunction python) {
-    EpochFunction function = new EpochFunction(python);
-    writer.foreachBatch(function);
-    return function;
-  }
-
-  /** Sessions copied from this one with {@link DeferredExec#SWITCH} execute plans with state when their rows are read. */
-  public String deferPlansOf(SparkSession session) {
-    DeferredExec.extend(session);
-    return DeferredExec.SWITCH;
-  }
-
   /**
    * Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas), as a version of Spark's
    * own state below {@code target}. Returns their number.
@@ -144,18 +124,35 @@ public final class Bridge {
   }
 
   /** The aggregation whose state this operator of the plan saves, in this output mode (in lower case). */
-  public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save, String mode) {
-    return new StreamingAggregate(DeferredExec.planned(plan), save, mode);
+  public StreamingAggregate aggregate(SparkPlan plan, SparkPlan save, String mode, boolean byKeys) {
+    return new StreamingAggregate(plan, save, mode, byKeys);
   }
 
   /** The deduplication that this operator of the plan does. */
   public StreamingDeduplicate deduplicate(SparkPlan plan, SparkPlan operator) {
-    return new StreamingDeduplicate(DeferredExec.planned(plan), operator);
+    return new StreamingDeduplicate(plan, operator);
   }
 
   /** The join of two streams that this operator of the plan does. */
   public StreamingJoin join(SparkPlan plan, SparkPlan operator) {
-    return new StreamingJoin(DeferredExec.planned(plan), operator);
+    return new StreamingJoin(plan, operator);
+  }
+
+  /** The transformation by a user's processor in Python that this operator of the plan does. */
+  public StreamingTransform transform(SparkPlan plan, SparkPlan operator) {
+    return new StreamingTransform(plan, operator);
+  }
+
+  /** The rows of a plan whose partitions are homes, in so many tasks: each has a range of homes. */
+  public Dataset<Row> byHomes(SparkSession session, SparkPlan plan, int tasks) {
+    RDD<InternalRow> homes = executed(session, plan);
+    RDD<InternalRow> rows = homes.coalesce(tasks, false, Option.apply(new HomeTasks()), null);
+    return RowsDataset.of(session, rows, plan.schema());
+  }
+
+  /** The rows, of this schema (JSON), that lie packed in a column of others, each value an Arrow IPC stream. */
+  public Dataset<Row> unpacked(SparkSession session, Dataset<Row> packed, int column, String schema) {
+    return Unpacked.of(session, packed, column, schema);
   }
 
   /**
@@ -190,16 +187,6 @@ public final class Bridge {
 
   private static SQLExecutionRDD executed(SparkSession session, SparkPlan plan) {
     return new SQLExecutionRDD(Origin.counting(plan).execute(), session.sessionState().conf());
-  }
-
-  /** The sink that a writer's `start(path)` would open; the path may be null. Fails as that would. */
-  public JobSink openSink(DataStreamWriter<?> writer, String path) {
-    return new SinkOpening(new WriterSettings(writer)).start(path);
-  }
-
-  /** The sink that a writer's `toTable(name)` would open, its table made if there is none. Fails as that would. */
-  public JobSink openTable(DataStreamWriter<?> writer, String name) throws ParseException {
-    return new TableOpening(new WriterSettings(writer), name).open();
   }
 
   /** The files that a micro-batch reads. */
@@ -252,6 +239,11 @@ public final class Bridge {
     return Watch.of(spark);
   }
 
+  /** What asks Python about queries that start in this application. */
+  public DriverSide driver(SparkContext spark) {
+    return DriverSide.of(spark);
+  }
+
   /** The executors beside the driver, as tasks name them that would rather run there. */
   private static String[] executors() {
     return Arrays.stream(Executors.processes())
@@ -259,6 +251,11 @@ public final class Bridge {
         .map(id -> "executor_" + id.host() + "_" + id.executorId())
         .sorted()
         .toArray(String[]::new);
+  }
+
+  /** What answers tasks that have to read all blocks: with those of a version, by its number. */
+  public DriverAnswers answers(Function<String, String> blocks) {
+    return new DriverAnswers(blocks);
   }
 
   /**

@@ -49,8 +49,14 @@ final class BuffersExec extends SparkPlan {
   // Or so many rows: a buffer may hold all of them.
   private static final int MOST_ROWS = 1 << 20;
 
-  /** What the output's columns are, and what they are made of. */
-  record Layout(List<Column> columns, List<BufferOf> functions, Panes panes, boolean keepsRows)
+  /**
+   * What the output's columns are, and what they are made of.
+   *
+   * @param windows in each of which a row stands by itself; null: in panes
+   * @param folds buffers have a head, as {@link FoldedBuffers} reads it
+   */
+  record Layout(
+      List<Column> columns, List<BufferOf> functions, Panes panes, Windows windows, boolean keepsRows, boolean folds)
       implements Serializable {}
 
   /** A column of the output: one of the input's, which may be a key, or, behind them, the buffer of a function. */
@@ -58,8 +64,34 @@ final class BuffersExec extends SparkPlan {
 
   /** Panes of event time. */
   record Panes(long micros, long offset) implements Serializable {
+    /** Each of one moment; rows without a time have one, too. */
+    static final Panes OF_MOMENTS = new Panes(1, 0);
+
+    /** In the place of the start of the pane that rows without a time have. */
+    static final long TIMELESS = Long.MIN_VALUE;
+
+    boolean takesTimeless() {
+      return equals(OF_MOMENTS);
+    }
+
     long start(long time) {
       return time - Math.floorMod(time - offset, micros);
+    }
+  }
+
+  /**
+   * Windows that overlap. A row of a window stands at the beginning of its last slide, so that windows by themselves are
+   * tumbling ones of as much time, which end when they do.
+   */
+  record Windows(long size, long slide, long offset) implements Serializable {
+    /** Where a row of this time stands in its last window; in the one before, a slide earlier. */
+    long last(long time) {
+      return time - Math.floorMod(time - offset, slide) + size - slide;
+    }
+
+    /** Whether a row of this time has a window in which it stands there. */
+    boolean holds(long place, long time) {
+      return place + slide > time;
     }
   }
 
@@ -98,7 +130,43 @@ final class BuffersExec extends SparkPlan {
 
     @Override
     public scala.collection.Iterator<InternalRow> apply(scala.collection.Iterator<InternalRow> rows) {
-      return new Rows(rows, layout, input);
+      return new Rows(layout.windows == null ? rows : new RowsOfWindows(rows, layout.windows), layout, input);
+    }
+  }
+
+  /** Each row once for each of its windows, with the place where it stands there in place of its time. */
+  private static final class RowsOfWindows extends AbstractIterator<InternalRow> {
+    private final scala.collection.Iterator<InternalRow> rows;
+    private final Windows windows;
+    private InternalRow row;
+    private long time;
+    private long place;
+
+    RowsOfWindows(scala.collection.Iterator<InternalRow> rows, Windows windows) {
+      this.rows = rows;
+      this.windows = windows;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return row != null && windows.holds(place, time) || rows.hasNext();
+    }
+
+    @Override
+    public InternalRow next() {
+      if (row == null || !windows.holds(place, time)) {
+        row = rows.next();
+        if (row.isNullAt(0)) {
+          InternalRow ofNoWindow = row;
+          row = null;
+          return ofNoWindow;
+        }
+        time = row.getLong(0);
+        place = windows.last(time);
+      }
+      row.setLong(0, place);
+      place -= windows.slide;
+      return row;
     }
   }
 
@@ -182,11 +250,11 @@ final class BuffersExec extends SparkPlan {
     }
 
     private void take(InternalRow row) {
-      if (row.isNullAt(0)) {
+      if (row.isNullAt(0) && !layout.panes.takesTimeless()) {
         return; // of no window
       }
       UnsafeRow key = keyOf.apply(row);
-      Group group = new Group(layout.panes.start(row.getLong(0)), key);
+      Group group = new Group(row.isNullAt(0) ? Panes.TIMELESS : layout.panes.start(row.getLong(0)), key);
       InternalRow[] buffers = groups.get(group);
       if (buffers == null) {
         buffers = functions.stream().map(one -> one.function.empty()).toArray(InternalRow[]::new);
@@ -208,7 +276,7 @@ final class BuffersExec extends SparkPlan {
 
     private InternalRow row(Map.Entry<Group, InternalRow[]> group) {
       Object[] values = new Object[layout.columns.size()];
-      values[0] = group.getKey().pane;
+      values[0] = group.getKey().pane == Panes.TIMELESS ? null : group.getKey().pane;
       int key = 0;
       for (int i = 1; i < values.length; i++) {
         Column column = layout.columns.get(i);
@@ -216,7 +284,8 @@ final class BuffersExec extends SparkPlan {
           values[i] = group.getKey().key.get(key, keyTypes.get(key));
           key++;
         } else if (column.isBuffer) {
-          values[i] = functions.get(column.place).function.bytes(group.getValue()[column.place]);
+          byte[] buffer = functions.get(column.place).function.bytes(group.getValue()[column.place]);
+          values[i] = layout.folds ? FoldedBuffers.ofRows(buffer) : buffer;
         }
       }
       return ofGroup.apply(new GenericInternalRow(values));

@@ -10,11 +10,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A key of a type that native code does not know, as the bytes of an UnsafeRow: by these Spark tells such keys apart, too.
+ * A value of a type that native code does not know, as the bytes of an UnsafeRow: by these Spark tells keys apart, too.
  */
 final class KeyBytes extends UnaryFunction {
   private static final long serialVersionUID = 1L;
@@ -23,6 +24,17 @@ final class KeyBytes extends UnaryFunction {
 
   private KeyBytes(Expression key) {
     super(key);
+  }
+
+  /** A value that native code only keeps, so that it does not matter how Spark compares it: of any type that has values. */
+  static Expression kept(Expression value) {
+    boolean isNative = NativeTypes.nameOf(value.dataType()) != null;
+    return isNative || value.dataType() instanceof NullType ? value : new KeyBytes(value);
+  }
+
+  /** What has come out of {@link #kept}, from the column that native code has given. */
+  static Expression given(Expression column, DataType type) {
+    return NativeTypes.nameOf(type) != null ? column : value(column, type);
   }
 
   /** The key as native code takes it: itself where it has a native type, or where Spark compares not only bytes. */

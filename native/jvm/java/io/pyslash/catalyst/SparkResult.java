@@ -35,10 +35,37 @@ final class SparkResult extends UnaryFunction {
 
   @Override
   Object of(Object kept) {
+    return code().result(isOfRegisters ? registers((byte[]) kept) : merged((byte[]) kept));
+  }
+
+  /** All buffers of a list as one. */
+  byte[] buffer(byte[] buffers) {
+    return code().bytes(merged(buffers));
+  }
+
+  /** So many buffers are in a list. */
+  static int count(byte[] buffers) {
+    int count = 0;
+    for (int at = 0; at < buffers.length; at = next(buffers, at)) {
+      count++;
+    }
+    return count;
+  }
+
+  /** The epoch of the last buffer in a list that has one. */
+  static long lastEpoch(byte[] buffers) {
+    int last = 0;
+    for (int at = 0; at < buffers.length; at = next(buffers, at)) {
+      last = at;
+    }
+    return number(buffers, last);
+  }
+
+  private SparkFunction code() {
     if (code == null) {
       code = SparkFunction.of(function);
     }
-    return code.result(isOfRegisters ? registers((byte[]) kept) : merged((byte[]) kept));
+    return code;
   }
 
   @Override
@@ -62,12 +89,9 @@ final class SparkResult extends UnaryFunction {
       long epoch = number(buffers, at);
       InternalRow ofEpoch = code.empty();
       while (at < buffers.length && number(buffers, at) == epoch) {
-        long length = number(buffers, at + Long.BYTES);
-        if (length < 0 || length > buffers.length - at - HEAD_BYTES) {
-          throw endsEarly();
-        }
-        code.merge(ofEpoch, code.view(buffers, at + HEAD_BYTES, (int) length));
-        at += HEAD_BYTES + (int) length;
+        int end = next(buffers, at);
+        code.merge(ofEpoch, code.view(buffers, at + HEAD_BYTES, end - at - HEAD_BYTES));
+        at = end;
       }
       if (all == null) {
         all = ofEpoch;
@@ -77,6 +101,15 @@ final class SparkResult extends UnaryFunction {
       }
     }
     return all == null ? code.empty() : all;
+  }
+
+  /** Where the buffer ends that begins there. */
+  private static int next(byte[] buffers, int at) {
+    long length = number(buffers, at + Long.BYTES);
+    if (length < 0 || length > buffers.length - at - HEAD_BYTES) {
+      throw endsEarly();
+    }
+    return at + HEAD_BYTES + (int) length;
   }
 
   private static long number(byte[] bytes, int at) {

@@ -5,12 +5,12 @@ import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
 import scala.runtime.AbstractPartialFunction;
 
 /** The SQL of an expression, the same in each micro-batch: Spark gives `rand()` and the like another seed in each. */
-final class StableSql extends AbstractPartialFunction<Expression, Expression> {
+public final class StableSql extends AbstractPartialFunction<Expression, Expression> {
   private static final StableSql WITHOUT_SEEDS = new StableSql();
 
   private StableSql() {}
 
-  static String of(Expression expression) {
+  public static String of(Expression expression) {
     return expression.transform(WITHOUT_SEEDS).sql();
   }
 

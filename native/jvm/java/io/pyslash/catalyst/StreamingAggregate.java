@@ -17,6 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
+import org.apache.spark.sql.catalyst.expressions.Subtract;
 import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
@@ -24,6 +26,10 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.First;
 import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.MaxBy;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.expressions.aggregate.MinBy;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.CoalesceExec;
@@ -62,12 +68,14 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class StreamingAggregate extends StreamingOperator {
   private static final String DROPPED = "numRowsDroppedByWatermark";
+  private static final int BOUNDS = 2; // columns of merged rows before the keys: of the window
 
   private final BaseAggregateExec last;
   private final BaseAggregateExec partial;
   private final WindowedInput input;
   private final int windowAt; // among the grouping expressions; -1: there is none
-  private final boolean hasWatermark; // the window's event time has one
+  private final boolean hasWatermark; // the event time of the window, or of a key, has one
+  private final EventTimeKey timeKey; // null: groups are complete by their window, or never
   private final boolean isTimed; // groups become complete as the watermark moves
   private final boolean isOfSessions;
   private final boolean mergesSessionsEarly; // in the tasks that read rows, where late ones are not dropped yet
@@ -76,14 +84,22 @@ public final class StreamingAggregate extends StreamingOperator {
   private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
   private BuffersExec.Panes panes; // of what Spark's own code keeps buffers of; null: of nothing
+  private BuffersExec.Windows windows; // in each of which rows stand by themselves; null: in panes
+  private boolean foldsBuffers; // as no watermark ends their groups
+  private Closed closed; // of the groups there are results; null: of all that are merged
+  private long changedIn = -1; // the epoch of whose groups alone there are results; -1: of all that are merged
+
+  /** The watermarks between which groups become complete, in microseconds. */
+  private record Closed(long after, long until) {}
 
   /**
    * The aggregation whose state this operator of the plan saves.
    *
    * @param mode the query's output mode, in lower case
+   * @param byKeys whether a window is a key like any other, which Spark makes
    * @throws OnlySpark something about it is not understood
    */
-  public StreamingAggregate(SparkPlan plan, SparkPlan save, String mode) {
+  public StreamingAggregate(SparkPlan plan, SparkPlan save, String mode, boolean byKeys) {
     super(plan, save);
     last = finalOver(plan, save);
     if (last == null) {
@@ -118,12 +134,19 @@ public final class StreamingAggregate extends StreamingOperator {
     mergesSessionsEarly = sessionMerges > 1;
     partial = (BaseAggregateExec) node;
     SparkPlan below = node.children().head();
-    input = mayHaveWindow(partial) ? new WindowedInput(below, inStage, isOfSessions) : WindowedInput.ofAllTime(below, inStage);
+    List<NamedExpression> groupings = CollectionConverters.asJava(partial.groupingExpressions());
+    EventTimeKey timed = byKeys ? EventTimeKey.among(groupings) : null;
+    timeKey = mode.equals("complete") ? null : timed;
+    if (byKeys || !mayHaveWindow(groupings)) {
+      input = WindowedInput.ofKeys(below, inStage, timeKey == null ? null : timeKey.moment());
+    } else {
+      input = new WindowedInput(below, inStage, isOfSessions);
+    }
     functions = partial.aggregateExpressions();
-    boolean isWatermarked = false;
+    boolean isWatermarked = timed != null;
     int found = -1;
     int index = 0;
-    for (NamedExpression grouping : CollectionConverters.asJava(partial.groupingExpressions())) {
+    for (NamedExpression grouping : groupings) {
       if (grouping instanceof Attribute attribute && input.isWindow(attribute)) {
         if (found >= 0) {
           throw new OnlySpark("it groups by more than one window");
@@ -131,8 +154,8 @@ public final class StreamingAggregate extends StreamingOperator {
         found = index;
         isWatermarked = attribute.metadata().contains(WATERMARK_KEY);
       } else {
-        if (grouping.metadata().contains(WATERMARK_KEY)) {
-          throw new OnlySpark("it groups by the event time itself, not by a window of it alone");
+        if (!byKeys && grouping.metadata().contains(WATERMARK_KEY)) {
+          throw new OnlySpark("it groups by the event time itself beside windows of which a row has so many");
         }
         keys.add(KeyBytes.of(withoutWindow(key((Expression) grouping))));
       }
@@ -146,7 +169,7 @@ public final class StreamingAggregate extends StreamingOperator {
     isTimed = hasWatermark && !mode.equals("complete");
     if (!isTimed && mode.equals("append")) {
       throw new OnlySpark(
-          windowAt < 0
+          !mayHaveWindow(groupings)
               ? "in append mode it has to group by a time window()"
               : "the window's time column carries no watermark: call withWatermark() on it");
     }
@@ -193,6 +216,11 @@ public final class StreamingAggregate extends StreamingOperator {
     return isTimed;
   }
 
+  /** Whether some groups of rows with a watermark are never complete, however many rows they come to have. */
+  public boolean hasTotals() {
+    return timeKey != null && timeKey.isLeftOut(input.below());
+  }
+
   /**
    * From now on, Spark's own code computes these functions, and what it has computed of a task's rows stands in rows of its
    * own, one a group ({@link BuffersExec}). All that others read of such a row is null.
@@ -200,9 +228,12 @@ public final class StreamingAggregate extends StreamingOperator {
    * @param which numbers of functions: a list, in JSON
    * @param paneMicros length of panes, none of which belongs to a window in part
    * @param offset a time at which one begins
+   * @param folds whether buffers of a group become one now and then ({@link #folded})
    */
-  public void keepBuffers(String which, long paneMicros, long offset) {
-    panes = new BuffersExec.Panes(paneMicros, offset);
+  public void keepBuffers(String which, long paneMicros, long offset, boolean folds) {
+    // The rows of buffers are late by their own times, too.
+    panes = timeKey == null ? new BuffersExec.Panes(paneMicros, offset) : BuffersExec.Panes.OF_MOMENTS;
+    foldsBuffers = folds;
     Set<Integer> kept = new HashSet<>();
     Json.parse(which).forEach(number -> kept.add(number.intValue()));
     for (int i = 0; i < inputs.size(); i++) {
@@ -218,6 +249,14 @@ public final class StreamingAggregate extends StreamingOperator {
     }
   }
 
+  /**
+   * From now on a row stands in each of its windows by itself, not in a pane of several: in buffers of Spark the order of
+   * rows may show. Merged rows then have the last slide of a window in its place. The times are microseconds.
+   */
+  public void separateWindows(long size, long slide, long offset) {
+    windows = new BuffersExec.Windows(size, slide, offset);
+  }
+
   @Override
   public SparkPlan input(String columns) {
     return panes == null ? super.input(columns) : withBuffers(columns);
@@ -228,9 +267,12 @@ public final class StreamingAggregate extends StreamingOperator {
     List<Expression> values = new ArrayList<>(keys);
     inputs.forEach(values::addAll);
     List<BufferOf> buffers = new ArrayList<>();
-    List<NamedExpression> rows = new ArrayList<>(List.of(input.moment()));
+    // Functions may read the event time itself, which is not where a row stands in its windows.
+    NamedExpression moment =
+        windows == null ? input.moment() : WindowedInput.alias((Expression) input.moment(), "place");
+    List<NamedExpression> rows = new ArrayList<>(List.of(moment));
     List<BuffersExec.Column> found = new ArrayList<>();
-    found.add(new BuffersExec.Column(input.moment().toAttribute(), 0, false, false));
+    found.add(new BuffersExec.Column(moment.toAttribute(), 0, false, false));
     for (InputColumn wanted : InputColumn.parse(columns)) {
       int at = wanted.slot();
       String name = "column" + found.size();
@@ -254,7 +296,49 @@ public final class StreamingAggregate extends StreamingOperator {
         }
       }
     }
-    return new BuffersExec(input.plan(rows), new BuffersExec.Layout(found, buffers, panes, keepsRows));
+    return new BuffersExec(input.plan(rows), new BuffersExec.Layout(found, buffers, panes, windows, keepsRows, foldsBuffers));
+  }
+
+  /**
+   * The groups that have many buffers, each with one in the place of all: rows as the update takes those of buffers.
+   *
+   * @param merged all groups, as {@link #over} takes them
+   * @param columns as {@link #input} takes them
+   * @param epoch the last one of which there are buffers
+   * @param least so many buffers are many
+   */
+  public SparkPlan folded(Dataset<Row> merged, String columns, long epoch, int least) {
+    SparkPlan groups = planned(merged);
+    List<Attribute> given = CollectionConverters.asJava(groups.output());
+    List<Expression> values = new ArrayList<>(given.subList(BOUNDS, BOUNDS + keys.size()));
+    for (int i = 0; i < inputs.size(); i++) {
+      Attribute kept = given.get(BOUNDS + keys.size() + i);
+      for (Expression value : inputs.get(i)) {
+        values.add(
+            value instanceof BufferOf buffer
+                ? new FoldedBuffers(kept, buffer.function(), epoch, least)
+                : Literal$.MODULE$.create(null, value.dataType()));
+      }
+    }
+    List<NamedExpression> row = new ArrayList<>(List.of(WindowedInput.alias(given.get(0), "moment")));
+    NamedExpression folded = null; // of one function, which tells whether there is one of each
+    for (InputColumn wanted : InputColumn.parse(columns)) {
+      NamedExpression column = WindowedInput.alias(values.get(wanted.slot()), "column" + row.size());
+      folded = values.get(wanted.slot()) instanceof FoldedBuffers ? column : folded;
+      row.add(column);
+    }
+    SparkPlan rows = new ProjectExec(CollectionConverters.asScala(row).toSeq(), groups);
+    return new FilterExec(new IsNotNull(folded.toAttribute()), rows);
+  }
+
+  /** From now on there are results only of groups that rows of this epoch have changed: of others buffers were folded. */
+  public void onlyChangedIn(long epoch) {
+    changedIn = epoch;
+  }
+
+  /** From now on there are results only of groups that become complete between these watermarks; microseconds. */
+  public void onlyClosedBetween(long afterMicros, long untilMicros) {
+    closed = new Closed(afterMicros, untilMicros);
   }
 
   /** Grouping expressions but the window. */
@@ -312,8 +396,8 @@ public final class StreamingAggregate extends StreamingOperator {
   }
 
   /** Whether one of the keys is of a window's type: there are windows below, or the plan is not understood. */
-  private static boolean mayHaveWindow(BaseAggregateExec partial) {
-    return CollectionConverters.asJava(partial.groupingExpressions()).stream()
+  private static boolean mayHaveWindow(List<NamedExpression> groupings) {
+    return groupings.stream()
         .anyMatch(
             grouping ->
                 ((Expression) grouping).dataType() instanceof StructType struct
@@ -351,12 +435,19 @@ public final class StreamingAggregate extends StreamingOperator {
     SparkPlan rows = placed(merged, inStage);
     List<Attribute> columns = CollectionConverters.asJava(merged.output());
     List<Attribute> results = results();
+    if (changedIn >= 0) {
+      rows = new FilterExec(FoldedBuffers.isChanged(columns.get(BOUNDS + keys.size() + aBuffer()), changedIn), rows);
+    }
+    if (closed != null) {
+      Attribute time = columns.get(BOUNDS + timeKey.at());
+      rows = new FilterExec(timeKey.isCompleteBetween(closed.after(), closed.until(), time), rows);
+    }
     List<NamedExpression> named = new ArrayList<>();
     if (windowAt >= 0) {
       name(columns, named);
     }
     for (int i = 0; i < results.size(); i++) {
-      Attribute column = columns.get(i + 2);
+      Attribute column = columns.get(i + BOUNDS);
       named.add(
           WindowedInput.alias(
               i < keys.size() ? key(column, keys.get(i), results.get(i)) : result(column, i - keys.size()),
@@ -369,6 +460,15 @@ public final class StreamingAggregate extends StreamingOperator {
     return new ProjectExec(last.resultExpressions(), rows);
   }
 
+  /** The number of a function that Spark's own code computes. */
+  private int aBuffer() {
+    int function = 0;
+    while (inputs.get(function).stream().noneMatch(BufferOf.class::isInstance)) {
+      function++;
+    }
+    return function;
+  }
+
   private static Expression key(Attribute column, Expression key, Attribute as) {
     return key instanceof KeyBytes ? KeyBytes.value(column, as.dataType()) : column;
   }
@@ -379,7 +479,9 @@ public final class StreamingAggregate extends StreamingOperator {
     if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
       return SparkResult.ofBuffers(column, of);
     }
-    return isEstimated(of) ? SparkResult.ofRegisters(column, of) : column;
+    return isEstimated(of)
+        ? SparkResult.ofRegisters(column, of)
+        : KeyBytes.given(column, of.dataType());
   }
 
   /** The window of merged rows, under every name that it has. */
@@ -388,7 +490,7 @@ public final class StreamingAggregate extends StreamingOperator {
         new CreateNamedStruct(
             seq(
                 Literal$.MODULE$.create("start", DataTypes.StringType),
-                columns.get(0),
+                windows == null ? columns.get(0) : startBefore(columns.get(1)),
                 Literal$.MODULE$.create("end", DataTypes.StringType),
                 columns.get(1)));
     Attribute grouped = CollectionConverters.asJava(last.groupingExpressions()).get(windowAt).toAttribute();
@@ -398,6 +500,15 @@ public final class StreamingAggregate extends StreamingOperator {
         named.add(WindowedInput.alias(window, other));
       }
     }
+  }
+
+  /** The start of the window that ends there. */
+  private Expression startBefore(Attribute end) {
+    DataType type = end.dataType();
+    Expression micros = new PreciseTimestampConversion(end, type, DataTypes.LongType);
+    Expression size = Literal$.MODULE$.create(windows.size(), DataTypes.LongType);
+    Expression start = new Subtract(micros, size);
+    return new PreciseTimestampConversion(start, DataTypes.LongType, type);
   }
 
   private Expression withoutWindow(Expression expression) {
@@ -434,7 +545,22 @@ public final class StreamingAggregate extends StreamingOperator {
     if (function instanceof Count) {
       return counted(arguments);
     }
+    if (function instanceof First || function instanceof Last) {
+      return arguments.stream().map(KeyBytes::kept).toList();
+    }
+    if (function instanceof MaxBy || function instanceof MinBy) {
+      return List.of(KeyBytes.kept(arguments.get(0)), OrderBytes.of(arguments.get(1)));
+    }
+    if (function instanceof Max || function instanceof Min) {
+      return extreme(arguments.get(0));
+    }
     return isEstimated(function) ? List.of(hashed(arguments.get(0))) : arguments;
+  }
+
+  /** What max() and min() read: the value, or, of a type that native code does not know, the value and its order. */
+  private static List<Expression> extreme(Expression value) {
+    Expression order = OrderBytes.of(value);
+    return order == value ? List.of(value) : List.of(KeyBytes.kept(value), order);
   }
 
   /** Whether native code computes it, of hashes: of plain types, so that no collation decides what is distinct. */

@@ -6,15 +6,19 @@ import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
 
 /**
  * A deduplication of a streaming query, found in Spark's physical plan and taken apart around its state.
@@ -27,10 +31,14 @@ import scala.jdk.javaapi.CollectionConverters;
  * </pre>
  */
 public final class StreamingDeduplicate extends StreamingOperator {
+  private static final int END = 1; // of a window's bounds
+
   private final WindowedInput input;
   private final Attribute time; // null: the input has no watermark
-  private final List<Expression> keys = new ArrayList<>();
-  private final List<List<Expression>> firsts = new ArrayList<>(); // columns of which the first row counts, one each
+  private final List<Attribute> unique; // columns that tell rows apart
+  private final List<Expression> keys = new ArrayList<>(); // the same as native code takes them
+  private final List<Attribute> others = new ArrayList<>(); // columns of which the first row counts
+  private final List<List<Expression>> firsts = new ArrayList<>(); // the same, one each
 
   /**
    * The deduplication that this operator of the plan does.
@@ -49,17 +57,22 @@ public final class StreamingDeduplicate extends StreamingOperator {
         watermarked = column;
       }
     }
-    if (watermarked != null && watermarked.dataType() instanceof StructType) {
-      throw new OnlySpark("its event time is the time window " + watermarked.name());
-    }
     time = watermarked;
-    input = WindowedInput.ofRows(below instanceof ShuffleExchangeExec exchange ? exchange.child() : below, time);
-    keys.addAll(CollectionConverters.asJava(StatefulNodes.keys(operator)));
+    boolean isOfWindows = time != null && time.dataType() instanceof StructType;
+    if (isOfWindows && isWithinWatermark()) {
+      throw new OnlySpark("its event time is the time window " + time.name());
+    }
+    NamedExpression moment =
+        isOfWindows ? WindowedInput.alias(new GetStructField(time, END, Option.empty()), "window_end") : time;
+    input = WindowedInput.ofRows(below instanceof ShuffleExchangeExec exchange ? exchange.child() : below, moment);
+    unique = CollectionConverters.asJava(StatefulNodes.keys(operator));
+    unique.forEach(key -> keys.add(isExact(key) ? KeyBytes.of(key) : key));
     for (Attribute column : CollectionConverters.asJava(below.output())) {
       // Keys are the same if they are equal, as the zeros and all NaNs are; the row keeps its own one.
       boolean isFloating = column.dataType() instanceof DoubleType || column.dataType() instanceof FloatType;
       if (keyOf(column) < 0 || isFloating) {
-        firsts.add(List.of(column));
+        others.add(column);
+        firsts.add(List.of(KeyBytes.kept(column)));
       }
     }
   }
@@ -88,9 +101,8 @@ public final class StreamingDeduplicate extends StreamingOperator {
 
   /** The attributes that the state gives: keys, columns of first rows. A column may be both. */
   public List<Attribute> results() {
-    List<Attribute> results = new ArrayList<>();
-    keys.forEach(key -> results.add((Attribute) key));
-    firsts.forEach(column -> results.add((Attribute) column.get(0)));
+    List<Attribute> results = new ArrayList<>(unique);
+    results.addAll(others);
     return results;
   }
 
@@ -147,15 +159,26 @@ public final class StreamingDeduplicate extends StreamingOperator {
       while (results.get(at).exprId().id() != column.exprId().id()) {
         at--;
       }
-      named.add(WindowedInput.alias(columns.get(at + 2), column));
+      named.add(WindowedInput.alias(KeyBytes.given(columns.get(at + 2), column.dataType()), column));
     }
     SparkPlan rows = placed(merged, inStage);
     return new ProjectExec(CollectionConverters.asScala(named).toSeq(), rows);
   }
 
+  /** Whether the bytes of equal keys are equal: releases of Spark differ in what they make of zeros and NaNs within. */
+  private static boolean isExact(Attribute key) {
+    return !key.dataType().existsRecursively(
+        new AbstractFunction1<>() {
+          @Override
+          public Object apply(DataType type) {
+            return type instanceof DoubleType || type instanceof FloatType;
+          }
+        });
+  }
+
   private int keyOf(Attribute column) {
-    for (int i = 0; i < keys.size(); i++) {
-      if (((Attribute) keys.get(i)).exprId().id() == column.exprId().id()) {
+    for (int i = 0; i < unique.size(); i++) {
+      if (unique.get(i).exprId().id() == column.exprId().id()) {
         return i;
       }
     }

@@ -76,8 +76,13 @@ public final class WindowedInput {
   private final Expression sessionEnd; // of a row's session; null: there are none
   private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
 
-  /** Of groups without a window; `inStage`: whether the operator above `input` is in the same generated code. */
-  static WindowedInput ofAllTime(SparkPlan input, boolean inStage) {
+  /**
+   * Of groups by keys alone.
+   *
+   * @param inStage whether the operator above `input` is in the same generated code
+   * @param time of rows; null: all are of the same moment
+   */
+  static WindowedInput ofKeys(SparkPlan input, boolean inStage, NamedExpression time) {
     SparkPlan node = input;
     boolean stage = inStage;
     while (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
@@ -85,14 +90,14 @@ public final class WindowedInput {
       node = node.children().head();
     }
     // A sort is the sort-based aggregation's own.
-    NamedExpression moment = alias(MOMENT, "moment");
+    NamedExpression moment = time == null ? alias(MOMENT, "moment") : time;
     return node instanceof SortExec sort
         ? new WindowedInput(stage, sort.child(), moment)
         : new WindowedInput(inStage, input, moment);
   }
 
   /** Of rows without a window that come from this operator; without a time (null) all are of the same moment. */
-  static WindowedInput ofRows(SparkPlan below, Attribute time) {
+  static WindowedInput ofRows(SparkPlan below, NamedExpression time) {
     NamedExpression moment = time == null ? alias(MOMENT, "moment") : time;
     return below instanceof WholeStageCodegenExec stage
         ? new WindowedInput(true, stage.child(), moment)
@@ -502,7 +507,7 @@ public final class WindowedInput {
     return expression instanceof Attribute attribute && isWindow(attribute);
   }
 
-  private static Maker makerOf(SparkPlan node) {
+  private Maker makerOf(SparkPlan node) {
     if (node instanceof ProjectExec project) {
       for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
         if (makesWindow(item)) {
@@ -515,7 +520,7 @@ public final class WindowedInput {
     return null;
   }
 
-  private static Maker makerOf(ExpandExec expand) {
+  private Maker makerOf(ExpandExec expand) {
     List<Attribute> output = CollectionConverters.asJava(expand.output());
     Maker maker = null;
     for (int i = 0; i < output.size(); i++) {
@@ -528,7 +533,10 @@ public final class WindowedInput {
       } else {
         long id = output.get(i).exprId().id();
         if (!column.stream().allMatch(one -> one instanceof Attribute same && same.exprId().id() == id)) {
-          throw new OnlySpark("grouping sets, cube and rollup are not covered");
+          throw new OnlySpark(
+              isOfSessions
+                  ? "grouping sets, cube and rollup of sessions are not covered"
+                  : "grouping sets, cube and rollup of windows of which a row has so many are not covered");
         }
       }
     }

@@ -2,7 +2,7 @@ package io.pyslash.core;
 
 /** Blocks that native code reads, once they are where this JVM can read them. */
 public interface BlockSource {
-  /** Their heads. */
+  /** Their heads, once they have been brought. */
   byte[][] heads();
 
   /**

@@ -10,13 +10,13 @@ import java.nio.charset.StandardCharsets;
  * An update job as Python asks for it.
  *
  * @param order what every task is told
- * @param deduplicates the plan does: rows without an event time count
+ * @param keepsTimeless whether rows without an event time count
  * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
  * @param readsCsv the same of CSV files
  * @param readsKafka whether records of topics come past Spark's reader
  */
 public record UpdateSpec(
-    UpdateOrder order, boolean deduplicates, boolean readsJson, boolean readsCsv, boolean readsKafka) {
+    UpdateOrder order, boolean keepsTimeless, boolean readsJson, boolean readsCsv, boolean readsKafka) {
   /** From JSON, with bytes in Base64: the text of the plan, and what else the fields are called in Python. */
   public static UpdateSpec parse(String json) {
     JsonNode told = Json.parse(json);
@@ -30,7 +30,7 @@ public record UpdateSpec(
               AgentOrder.of(told.required("agent")));
       return new UpdateSpec(
           order,
-          told.required("deduplicates").booleanValue(),
+          told.required("keeps_timeless").booleanValue(),
           told.required("reads_json").booleanValue(),
           told.required("reads_csv").booleanValue(),
           told.required("reads_kafka").booleanValue());

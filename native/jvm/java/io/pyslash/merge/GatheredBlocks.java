@@ -23,6 +23,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
 
   private final MergeSpec order;
   private final MergedRows.Prefixes prefixes;
+  private List<MergeSpec.Block> blocks; // that are read
   private final Map<String, Long> mapped = new LinkedHashMap<>();
   private final MergeCounts.Bytes brought = new MergeCounts.Bytes();
   private Landing landing;
@@ -30,12 +31,13 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
   public GatheredBlocks(MergeSpec order, MergedRows.Prefixes prefixes) {
     this.order = order;
     this.prefixes = prefixes;
+    blocks = order.blocks;
   }
 
   /** Bytes of these prefixes that would be brought from other agents. */
   long bytesElsewhere(MergedRows.Prefixes of) {
     long bytes = 0;
-    for (MergeSpec.Block block : order.blocks) {
+    for (MergeSpec.Block block : blocks) {
       long[] wanted = ranges(block, of);
       if (arena(block, wanted) == 0) {
         for (int i = FIRST_RANGE; i < wanted.length; i += 2) {
@@ -48,17 +50,20 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
 
   @Override
   public byte[][] heads() {
-    return order.blocks.stream().map(MergeSpec.Block::head).toArray(byte[][]::new);
+    return blocks.stream().map(MergeSpec.Block::head).toArray(byte[][]::new);
   }
 
   @Override
   public long[] bring(boolean all) {
-    long[] places = new long[2 * order.blocks.size()];
+    if (all) {
+      blocks = order.all();
+    }
+    long[] places = new long[2 * blocks.size()];
     Map<String, List<Landing.Block>> elsewhere = new LinkedHashMap<>();
     List<Integer> landed = new ArrayList<>();
     long end = 0;
-    for (int i = 0; i < order.blocks.size(); i++) {
-      MergeSpec.Block block = order.blocks.get(i);
+    for (int i = 0; i < blocks.size(); i++) {
+      MergeSpec.Block block = blocks.get(i);
       long[] wanted = ranges(block, prefixes);
       if (!all && wanted[EPOCH] != order.home.epoch()) {
         continue;

@@ -32,7 +32,7 @@ final class Landing implements AutoCloseable {
   final long arena;
 
   /** Room for so many bytes; what is not brought takes no memory. */
-  Landing(MergeSpec.Reading reading, long bytes) {
+  Landing(MergeSpec.ReadOptions reading, long bytes) {
     Agent agent = AgentProcess.ensure(reading.agent());
     timeoutSeconds = reading.timeoutSeconds();
     channel = new AgentChannel(agent, reading.query(), reading.token(), timeoutSeconds);

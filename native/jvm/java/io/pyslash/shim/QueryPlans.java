@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.util.LazyTry;
 import scala.Function0;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The plans of a `QueryExecution`, and the rules that sessions bring for them. */
 public final class QueryPlans {
@@ -49,7 +50,10 @@ public final class QueryPlans {
 
   /** Whether somebody has brought rules for logical plans to the session. */
   public static boolean hasMoreRules(SparkSession session) {
-    return RULES.stream().anyMatch(build -> !Member.<Seq<?>>call(build, session.extensions(), session).isEmpty())
+    return RULES.stream()
+            .map(build -> Member.<Seq<?>>call(build, session.extensions(), session))
+            .flatMap(rules -> CollectionConverters.asJava(rules).stream())
+            .anyMatch(rule -> !(rule instanceof ChangesNoPlan))
         || !session.experimental().extraOptimizations().isEmpty();
   }
 }

@@ -1,19 +1,15 @@
 package io.pyslash.shim;
 
 import java.lang.reflect.Constructor;
-import java.lang.reflect.InvocationTargetException;
 import java.util.Arrays;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.OptionList;
-import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
@@ -22,14 +18,12 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Some;
 import scala.collection.immutable.Map;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Nodes of Spark's logical plans whose constructors take other parameters in other releases. */
 public final class SparkNodes {
   private static final Constructor<?> LOGICAL_RDD = Member.constructor(LogicalRDD.class);
   private static final Constructor<?> WRITE = Member.constructor(WriteToMicroBatchDataSource.class);
-  private static final Constructor<?> TABLE_SPEC = Member.constructor(UnresolvedTableSpec.class);
 
   private SparkNodes() {}
 
@@ -65,36 +59,6 @@ public final class SparkNodes {
     DataSourceV2Relation target =
         relation.isDefined() ? relation.get() : DataSourceV2Relation.create(table, Option.empty(), Option.empty());
     return Member.make(WRITE, target, rows, queryId, options, mode, batch);
-  }
-
-  /** A table that is to be made; without comment, collation and serde, and not external. */
-  public static UnresolvedTableSpec tableSpec(Map<String, String> properties, String provider, Option<String> location) {
-    return make(
-        TABLE_SPEC,
-        properties,
-        new Some<>(provider),
-        new OptionList(none()),
-        location,
-        Option.empty(),
-        Option.empty(),
-        Option.empty(),
-        false,
-        none()); // since 4.1: constraints
-  }
-
-  /** What a data source is made by. */
-  public static TableProvider provider(Class<?> type) {
-    try {
-      return (TableProvider) type.getConstructor().newInstance();
-    } catch (InvocationTargetException failure) {
-      throw Member.thrown(failure.getCause());
-    } catch (ReflectiveOperationException noProvider) {
-      throw Member.thrown(noProvider);
-    }
-  }
-
-  private static <T> Seq<T> none() {
-    return CollectionConverters.asScala(java.util.List.<T>of()).toSeq();
   }
 
   /** Without the last arguments, where a release has no parameters for them. */

@@ -13,15 +13,21 @@ public final class SparkShim {
           Counters.class,
           JoinNode.class,
           PageHeader.class,
+          QueryManager.class,
           QueryPlans.class,
+          QueryStart.class,
           RunningStream.class,
           SparkNodes.class,
           StatefulNodes.class,
           StreamPlanning.class,
-          Watermark.class,
-          WriterSettings.class);
+          Watermark.class);
 
   private SparkShim() {}
+
+  /** Throws Spark's own error; declared as a value, so that the compiler sees that the caller ends there. */
+  public static RuntimeException thrown(Throwable error) {
+    throw Member.thrown(error);
+  }
 
   /** Looks up every name. Fails at the first one that this release of Spark lacks. */
   public static void check() {

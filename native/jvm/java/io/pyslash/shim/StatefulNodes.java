@@ -19,17 +19,25 @@ public final class StatefulNodes {
   private static final Class<?> WITHIN_WATERMARK =
       Member.streaming(STATEFUL, "StreamingDeduplicateWithinWatermarkExec");
   private static final Class<?> WATERMARKED = Member.streaming(STATEFUL, "WatermarkSupport");
+  private static final Class<?> LIMITS = Member.streaming(STATEFUL, "StreamingGlobalLimitExec");
   private static final Method KEYS = Member.method(WATERMARKED, "keyExpressions");
   private static final Method LATE = Member.method(WATERMARKED, "eventTimeWatermarkForLateEvents");
   private static final Method EVICTION = Member.method(WATERMARKED, "eventTimeWatermarkForEviction");
 
   private StatefulNodes() {}
 
-  /** Each behind those below it. */
+  /** Each behind those below it; but no limit above all of them: Spark runs it over their rows, and keeps its one count. */
   public static List<SparkPlan> of(SparkPlan plan) {
+    List<SparkPlan> found = all(plan);
+    int last = found.size() - 1;
+    boolean isLimited = last > 0 && LIMITS.isInstance(found.get(last)) && all(found.get(last)).size() == found.size();
+    return isLimited ? found.subList(0, last) : found;
+  }
+
+  private static List<SparkPlan> all(SparkPlan plan) {
     List<SparkPlan> found = new ArrayList<>();
     for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
-      found.addAll(of(child));
+      found.addAll(all(child));
     }
     if (KEEPS_STATE.isInstance(plan)) {
       found.add(plan);

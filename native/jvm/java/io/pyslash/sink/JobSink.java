@@ -1,18 +1,14 @@
 package io.pyslash.sink;
 
+import io.pyslash.shim.QueryStart;
 import io.pyslash.shim.RunningStream;
 import io.pyslash.shim.SparkNodes;
-import io.pyslash.shim.WriterSettings;
-import java.util.ArrayList;
-import java.util.List;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
@@ -20,72 +16,46 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.streaming.Sink;
-import org.apache.spark.sql.execution.streaming.sources.MemoryPlan;
-import org.apache.spark.sql.execution.streaming.sources.MemorySink;
+import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink;
 import org.apache.spark.sql.streaming.OutputMode;
 import scala.Option;
-import scala.Some;
 import scala.collection.immutable.Map;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Where a job writes its rows: Spark's own sink, as {@link SinkOpening} has made it. A micro-batch is written as Spark's
- * `MicroBatchExecution` writes it, so that commit, abort and the skipping of a batch id that is already there are Spark's.
+ * Where a job writes its rows: Spark's own sink, of a query that Spark is about to start; Spark looks after its table and
+ * its view. A micro-batch is written as Spark's `MicroBatchExecution` writes it, so that commit, abort and the skipping of a
+ * batch id that is already there are Spark's.
  */
 public final class JobSink {
   private static final String QUERY_ID = "sql.streaming.queryId"; // Spark sets it on the thread that runs a query
   private static final long NOT_COUNTED = -1;
 
-  private final WriterSettings writer;
+  private final SparkSession session;
+  private final OutputMode outputMode;
   private final Table table;
   private final Map<String, String> options;
-  private final OutputMode outputMode;
-  private final Option<CatalogTable> catalogTable;
   private final Option<DataSourceV2Relation> relation;
-  private final Option<Dataset<Row>> view;
 
-  /** A V1 sink, which may stand for a table of the session's catalog, or a V2 table that no catalog names. */
-  JobSink(WriterSettings writer, Table table, Map<String, String> options, Option<CatalogTable> catalogTable) {
-    this(writer, table, options, catalogTable, Option.empty());
+  public JobSink(QueryStart start) {
+    session = start.session();
+    outputMode = start.outputMode();
+    table = start.sink();
+    options = start.options();
+    relation = start.relation();
   }
 
-  /** A V2 table of a catalog. */
-  JobSink(WriterSettings writer, Table table, CatalogPlugin catalog, Identifier identifier) {
-    this(
-        writer,
-        table,
-        writer.options().originalMap(),
-        Option.empty(),
-        new Some<>(DataSourceV2Relation.create(table, new Some<>(catalog), new Some<>(identifier))));
+  /** Whether it is the job's own function, which writes where it likes. */
+  public boolean isFunction() {
+    return table instanceof ForeachBatchSink;
   }
 
-  private JobSink(
-      WriterSettings writer,
-      Table table,
-      Map<String, String> options,
-      Option<CatalogTable> catalogTable,
-      Option<DataSourceV2Relation> relation) {
-    this.writer = writer;
-    this.table = table;
-    this.options = options;
-    this.outputMode = writer.outputMode();
-    this.catalogTable = catalogTable;
-    this.relation = relation;
-    this.view = table instanceof MemorySink memory ? new Some<>(contents(memory)) : Option.empty();
-  }
-
-  /** Writes the rows of one micro-batch, inside that one's `foreachBatch`; how many, or -1 if the sink does not count. */
+  /** Writes the rows of one micro-batch, inside that one's `addBatch`; how many, or -1 if the sink does not count. */
   public long write(long batchId, Dataset<Row> rows) {
-    return table instanceof Sink sink ? addBatch(sink, batchId, rows) : writeEpoch(batchId, rows);
-  }
-
-  /** The query has started: the rows of a memory sink can be read under its name. */
-  public void started(String queryName) {
-    view.foreach(
-        rows -> {
-          rows.createOrReplaceTempView(queryName);
-          return null;
-        });
+    if (table instanceof ForeachBatchSink<?> function) {
+      function.addBatch(batchId, rows); // the jobs that it runs are executions of their own
+      return NOT_COUNTED;
+    }
+    return table instanceof Sink sink ? addBatch(sink, batchId, rows) : writeEpoch(batchId, executed(rows));
   }
 
   @Override
@@ -102,11 +72,6 @@ public final class JobSink {
           sink.addBatch(batchId, rows);
           return null;
         });
-    catalogTable.foreach(
-        written -> {
-          writer.session().catalog().refreshTable(written.identifier().quotedString());
-          return null;
-        });
     return NOT_COUNTED;
   }
 
@@ -116,7 +81,7 @@ public final class JobSink {
     SQLExecution.withNewExecutionId(execution, Option.empty(), plan::executeCollect); // a write has no rows
     if (plan instanceof WriteToDataSourceV2Exec done && done.commitProgress().isDefined()) {
       if (rows.sparkSession().sparkContext().getLocalProperty(QUERY_ID) != null) { // else no query asks
-        SinkProgress.tell(RunningStream.of(writer.session()), done);
+        SinkProgress.tell(RunningStream.of(session), done);
       }
       return done.commitProgress().get().numOutputRows();
     }
@@ -128,12 +93,12 @@ public final class JobSink {
     return SparkNodes.write(relation, table, rows.queryExecution().analyzed(), queryId, options, outputMode, batchId);
   }
 
-  private Dataset<Row> contents(MemorySink memory) {
-    List<Attribute> columns = new ArrayList<>();
-    for (Attribute column : CollectionConverters.asJava(DataTypeUtils.toAttributes(writer.rows().schema()))) {
-      columns.add(column);
+  /** The rows of a micro-batch that Spark has planned as a stream, which planned once more it would not understand. */
+  private static Dataset<Row> executed(Dataset<Row> rows) {
+    if (!rows.isStreaming()) {
+      return rows;
     }
-    MemoryPlan plan = new MemoryPlan(memory, CollectionConverters.asScala(columns).toSeq());
-    return Dataset.ofRows(writer.session(), plan);
+    RDD<InternalRow> executed = rows.queryExecution().toRdd();
+    return Dataset.ofRows(rows.sparkSession(), SparkNodes.rows(rows.sparkSession(), rows.schema(), executed));
   }
 }

@@ -11,7 +11,7 @@ import scala.runtime.AbstractFunction0;
 
 /**
  * Tells Spark how many rows a sink has taken. Spark looks for the number on top of the micro-batch's plan, where a
- * write of its own would stand; under `foreachBatch` there is none.
+ * V2 write of its own would stand; it sees a V1 sink, for which there is none.
  */
 final class SinkProgress {
   private SinkProgress() {}

@@ -1,0 +1,178 @@
+package io.pyslash.plugin;
+
+import io.pyslash.core.SlashException;
+import io.pyslash.shim.QueryStart;
+import io.pyslash.shim.SparkShim;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.classic.StreamingQuery;
+import org.apache.spark.sql.streaming.DataStreamWriter;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * The driver's side, one for an application: the plugin, or what `pyslash.enable` makes without it. It asks Python of each
+ * query that starts: the job's own, if that has enabled pyslash, or else a process of its own beside this one.
+ */
+public final class DriverSide implements DriverPlugin {
+  private static final Logger LOGGER = LoggerFactory.getLogger("pyslash");
+  private static final String EXTENSIONS = "spark.sql.extensions";
+  private static final String MODE = "spark.slash.mode";
+  private static volatile DriverSide current;
+
+  private final ThreadLocal<AtomicReference<PendingQuery>> looking = new ThreadLocal<>();
+  private SparkContext spark;
+  private Consumer<PendingQuery> jobsPython;
+  private boolean isDisabled;
+  private SideCar sideCar;
+
+  /** That of the running application; null if it has none. */
+  public static DriverSide current() {
+    return current;
+  }
+
+  /** That of this application, which need not have named the plugin. */
+  public static synchronized DriverSide of(SparkContext context) {
+    if (current == null || current.spark != context) {
+      DriverSide made = new DriverSide();
+      made.spark = context;
+      made.isDisabled = true; // until somebody answers
+      current = made;
+    }
+    return current;
+  }
+
+  @Override
+  public Map<String, String> init(SparkContext context, PluginContext plugin) {
+    spark = context;
+    try {
+      SparkShim.check();
+    } catch (SlashException unknownSpark) {
+      if (spelled(context.conf().get(MODE, "auto")).equals("require")) {
+        throw unknownSpark;
+      }
+      LOGGER.warn("all queries stay on plain Spark: {}", unknownSpark.getMessage());
+      return Map.of();
+    }
+    String others = context.conf().get(EXTENSIONS, "");
+    String ours = Extensions.class.getName();
+    context.conf().set(EXTENSIONS, others.isEmpty() ? ours : others + "," + ours);
+    current = this;
+    return Map.of();
+  }
+
+  @Override
+  public void shutdown() {
+    if (current == this) {
+      current = null;
+    }
+    synchronized (this) {
+      if (sideCar != null) {
+        sideCar.close();
+      }
+    }
+  }
+
+  /** The job's own Python is asked from now on, of queries in this session and in all that are made from now on. */
+  public void answer(SparkSession session, Consumer<PendingQuery> python) {
+    synchronized (this) {
+      jobsPython = python;
+      isDisabled = false;
+    }
+    Extensions.extend(session);
+    for (Option<SparkSession> other : List.of(SparkSession.getDefaultSession(), SparkSession.getActiveSession())) {
+      if (other.isDefined() && other.get().sparkContext() == spark) {
+        Extensions.extend(other.get());
+      }
+    }
+  }
+
+  /** The query that this writer would start, without its sink. That is not opened or made, and nothing starts. */
+  public PendingQuery pending(SparkSession session, DataStreamWriter<?> writer) throws TimeoutException {
+    Extensions.extend(session);
+    AtomicReference<PendingQuery> found = new AtomicReference<>();
+    looking.set(found);
+    try {
+      writer.format("noop").start();
+    } finally {
+      looking.remove();
+    }
+    return found.get();
+  }
+
+  /** Nobody is asked: queries that start from now on are Spark's. */
+  public synchronized void disable() {
+    jobsPython = null;
+    isDisabled = true;
+  }
+
+  /** The figures of a run of a query, as JSON; null if the process beside the driver does not know it. */
+  public String figures(String run) {
+    SideCar asked;
+    synchronized (this) {
+      asked = sideCar;
+    }
+    return asked != null && asked.isAlive() ? asked.answering().figures().apply(run) : null;
+  }
+
+  /** Starts a query as Python decides; null if it is only looked at. */
+  StreamingQuery start(QueryStart start) {
+    AtomicReference<PendingQuery> lookedAt = looking.get();
+    if (lookedAt != null) {
+      lookedAt.set(new PendingQuery(start));
+      return null;
+    }
+    String mode = spelled(start.session().sessionState().conf().getConfString(MODE, "auto"));
+    if (isDisabled()) {
+      return start.start();
+    }
+    if (mode.equals("off")) {
+      CheckpointState.refuse(start, MODE + "=off");
+      return start.start();
+    }
+    Consumer<PendingQuery> python;
+    try {
+      python = python(start);
+    } catch (NoPythonException reason) {
+      if (mode.equals("require")) {
+        throw new UnsupportedOperationException(
+            "UnsupportedQueryError: " + MODE + "=require, but pyslash cannot run this query: " + reason.getMessage(),
+            reason);
+      }
+      CheckpointState.refuse(start, reason.getMessage());
+      StreamingQuery query = start.start();
+      String name = query.name() != null ? query.name() : query.id().toString();
+      LOGGER.warn("query {} stays on plain Spark: {}", name, reason.getMessage());
+      return query;
+    }
+    return new PendingQuery(start).decidedBy(python);
+  }
+
+  /** As Python reads it. */
+  private static String spelled(String mode) {
+    return mode.toLowerCase(Locale.ROOT);
+  }
+
+  private synchronized boolean isDisabled() {
+    return isDisabled;
+  }
+
+  private synchronized Consumer<PendingQuery> python(QueryStart start) throws NoPythonException {
+    if (jobsPython != null) {
+      return jobsPython;
+    }
+    if (sideCar == null || !sideCar.isAlive()) {
+      sideCar = SideCar.start(spark, start.session());
+    }
+    return sideCar.answering().starts();
+  }
+}

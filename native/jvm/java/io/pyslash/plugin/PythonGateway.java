@@ -1,0 +1,60 @@
+package io.pyslash.plugin;
+
+import java.net.InetAddress;
+import java.util.concurrent.TimeUnit;
+import javax.net.SocketFactory;
+import py4j.Gateway;
+import py4j.JavaServer;
+import py4j.Py4JJavaServer;
+import py4j.Py4JPythonClient;
+import py4j.PythonClient;
+
+/**
+ * A py4j gateway on the loopback address. Both ends prove that they know its secret: py4j's own forgets it for calls of
+ * Python when Python tells its port.
+ */
+final class PythonGateway implements AutoCloseable {
+  private final JavaServer server;
+
+  PythonGateway(Object entryPoint, String secret) {
+    Client client = new Client(null, 0, InetAddress.getLoopbackAddress(), null, secret);
+    server = new JavaServer(entryPoint, 0, 0, 0, null, client, secret);
+    client.setGateway(server.getGateway());
+    client.setJavaServer(server);
+    server.start(true);
+  }
+
+  int port() {
+    return server.getListeningPort();
+  }
+
+  @Override
+  public void close() {
+    server.shutdown();
+  }
+
+  private static final class Client extends PythonClient {
+    private final String secret;
+
+    Client(Gateway gateway, int port, InetAddress address, Py4JJavaServer server, String secret) {
+      super(
+          gateway,
+          null,
+          port,
+          address,
+          DEFAULT_MIN_CONNECTION_TIME,
+          TimeUnit.SECONDS,
+          SocketFactory.getDefault(),
+          server,
+          true,
+          0,
+          secret);
+      this.secret = secret;
+    }
+
+    @Override
+    public Py4JPythonClient copyWith(InetAddress address, int port) {
+      return new Client(gateway, port, address, javaServer, secret);
+    }
+  }
+}

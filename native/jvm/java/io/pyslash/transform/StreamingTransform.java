@@ -1,0 +1,175 @@
+package io.pyslash.transform;
+
+import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.catalyst.PlannedOperator;
+import io.pyslash.catalyst.StableSql;
+import io.pyslash.catalyst.WindowedInput;
+import io.pyslash.core.Json;
+import io.pyslash.shim.StatefulNodes;
+import io.pyslash.shim.TransformNode;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A `transformWithState` in Python, or an `applyInPandasWithState`, found in Spark's physical plan and taken apart
+ * around its state.
+ *
+ * <pre>
+ *   operators above                 kept, over the rows that the user's processor has given
+ *   TransformWithStateInPySpark     tells the processor, its keys and columns, times and watermarks
+ *   Sort, Exchange                  made once more: rows come to the home of their key in the order of keys
+ *   operators below                 kept: the input
+ * </pre>
+ */
+public final class StreamingTransform extends PlannedOperator {
+  private final TransformNode node;
+  private final SparkPlan child;
+
+  /** The transformation that this operator of the plan does. */
+  public StreamingTransform(SparkPlan plan, SparkPlan operator) {
+    super(plan, operator);
+    node = TransformNode.of(operator);
+    child = outOfStage(operator.children().head());
+  }
+
+  /** What brings rows together; the plan of a query that has not started has none yet. */
+  private ShuffleExchangeExec exchange() {
+    SparkPlan shuffled = child instanceof SortExec ? outOfStage(child.children().head()) : child;
+    if (child instanceof SortExec && shuffled instanceof ShuffleExchangeExec exchange) {
+      return exchange;
+    }
+    throw new OnlySpark("Spark does not bring its rows together by a shuffle and a sort: " + child.nodeName());
+  }
+
+  private static SparkPlan outOfStage(SparkPlan plan) {
+    return plan instanceof WholeStageCodegenExec || plan instanceof InputAdapter ? outOfStage(plan.children().head())
+                                                                                 : plan;
+  }
+
+  /**
+   * What does not change from micro-batch to micro-batch. Schemas are Spark's JSON; {@code command} is the user's
+   * processor as PySpark has pickled it, in Base64; {@code takes}, {@code timers} and {@code state} are as {@link
+   * TransformNode} tells them; {@code times} are the places of event times among the columns.
+   */
+  record Facts(String command, boolean hasBroadcasts, String takes, String timers, String state,
+      boolean hasInitialState, String keys, String columns, int[] offsets, String output, List<Integer> times) {}
+
+  /** The {@link Facts}, in JSON. */
+  public String facts() {
+    PythonFunction function = node.function();
+    List<Attribute> columns = CollectionConverters.asJava(node.columns());
+    List<Integer> times = new ArrayList<>();
+    for (int i = 0; i < columns.size(); i++) {
+      if (columns.get(i).metadata().contains(WATERMARK_KEY)) {
+        times.add(i);
+      }
+    }
+    byte[] command = new byte[function.command().size()];
+    int at = 0;
+    for (Object one : CollectionConverters.asJava(function.command())) {
+      command[at++] = ((Number) one).byteValue();
+    }
+    return Json.of(
+        new Facts(Base64.getEncoder().encodeToString(command), !function.broadcastVars().isEmpty(), node.takes(),
+            node.timers(), node.state(), node.hasInitialState(), schema(node.keys()), schema(node.columns()),
+            node.offsets(), schema(operator.output()), times));
+  }
+
+  private static String schema(Seq<Attribute> columns) {
+    return DataTypeUtils.fromAttributes(columns).json();
+  }
+
+  /** The time of the micro-batch in milliseconds, and the number of homes that keys are divided among. */
+  record Moment(long batchMs, int homes) {}
+
+  /** The {@link Moment}, in JSON. */
+  public String moment() {
+    return Json.of(new Moment(millis(node.batchTimestamp()), homes()));
+  }
+
+  private int homes() {
+    return exchange().outputPartitioning().numPartitions();
+  }
+
+  @Override
+  protected List<SparkPlan> below() {
+    return List.of(child instanceof SortExec ? exchange().child() : child);
+  }
+
+  /** The operators below and the keys; not the processor, which users mend while its state stays. */
+  @Override
+  public String fingerprint() {
+    StringBuilder text = new StringBuilder();
+    describe(child, text);
+    CollectionConverters.asJava(node.keys()).forEach(key -> text.append(StableSql.of(key)).append('\n'));
+    return text.append(schema(operator.output())).append('\n').toString();
+  }
+
+  /** Rows at or before this (milliseconds) are late; the least long: none are. */
+  @Override
+  protected long lateWatermark() {
+    boolean byEventTime = node.timers().equals(TransformNode.BY_EVENT_TIME);
+    return byEventTime ? millis(StatefulNodes.lateWatermark(operator)) : NO_WATERMARK;
+  }
+
+  /** What the processor knows as the watermark (milliseconds); the least long: there is none. */
+  @Override
+  protected long evictionWatermark() {
+    return millis(StatefulNodes.evictionWatermark(operator));
+  }
+
+  /**
+   * What has to be executed for the rows of the update: the home of the key, then the columns, sorted by keys in a
+   * home.
+   */
+  public SparkPlan input() {
+    List<NamedExpression> columns = new ArrayList<>();
+    List<Expression> keys = List.copyOf(CollectionConverters.asJava(node.keys()));
+    Seq<Expression> grouped = CollectionConverters.asScala(keys).toSeq();
+    columns.add(WindowedInput.alias(new HashPartitioning(grouped, homes()).partitionIdExpression(), "home"));
+    columns.addAll(CollectionConverters.asJava(node.columns()));
+    // The exchange remembers what it has shuffled, and a micro-batch may have to be read once more.
+    SparkPlan shuffled = anew(exchange());
+    SparkPlan sorted = child.withNewChildren(CollectionConverters.asScala(List.of(shuffled)).toSeq());
+    return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), sorted);
+  }
+
+  private static SparkPlan anew(SparkPlan node) {
+    Object[] arguments = CollectionConverters.asJava(node.productIterator().toSeq()).toArray();
+    return node.makeCopy(arguments);
+  }
+
+  /** The whole plan, with the rows that the processor has given in the place of the operator. */
+  public SparkPlan over(Dataset<Row> given) {
+    SparkPlan rows = planned(given);
+    List<NamedExpression> columns = new ArrayList<>();
+    for (int i = 0; i < operator.output().size(); i++) {
+      columns.add(WindowedInput.alias(rows.output().apply(i), operator.output().apply(i)));
+    }
+    return with(
+        operator, inStage -> new ProjectExec(CollectionConverters.asScala(columns).toSeq(), placed(rows, inStage)));
+  }
+
+  /** The whole plan of a query that has not started, with no rows in the place of the operator. */
+  public SparkPlan overNothing(SparkSession session) {
+    return session.withActive(() -> over(session.createDataFrame(List.of(), operator.schema())));
+  }
+}

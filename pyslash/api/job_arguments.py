@@ -1,0 +1,25 @@
+"""The arguments of commands that run a job: its file, its own arguments, and Spark's settings for it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add them behind the command's own."""
+    parser.add_argument("--properties-file", metavar="FILE", help="Spark's settings, as for spark-submit")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="one more of Spark's settings"
+    )
+    parser.add_argument("job", help="the job's Python file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the job's own arguments")
+
+
+def submit(args: argparse.Namespace) -> None:
+    """Have the session that the job makes get these settings."""
+    told = ["--properties-file", args.properties_file] if args.properties_file else []
+    told += [word for setting in args.conf for word in ("--conf", setting)]
+    if told:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "pyspark-shell"])

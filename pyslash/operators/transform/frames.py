@@ -1,0 +1,289 @@
+"""Frames of pandas as the user's function gets them, and Arrow of those that it gives, as PySpark's worker makes both.
+
+What a frame has of a column depends on the rows that Spark happens to convert together: integers become floating-point
+numbers where one of them is null. So batches are cut as Spark cuts them, and PySpark's own functions convert them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.errors import PySparkValueError
+from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.types import StructType
+
+from pyslash.operators.transform.client import StateClient
+from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
+from pyslash.operators.transform.processor import Key, ProcessorCalls
+from pyslash.operators.transform.rows import Given, InputShape
+from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
+from pyslash.operators.transform.values import RowForm
+from pyslash.operators.transform.variables import Variable
+
+# Rows that are given and converted together, about.
+_TOGETHER = 10_000
+# What pandas makes of Python's values, by the kind of NumPy's type.
+_INFERRED = {"i": "int64", "f": "float64", "M": "datetime64[ns]"}
+
+
+class FrameForm:
+    """Converts frames, of these settings; those that the user's function gives have the schema `given`."""
+
+    def __init__(self, conf: FrameConf, given: StructType) -> None:
+        self.conf = conf
+        self.names: list[str] = given.names
+        self._given = StructType().add("rows", given)
+
+    def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows in the batches that Spark would send to its worker: each is full, but for the last one."""
+        parts: list[pa.RecordBatch] = []
+        rows, size = 0, 0.0
+        for batch in batches:
+            row_size = batch.nbytes / batch.num_rows
+            while batch.num_rows:
+                room = min(self.conf.most_rows - rows, self._rows_of(self.conf.most_bytes - size, row_size))
+                part = batch.slice(0, room)
+                parts.append(part)
+                rows, size = rows + part.num_rows, size + part.num_rows * row_size
+                batch = batch.slice(part.num_rows)
+                if part.num_rows == room:
+                    yield _joined(parts)
+                    parts, rows, size = [], 0, 0.0
+        if parts:
+            yield _joined(parts)
+
+    def _rows_of(self, size: float, row_size: float) -> int:
+        """How many rows make so many bytes, the last of them in part."""
+        return max(1, -int(-size // row_size)) if row_size and self.conf.most_bytes != UNLIMITED else UNLIMITED
+
+    def series(self, batch: pa.RecordBatch) -> list[pd.Series]:
+        """The columns of a batch."""
+        conf = self.conf
+        found: list[pd.Series] = ArrowBatchTransformer.to_pandas(
+            batch, timezone=conf.time_zone, prefer_int_ext_dtype=conf.integers_with_nulls
+        )
+        return found
+
+    def nature(self, column: pa.Array) -> Nature:
+        """That of a column of a batch, as far as its series is concerned."""
+        kind = column.type
+        if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and not self.conf.integers_with_nulls):
+            return Nature.FRAGILE if column.null_count else Nature.STEADY
+        is_steady = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+        return Nature.STEADY if is_steady or is_of_objects(kind) else Nature.UNKNOWN
+
+    def arrow(self, frame: pd.DataFrame, casts: bool = True) -> pa.RecordBatch:
+        """A frame that the user's function gives, with a cast where Arrow does not take a value as it is."""
+        conf = self.conf
+        converted = PandasToArrowConversion.convert(
+            [frame],
+            self._given,
+            timezone=conf.time_zone,
+            safecheck=conf.safely,
+            arrow_cast=casts,
+            assign_cols_by_name=conf.by_name,
+            int_to_decimal_coercion_enabled=conf.integers_as_decimals,
+        )
+        return pa.RecordBatch.from_struct_array(converted.column(0))
+
+
+class FrameCalls(ProcessorCalls):
+    """Of a processor that takes and gives frames."""
+
+    def __init__(
+        self,
+        command: bytes,
+        variables: tuple[Variable, ...],
+        forms: dict[str, RowForm],
+        shape: InputShape,
+        frames: FrameForm,
+    ) -> None:
+        super().__init__(command, variables, forms)
+        self._shape = shape
+        self._frames = frames
+        self._together = Together(frames)
+
+    def over(self, client: StateClient, batches: Iterator[pa.RecordBatch], given: Given) -> None:
+        """Call it."""
+        try:
+            super().over(client, batches, given)
+        finally:
+            self._together.convert(given)  # what fails here comes before what the processor has raised
+
+    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[pd.DataFrame]]]:
+        """Its rows in one frame, or in several if there are more than are converted together."""
+        rows = _FrameRows(self._frames, self._shape, batches)
+        for key, parts in groupby(rows, key=itemgetter(0)):
+            yield key, rows.frames(part for _, part in parts)
+
+    def take(self, result: Iterable[Any], given: Given) -> None:
+        """Frames."""
+        for frame in result:
+            if not isinstance(frame, pd.DataFrame):
+                raise PySparkValueError(
+                    "Invalid return type. Please make sure that the UDF returns a pandas.DataFrame when the specified "
+                    "return type is StructType."
+                )
+            self._together.take(frame, given)
+
+
+class Together:
+    """Converts frames of the same columns and types together, which a frame by itself takes PySpark a millisecond."""
+
+    def __init__(self, frames: FrameForm) -> None:
+        self._form = frames
+        self._kind: tuple[Any, ...] = ()
+        self._frames: list[pd.DataFrame] = []
+        self._rows = 0
+
+    def take(self, frame: pd.DataFrame, given: Given) -> None:
+        """The next one, once those before it that are of another kind are converted."""
+        kind = (*frame.columns, *frame.dtypes)
+        if kind != self._kind or self._rows >= _TOGETHER:
+            self.convert(given)
+        self._kind = kind
+        self._frames.append(frame)
+        self._rows += len(frame)
+
+    def convert(self, given: Given) -> None:
+        """All of them. Where values need a cast, Arrow guesses by all of them: then each frame is cast by itself."""
+        frames, self._frames, self._rows = self._frames, [], 0
+        if len(frames) > 1:
+            try:
+                given.add(self._form.arrow(pd.concat(frames, ignore_index=True), casts=False))
+                return
+            except Exception:  # which of them it is, and Spark's words for it, comes out below
+                pass
+        for frame in frames:
+            given.add(self._form.arrow(frame))
+
+
+class _FrameRows:
+    """Rows by keys, in parts; and the mean size that rows have had so far."""
+
+    def __init__(self, frames: FrameForm, shape: InputShape, batches: Iterator[pa.RecordBatch]) -> None:
+        self._frames = frames
+        self._shape = shape
+        self._batches = batches
+        self._rows = 0
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[tuple[Key, _Part]]:
+        for batch in self._frames.cut(self._batches):
+            self._rows += batch.num_rows
+            self._bytes += batch.nbytes
+            yield from _RowBatch(self._frames, self._shape, batch).parts()
+
+    def frames(self, parts: Iterator[_Part]) -> Iterator[pd.DataFrame]:
+        """Those of a key."""
+        first = next(parts)
+        if first.is_all_of_its_key and not self._are_enough(first.end - first.start):
+            yield first.frame()
+            return
+        rows: list[Any] = []
+        for row in chain.from_iterable(part.rows() for part in chain([first], parts)):
+            rows.append(row)
+            if self._are_enough(len(rows)):
+                yield first.batch.frame_of(rows)
+                rows = []
+        if rows:
+            yield first.batch.frame_of(rows)
+
+    def _are_enough(self, rows: int) -> bool:
+        conf = self._frames.conf
+        size = rows * self._bytes / self._rows if conf.most_bytes != UNLIMITED else 0
+        return rows >= conf.most_rows or size >= conf.most_bytes
+
+
+class _RowBatch:
+    """A batch as rows of pandas, of which PySpark's worker makes frames: pandas infers the types of their columns."""
+
+    def __init__(self, frames: FrameForm, shape: InputShape, batch: pa.RecordBatch) -> None:
+        self._shape = shape
+        self._batch = batch
+        self._series = frames.series(batch)
+        self._whole = pd.concat(self._series, axis=1)
+
+    def parts(self) -> Iterator[tuple[Key, _Part]]:
+        """Runs of rows of the same key."""
+        keys = zip(*(list(self._series[at]) for at in self._shape.keys), strict=True)
+        start = 0
+        for key, run in groupby(keys):
+            end = start + sum(1 for _ in run)
+            yield key, _Part(self, start, end)
+            start = end
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def rows(self, start: int, end: int) -> Iterator[Any]:
+        """Some of them."""
+        return iter(self._whole.iloc[start:end].itertuples(index=False))
+
+    def frame_of(self, rows: list[Any]) -> pd.DataFrame:
+        """A frame of rows."""
+        return pd.DataFrame(rows).iloc[:, list(self._shape.values)]
+
+    def frame(self, start: int, end: int) -> pd.DataFrame:
+        """The same of rows of this batch."""
+        if self._slices is not None and self._slices.are_steady(start, end):
+            return self._slices.frame(start, end)
+        return self.frame_of(list(self.rows(start, end)))
+
+    @cached_property
+    def _slices(self) -> Slices | None:
+        columns = [
+            _inferred(series, column.type) for series, column in zip(self._series, self._batch.columns, strict=True)
+        ]
+        if any(column is None for column in columns):
+            return None
+        frame = pd.concat(columns, axis=1)
+        frame.columns = list(next(self.rows(0, 1))._fields)
+        return Slices(frame.iloc[:, list(self._shape.values)], [])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one key in a batch, all next to each other."""
+
+    batch: _RowBatch
+    start: int
+    end: int
+
+    @property
+    def is_all_of_its_key(self) -> bool:
+        """Whether the next batch cannot have more of its rows, if the batch before had none."""
+        return self.end < len(self.batch)
+
+    def rows(self) -> Iterator[Any]:
+        """They."""
+        return self.batch.rows(self.start, self.end)
+
+    def frame(self) -> pd.DataFrame:
+        """One frame of them."""
+        return self.batch.frame(self.start, self.end)
+
+
+def _inferred(series: pd.Series, kind: pa.DataType) -> pd.Series | None:
+    """What pandas makes of the values of a column; None: that depends on which of its rows there are."""
+    dtype = series.dtype
+    if not isinstance(dtype, np.dtype):
+        return None
+    if dtype.kind in _INFERRED:
+        return series.astype(_INFERRED[dtype.kind])
+    return series if dtype.kind == "b" or is_of_objects(kind) else None
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    (joined,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return joined

@@ -1,0 +1,82 @@
+"""The state of one key: its variables and its timers, and the bytes that they are kept as.
+
+    next timer (int64, ms) | next expiry (int64, ms) | the variables and timers, by `marshal`
+
+The two times stand in front, so that a home finds the keys that are due without reading their state. `marshal` has the
+plain values that `RowForm` makes, and runs no code when it reads them.
+"""
+
+from __future__ import annotations
+
+import marshal
+import struct
+
+from pyslash.operators.transform.values import Values
+
+NEVER_MS = (1 << 63) - 1
+_HEAD = struct.Struct("<qq")
+_MARSHAL = 4  # the newest version that all Pythons from 3.4 on read
+_KEY_MARSHAL = 0  # without references between equal objects: equal keys have equal bytes
+
+# (value, when it expires)
+Entry = tuple[Values, int]
+
+
+class KeyState:
+    """`values`, `lists` and `maps` are by the name of the variable; `timers` are milliseconds."""
+
+    __slots__ = ("lists", "maps", "timers", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Entry] = {}
+        self.lists: dict[str, list[Entry]] = {}
+        self.maps: dict[str, dict[Values, Entry]] = {}
+        self.timers: set[int] = set()
+
+    @classmethod
+    def read(cls, kept: bytes) -> KeyState:
+        """Inverse of `kept`."""
+        found = cls()
+        found.values, found.lists, found.maps, timers = marshal.loads(memoryview(kept)[_HEAD.size :])
+        found.timers = set(timers)
+        return found
+
+    def kept(self) -> bytes:
+        """Its bytes; none if there is nothing to keep."""
+        self.lists = {name: entries for name, entries in self.lists.items() if entries}
+        self.maps = {name: entries for name, entries in self.maps.items() if entries}
+        if not (self.values or self.lists or self.maps or self.timers):
+            return b""
+        head = _HEAD.pack(min(self.timers, default=NEVER_MS), self._next_expiry())
+        return head + marshal.dumps((self.values, self.lists, self.maps, sorted(self.timers)), _MARSHAL)
+
+    def _next_expiry(self) -> int:
+        expiries = [expiry for _, expiry in self.values.values()]
+        expiries += [expiry for entries in self.lists.values() for _, expiry in entries]
+        expiries += [expiry for entries in self.maps.values() for _, expiry in entries.values()]
+        return min(expiries, default=NEVER_MS)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget what has expired by now."""
+        self.values = {name: entry for name, entry in self.values.items() if entry[1] > now_ms}
+        self.lists = {name: [one for one in entries if one[1] > now_ms] for name, entries in self.lists.items()}
+        self.maps = {
+            name: {key: one for key, one in entries.items() if one[1] > now_ms} for name, entries in self.maps.items()
+        }
+
+
+def times_of(kept: bytes) -> tuple[int, int]:
+    """When a key's first timer fires, and when its first value expires."""
+    first, expiry = _HEAD.unpack_from(kept)
+    return first, expiry
+
+
+def key_bytes(key: Values) -> bytes:
+    """Equal keys have equal bytes."""
+    return marshal.dumps(key, _KEY_MARSHAL)
+
+
+def key_of(data: bytes) -> Values:
+    """Inverse of `key_bytes`."""
+    key: Values = marshal.loads(data)
+    return key

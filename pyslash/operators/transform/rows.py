@@ -1,0 +1,120 @@
+"""The rows that come to homes, and those that the user's function gives, as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import Row, StructType
+
+# Of an Arrow batch of what is given: the first one tells how many bytes a row has.
+_FIRST_ROWS = 100
+_MOST_ROWS = 10_000
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class InputShape:
+    """Of the columns behind the home: which are the key's, which the user's function gets in a frame, and which is the
+    event time, if one makes rows late.
+
+    Rows whose time is at or before `late_us` (microseconds) are late. `has_time`: there is an event time.
+    """
+
+    keys: tuple[int, ...]
+    values: tuple[int, ...]
+    time: int | None
+    late_us: int
+    has_time: bool
+
+
+class InputRows:
+    """Counts `rows`, those that are `late` among them."""
+
+    def __init__(self, shape: InputShape) -> None:
+        self._shape = shape
+        self.rows = 0
+        self.late = 0
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows that are not late, without the home, in parts that are of one home each."""
+        for batch in batches:
+            kept = self._in_time(batch)
+            if not kept.num_rows:
+                continue
+            homes = pc.run_end_encode(kept.column(0))
+            columns = pa.record_batch(kept.columns[1:], schema=pa.schema([*kept.schema][1:]))
+            start = 0
+            for home, end in zip(homes.values.to_pylist(), homes.run_ends.to_pylist(), strict=True):
+                yield home, columns.slice(start, end - start)
+                start = end
+
+    def _in_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self.rows += batch.num_rows
+        if self._shape.time is None:
+            return batch
+        times = batch.column(1 + self._shape.time).cast(pa.int64())
+        kept = batch.filter(pc.fill_null(pc.greater(times, self._shape.late_us), True))
+        self.late += batch.num_rows - kept.num_rows
+        return kept
+
+
+class Given:
+    """Collects the `rows` that the user's function gives, in order."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = pa.schema(list(to_arrow_type(schema, timezone="UTC", prefers_large_types=False)))
+        self._pending: list[dict[str, Any]] = []
+        self._room = _FIRST_ROWS
+        self._small: list[pa.Table] = []
+        self._small_rows = 0
+        self._batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def take(self, rows: Iterable[Row]) -> None:
+        """Take these, which the processor may make as they are taken."""
+        for row in rows:
+            self._pending.append(row.asDict(True))
+            if len(self._pending) >= self._room:
+                self._convert()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take those of a batch, whose times may be of any zone."""
+        if batch.num_rows:
+            self._small.append(pa.Table.from_batches([batch]))
+            self._small_rows += batch.num_rows
+            if self._small_rows >= self._room:
+                self._unite()
+
+    def _convert(self) -> None:
+        if self._pending:
+            self._have(pa.RecordBatch.from_pylist(self._pending, schema=self._schema))
+            self._pending = []
+
+    def _unite(self) -> None:
+        if self._small:
+            for batch in pa.concat_tables(self._small).cast(self._schema).combine_chunks().to_batches():
+                self._have(batch)
+            self._small, self._small_rows = [], 0
+
+    def _have(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        self._room = max(1, min(_MOST_ROWS, _MOST_BYTES * batch.num_rows // max(1, batch.nbytes)))
+
+    def packed(self) -> Iterator[bytes]:
+        """All of them, as Arrow IPC streams."""
+        self._convert()
+        self._unite()
+        return map(_stream, self._batches)
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())

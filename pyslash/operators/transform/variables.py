@@ -1,0 +1,161 @@
+"""The variables that a processor declares in its `init`: their names, kinds and schemas."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessor, ValueState
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from pyslash.operators.transform.values import is_kept
+from pyslash.plan.reasons import Uncovered
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
+
+VALUE, LIST, MAP = "value", "list", "map"
+GROUP_STATE = "GroupState"
+"""The variable of a function of `applyInPandasWithState`."""
+Schema: TypeAlias = StructType | str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable. `ttl_ms` is None: it does not expire. Schemas are Spark's JSON; `key` is that of a map's keys."""
+
+    name: str
+    kind: str
+    value: str
+    key: str = ""
+    ttl_ms: int | None = None
+
+    @property
+    def sql(self) -> str:
+        """As users read it."""
+        shown = [StructType.fromJson(json.loads(one)).simpleString() for one in (self.key, self.value) if one]
+        kept = f", kept for {self.ttl_ms} ms" if self.ttl_ms is not None else ""
+        return f"{self.name} {self.kind}<{', '.join(shown)}>{kept}"
+
+
+def loaded(command: bytes) -> TransformWithStateInPandasUdfUtils:
+    """PySpark's wrapper around the user's processor, as the worker has it.
+
+    Raises:
+        Uncovered: what PySpark has pickled is something else.
+    """
+    # Spark 4.0 has no such class, and no processor that comes here.
+    from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
+
+    function = unpickled(command)
+    wrapper = getattr(function, "__self__", None)
+    if not isinstance(wrapper, TransformWithStateInPandasUdfUtils):
+        raise Uncovered(f"PySpark runs its processor by {function!r}, which is not known")
+    return wrapper
+
+
+def unpickled(command: bytes) -> Any:
+    """The function that the worker would call.
+
+    Raises:
+        Uncovered: it is not in the command.
+    """
+    pickled = CPickleSerializer().loads(command)
+    if not isinstance(pickled, tuple):
+        raise Uncovered("its processor is so large that PySpark broadcasts it")
+    return pickled[0]
+
+
+def processor_of(wrapper: TransformWithStateInPandasUdfUtils) -> StatefulProcessor:
+    """The user's processor itself."""
+    return wrapper._stateful_processor
+
+
+def group_state(command: bytes, schema: str) -> list[Variable]:
+    """The one variable of a function of `applyInPandasWithState`, whose state has this schema.
+
+    Raises:
+        Uncovered: the message is the reason.
+    """
+    unpickled(command)
+    variable = Variable(GROUP_STATE, VALUE, schema)
+    _check(variable)
+    return [variable]
+
+
+def declared(command: bytes, expires: bool) -> list[Variable]:
+    """The variables of a processor, whose `init` is run for it: as Spark does, in the driver's application.
+
+    Args:
+        command: the processor as PySpark has pickled it.
+        expires: whether variables may have a time to live.
+
+    Raises:
+        Uncovered: the message is the reason.
+    """
+    handle = _Declarations()
+    try:
+        processor = processor_of(loaded(command))
+        processor.init(handle)
+        processor.close()
+    except Uncovered:
+        raise
+    except Exception as error:
+        raise Uncovered(f"the init of its processor fails in the driver: {type(error).__name__}: {error}") from error
+    names = [one.name for one in handle.variables]
+    if len({*names}) < len(names):
+        raise Uncovered("its processor declares a variable twice")
+    for one in handle.variables:
+        if one.ttl_ms is not None and (not expires or one.ttl_ms <= 0):
+            raise Uncovered(f"the time to live of {one.name} is one that Spark refuses")
+        _check(one)
+    return handle.variables
+
+
+def _check(variable: Variable) -> None:
+    for schema, as_key in ((variable.value, False), (variable.key, True)):
+        fields = StructType.fromJson(json.loads(schema)).fields if schema else []
+        for field in fields:
+            if not is_kept(field.dataType, as_key=as_key):
+                what = "a key of the map" if as_key else "a value of"
+                raise Uncovered(f"{what} {variable.name} is a {field.dataType.simpleString()}, which is not kept yet")
+
+
+class _Declarations:
+    """A `StatefulProcessorHandle` that writes down what is declared."""
+
+    def __init__(self) -> None:
+        self.variables: list[Variable] = []
+
+    def getValueState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ValueState:
+        self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=ttlDurationMs))
+        return ValueState(_Undefined(), stateName)
+
+    def getListState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ListState:
+        self.variables.append(Variable(stateName, LIST, _json(schema), ttl_ms=ttlDurationMs))
+        return ListState(_Undefined(), stateName)
+
+    def getMapState(
+        self, stateName: str, userKeySchema: Schema, valueSchema: Schema, ttlDurationMs: int | None = None
+    ) -> MapState:
+        self.variables.append(Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), ttlDurationMs))
+        return MapState(_Undefined(), stateName)
+
+    def __getattr__(self, name: str) -> Any:
+        raise PySparkRuntimeError(f"{name} in the init of a processor")
+
+
+class _Undefined:
+    """State has no key yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise PySparkRuntimeError(f"{name} of state in the init of a processor")
+
+
+def _json(schema: Schema) -> str:
+    parsed = _parse_datatype_string(schema) if isinstance(schema, str) else schema
+    assert isinstance(parsed, StructType)
+    return str(parsed.json())

@@ -1,0 +1,271 @@
+"""Savepoints: the state of a query as of a batch, under a name, as a whole checkpoint that no query runs on.
+
+    CHECKPOINT/slash/savepoints/NAME/
+      metadata, offsets, commits, sources, state    of Spark's own logs, what it takes to continue behind the batch
+      slash/manifests/N, slash/blocks, operator-n   one manifest an operator, and the block files that it names
+      savepoint.json                                is written last: a folder without it is no savepoint
+
+Block files are never changed, so they are shared by hard links where both are on one local file system. What the query
+compacts or cleans up are its own names of them. A fork is the same again, elsewhere and under a new query id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
+from pyslash.state.directory import numbers
+from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, Manifest
+from pyslash.state.tree import Tree
+
+SAVEPOINTS = "slash/savepoints"
+MARKER = "savepoint.json"
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
+_METADATA = "metadata"
+# A query that runs may replace files while they are linked, once a batch.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A name, the batch as of the end of which it is, the id of the query, when it was saved (ISO 8601), and the files
+    that hold the state: how many, their bytes, and how many of them are `shared` with the query's checkpoint.
+    """
+
+    name: str
+    epoch: int
+    query: str
+    saved: str
+    files: int
+    bytes: int
+    shared: int
+
+
+def check_name(name: str, of: str = "savepoint") -> None:
+    """Pass if it can be the name of one, which is that of a folder.
+
+    Raises:
+        InvalidInputError: it cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"{name!r} is no name of a {of}: write up to 64 letters, digits, - and _, and begin with a letter or digit"
+        )
+
+
+def location_of(checkpoint: str, name: str) -> str:
+    """Where a savepoint is, which can be read as any checkpoint."""
+    check_name(name)
+    return f"{Tree(checkpoint).location}/{SAVEPOINTS}/{name}"
+
+
+def save(checkpoint: str, name: str) -> Savepoint:
+    """Give a name to the state as of the last committed batch of a query, which may run.
+
+    Raises:
+        InvalidInputError: the name is taken, or is none.
+        CheckpointError: there is no such state, or it cannot be read or written.
+        StateLostError: the state is in memory alone, or is not what was written.
+    """
+    source, target = Tree(checkpoint), Tree(location_of(checkpoint, name))
+    if target.has(MARKER):
+        raise InvalidInputError(f"there is a savepoint {name} of {source.location}: drop it, or choose another name")
+    _committed(source)  # or there is nothing to save, and nothing to make
+    target.delete()  # of a save that was killed
+    with target.made() as tree:
+        saved = replace(copied(source, tree), name=name)
+        tree.write(MARKER, json.dumps(asdict(saved)).encode())
+    return saved
+
+
+def savepoints(checkpoint: str) -> list[Savepoint]:
+    """The savepoints of a checkpoint, the oldest first.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be read.
+        StateLostError: a savepoint is not what was written.
+    """
+    tree = Tree(checkpoint)
+    places = [f"{SAVEPOINTS}/{name}/{MARKER}" for name in tree.folders(SAVEPOINTS)]
+    found = [_parsed(tree, place) for place in places if tree.has(place)]
+    return sorted(found, key=lambda one: (one.saved, one.name))
+
+
+def drop(checkpoint: str, name: str) -> None:
+    """Delete a savepoint. Checkpoints that were forked from it are not affected.
+
+    Raises:
+        InvalidInputError: there is none of this name.
+        CheckpointError: it cannot be deleted.
+    """
+    tree = _tree_of(checkpoint, name)
+    tree.delete_file(MARKER)
+    tree.delete()
+
+
+def fork(checkpoint: str, name: str, to: str) -> Savepoint:
+    """Make a checkpoint of a savepoint, for another query, which continues behind its batch. It gets a query id of its
+    own, by which agents and sinks tell the two queries apart.
+
+    Raises:
+        InvalidInputError: there is no such savepoint, or `to` is not empty.
+        CheckpointError: a file cannot be read or written.
+        StateLostError: the savepoint is not what was written.
+    """
+    source = _tree_of(checkpoint, name)
+    saved = _parsed(source, MARKER)
+    query = str(uuid4())
+    with Tree(to).made() as tree:
+        shared = 0
+        for path in source.below():
+            if path in (MARKER, _METADATA):
+                continue
+            if _is_block(path):
+                shared += tree.share(path, source)
+            else:
+                tree.write(path, source.read(path))
+        tree.write(_METADATA, json.dumps({"id": query}).encode())
+    return replace(saved, query=query, shared=shared)
+
+
+def _tree_of(checkpoint: str, name: str) -> Tree:
+    tree = Tree(location_of(checkpoint, name))
+    if not tree.has(MARKER):
+        known = ", ".join(one.name for one in savepoints(checkpoint)) or "none"
+        raise InvalidInputError(f"{Tree(checkpoint).location} has no savepoint {name}; it has {known}")
+    return tree
+
+
+def _parsed(tree: Tree, path: str) -> Savepoint:
+    try:
+        return Savepoint(**json.loads(tree.read(path)))
+    except (ValueError, TypeError) as error:
+        raise StateLostError(f"{tree.location}/{path} is not what was written: {error}") from None
+
+
+def copied(source: Tree, target: Tree) -> Savepoint:
+    """Copy what it takes to continue behind the last committed batch, under no name.
+
+    Raises:
+        CheckpointError: there is no such state, or it cannot be read or written.
+        StateLostError: the state is in memory alone, or is not what was written.
+    """
+    epoch = -1
+    for _ in range(_ATTEMPTS):
+        before, epoch = epoch, _committed(source)
+        try:
+            manifests = _manifests(source, epoch)
+            shared = [
+                target.share(f"{folder}{BLOCKS}/{file.name}", source)
+                for folder, manifest in manifests
+                for file in manifest.files
+            ]
+            for path in _logs(source, epoch):
+                target.write(path, source.read(path))
+            break
+        except CheckpointError:
+            if before == epoch or epoch == _committed(source):
+                raise  # nothing has replaced what is missing
+            target.delete()
+    else:
+        raise CheckpointError(
+            f"{source.location} goes on faster than its files can be linked or copied, {_ATTEMPTS} times in a row. "
+            "Save again, or stop the query first"
+        )
+    for folder, manifest in manifests:
+        target.write(f"{folder}{MANIFESTS}/{epoch}", _without_agents(manifest).encode())
+        target.write(f"{folder}{RUNS}/{manifest.run}", b"of a savepoint")  # later runs have higher numbers
+    size = sum(file.bytes for _, manifest in manifests for file in manifest.files)
+    query = str(json.loads(source.read(_METADATA))["id"])
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    return Savepoint("", epoch, query, now, len(shared), size, sum(shared))
+
+
+def _committed(source: Tree) -> int:
+    """The last batch that Spark has committed."""
+    done = numbers(map(_named, source.below("commits")))
+    if not done:
+        raise CheckpointError(f"{source.location} has no committed batch: there is no state to save yet")
+    return done[-1]
+
+
+def _manifests(source: Tree, epoch: int) -> list[tuple[str, Manifest]]:
+    """The manifest of each operator as of a batch, and the folder of the operator's state in the checkpoint."""
+    found = []
+    for folder in _operators(source):
+        path = f"{folder}{MANIFESTS}/{epoch}"
+        if not source.has(path):
+            raise CheckpointError(
+                f"{source.location} holds no state of pyslash as of batch {epoch}: there is no {path}. Name the "
+                "checkpointLocation of a query whose last batch ran on pyslash"
+            )
+        manifest = Manifest.decode(source.read(path), f"{source.location}/{path}")
+        if not manifest.in_checkpoint:
+            raise StateLostError(
+                f"the state of {source.location} is in memory alone, where no name can keep it: set "
+                "spark.slash.durability=checkpoint or both"
+            )
+        found.append((folder, manifest))
+    return found
+
+
+def _operators(source: Tree) -> Iterator[str]:
+    yield ""
+    index = 1
+    while source.below(f"{OPERATOR.format(index)}/{MANIFESTS}"):
+        yield f"{OPERATOR.format(index)}/"
+        index += 1
+
+
+def _logs(source: Tree, epoch: int) -> Iterator[str]:
+    """Of Spark's own files, those of the batch and of the one before it, and what is of all batches."""
+    yield _METADATA
+    for log in ("offsets", "commits"):
+        yield f"{log}/{epoch}"
+        if source.has(f"{log}/{epoch - 1}"):
+            yield f"{log}/{epoch - 1}"
+    yield from _sources(source, source.read(f"offsets/{epoch}").decode().splitlines()[2:])
+    yield from (path for path in source.below("state") if "/_metadata/" in path)
+
+
+def _sources(source: Tree, offsets: list[str]) -> Iterator[str]:
+    """What the sources keep, without the files that later batches have: a fork shares them among batches by itself."""
+    for folder in source.folders("sources"):
+        kept = source.below(f"sources/{folder}")
+        last = _log_offset(offsets[int(folder)]) if folder.isdigit() and int(folder) < len(offsets) else None
+        if last is not None:
+            # A compacted entry has those before it, which Spark may have deleted.
+            compacted = numbers(_named(path).removesuffix(".compact") for path in kept if path.endswith(".compact"))
+            end = max([last, *compacted])
+            kept = [path for path in kept if not _named(path).isdigit() or int(_named(path)) <= end]
+        yield from kept
+
+
+def _named(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _log_offset(offset: str) -> int | None:
+    """Of Spark's file source, its entry of this batch."""
+    try:
+        found = json.loads(offset)
+    except ValueError:
+        return None
+    return int(found["logOffset"]) if isinstance(found, dict) and "logOffset" in found else None
+
+
+def _without_agents(manifest: Manifest) -> Manifest:
+    """The same state as its files have it, which no agent holds in memory."""
+    files = [replace(file, holder="") for file in manifest.files]
+    before = f"saved from {manifest.version}"
+    return replace(manifest, blocks=[], agents=[], standbys={}, held=None, before=before, files=files)
+
+
+def _is_block(path: str) -> bool:
+    """Whether a file of a checkpoint is a block file."""
+    return f"/{path}".rpartition("/")[0].endswith(f"/{BLOCKS}")

@@ -1,0 +1,83 @@
+"""A client of Spark Connect, which does not know pyslash: `test_plugin_connect` runs it against one with the plugin.
+
+Its arguments: the server, the folder of its input, and a folder for all that it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+
+def writer(spark: SparkSession, source: str, folder: Path) -> Any:
+    """That of windows over a stream whose micro-batches are the files of its input."""
+    reader = spark.readStream.schema("ts timestamp, k long, v long").option("maxFilesPerTrigger", 1)
+    rows = reader.parquet(source).withWatermark("ts", "0 seconds")
+    counted = rows.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+    counts = counted.select("window.start", "k", "n", "s").writeStream.outputMode("update")
+    return counts.trigger(availableNow=True).option("checkpointLocation", str(folder / "checkpoint"))
+
+
+def function(spark: SparkSession, source: str, folder: Path) -> dict[str, list[str]]:
+    """What a function of the client, which runs beside the server, gets in each micro-batch."""
+    out = folder / "out"
+    out.mkdir(parents=True)
+
+    def take(rows: DataFrame, batch: int) -> None:
+        (out / str(batch)).write_text(json.dumps(sorted(map(repr, rows.collect()))))
+
+    query = _started(writer(spark, source, folder).foreachBatch(take))
+    assert query.awaitTermination(900)
+    return {path.name: json.loads(path.read_text()) for path in sorted(out.iterdir())}
+
+
+def _started(writer: Any) -> Any:
+    """Its query. Spark waits ten seconds for the worker of a client's function, which a busy machine may not have."""
+    for _ in range(9):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if "connect back" not in str(error):
+                raise
+    return writer.start()
+
+
+def counted(spark: SparkSession, source: str, folder: Path) -> dict[str, list[str]]:
+    """What a sink that counts its rows has told Spark."""
+    query = writer(spark, source, folder).format("noop").start()
+    assert query.awaitTermination(900)
+    return {str(one["batchId"]): [str(one["sink"]["numOutputRows"])] for one in query.recentProgress}
+
+
+def refused(spark: SparkSession, source: str) -> str:
+    """What a query raises that pyslash does not cover, and must."""
+    rows = spark.readStream.schema("ts timestamp, k long, v long").parquet(source)
+    try:
+        rows.limit(3).writeStream.format("noop").trigger(availableNow=True).start()
+    except PySparkException as error:
+        return str(error)
+    return ""
+
+
+def main(server: str, source: str, folder: Path) -> None:
+    """Report what each query gave with pyslash and without."""
+    spark = SparkSession.builder.remote(server).getOrCreate()
+    report: dict[str, Any] = {}
+    for mode in ("off", "require"):
+        spark.conf.set("spark.slash.mode", mode)
+        report[mode] = {
+            case.__name__: case(spark, source, folder / mode / case.__name__) for case in (function, counted)
+        }
+    report["refused"] = refused(spark, source)
+    (folder / "report.json").write_text(json.dumps(report))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

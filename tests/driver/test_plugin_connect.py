@@ -1,0 +1,121 @@
+"""Clients of a Spark Connect server with the plugin, which do not know pyslash."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.driver import plugin_job
+from tests.driver.test_plugin import PLUGIN, write_source
+from tests.support.example import EXAMPLES
+from tests.support.page_views import counts_of, write_views
+
+BIN = Path(pyspark.__file__).parent / "bin"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+CLIENT = Path(__file__).with_name("connect_client.py")
+ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+SQL = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+for statement in sys.argv[2:]:
+    spark.sql(statement)
+"""
+VIEWS = "page_views (viewed_at TIMESTAMP, page STRING, seconds BIGINT) USING parquet LOCATION"
+SPECIFICATION = """
+name: page_views
+storage: {folder}/storage
+database: "{mode}"
+libraries: [{{glob: {{include: page_views.sql}}}}]
+configuration: {{spark.slash.mode: "{mode}"}}
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A Spark Connect server that runs, and the folder in which it does."""
+
+    url: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def run(self, *command: str | Path, folder: Path) -> None:
+        """A client's command, which has to succeed."""
+        done = subprocess.run(
+            command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=900, check=False
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:] + self.log.read_text()[-3000:]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio")
+    folder = tmp_path_factory.mktemp("server")
+    host, port = "127.0.0.1", str(free_port())
+    own = {
+        "spark.connect.grpc.binding.address": host,
+        "spark.connect.grpc.binding.port": port,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    submit = [str(BIN / "spark-submit"), "--class", SERVER]
+    for name, value in (plugin_job.SETTINGS | PLUGIN | own).items():
+        submit += ["--conf", f"{name}={value}"]
+    running = Server(f"sc://{host}:{port}", folder)
+    with running.log.open("w") as log:
+        process = subprocess.Popen([*submit, "spark-internal"], cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log)
+        try:
+            yield running
+        finally:
+            process.terminate()
+            process.wait(120)
+
+
+def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write_source(source)
+    server.run(sys.executable, CLIENT, server.url, source, tmp_path, folder=tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["require"] == report["off"]
+    assert [len(batches) for batches in report["require"].values()] == [4, 4]
+    assert "UnsupportedQueryError: spark.slash.mode=require, but pyslash does not cover this query" in report["refused"]
+    for case in report["require"]:
+        assert (tmp_path / "require" / case / "checkpoint" / "slash").is_dir()
+        assert not (tmp_path / "off" / case / "checkpoint" / "slash").exists()
+
+
+def test_a_pipeline_in_sql_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:
+    """`examples/page_views.sql`, with a file a micro-batch; each engine has a database with the same input."""
+    write_views(tmp_path / "views")
+    pipeline = (EXAMPLES / "page_views.sql").read_text()
+    assert "maxFilesPerTrigger = 8" in pipeline
+    found = {}
+    for mode in ("off", "require"):
+        folder = tmp_path / mode
+        folder.mkdir()
+        tables = [f"CREATE DATABASE {mode}", f"CREATE TABLE {mode}.{VIEWS} '{tmp_path / 'views'}'"]
+        server.run(sys.executable, "-c", SQL, server.url, *tables, folder=folder)
+        (folder / "page_views.sql").write_text(pipeline.replace("maxFilesPerTrigger = 8", "maxFilesPerTrigger = 1"))
+        (folder / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=folder.as_uri(), mode=mode))
+        server.run(BIN / "spark-pipelines", "run", "--remote", server.url, folder=folder)
+        found[mode] = counts_of(server.folder / "warehouse" / f"{mode}.db" / "page_view_counts")
+        assert len(list(folder.glob("storage/**/slash"))) == (mode == "require")
+    assert found["require"] == found["off"]
+    assert "query spark_catalog.require.page_view_counts runs on pyslash" in server.log.read_text()

@@ -1,0 +1,51 @@
+"""A file at a pace: its bytes are those that were written, and none comes before it is due."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from pyslash.state import paced_file
+from pyslash.state.directory import WrittenFile
+from pyslash.state.paced_file import PacedFile
+
+RATE = 4 << 20
+
+
+class Clock:
+    """Stands still but for those who sleep."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(paced_file, "time", made)
+    return made
+
+
+def test_bytes_are_written_when_they_are_due(clock: Clock) -> None:
+    stream = io.BytesIO()
+    paced = PacedFile(WrittenFile(stream), RATE)
+    data = bytes(range(256)) * (10 << 12)  # 10 MiB
+    assert paced.write(data) == len(data)
+    assert paced.write(b"more") == 4
+    assert stream.getvalue() == data + b"more"
+    assert paced.tell() == len(data) + 4
+    assert clock.now == pytest.approx((len(data) + 4) / RATE)
+
+
+def test_who_is_behind_does_not_wait(clock: Clock) -> None:
+    paced = PacedFile(WrittenFile(io.BytesIO()), RATE)
+    clock.now += 100
+    paced.write(bytes(RATE))
+    assert clock.now == 100

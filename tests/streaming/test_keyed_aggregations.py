@@ -1,0 +1,227 @@
+"""Groups by the event time itself, and by windows that Spark makes, against plain Spark over the same micro-batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from pyslash.conf import Conf
+from pyslash.driver import hook
+from pyslash.driver.coverage_check import operators_of
+from pyslash.driver.operator_run import OperatorRun
+from pyslash.migrate.spark_layout import check_movable
+from pyslash.plan.output_mode import OutputMode
+from pyslash.plan.reasons import Uncovered
+from pyslash.state.manifest import Manifest
+from tests.faults.local import kill_agents
+from tests.support.nightly import some_at_night
+from tests.support.ran import Query, ran
+from tests.support.stream import Stream, run, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+HOMES = {"merge.driverBytes": "0"}
+CALLS = ("count(*) AS n", "sum(v) AS s", "max(ts) AS last")
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """Times by the second, about which the watermark moves by a little: within panes, and onto times that there are."""
+    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=10)
+    generator = random.Random(5)
+    for batch in range(5):
+        add(made, generator, 1000 + 7 * batch)
+    return made
+
+
+def add(stream: Stream, generator: random.Random, at: float, rows: int = 150) -> None:
+    """Rows around a time: some late, some without a time."""
+
+    def time() -> float:
+        is_late = generator.random() < 0.2
+        return at + generator.randint(-40, -8) if is_late else at + generator.randint(-8, 6)
+
+    values = {
+        "ts": [None if generator.random() < 0.05 else seconds(time()) for _ in range(rows)],
+        "k": [generator.choice((None, 1, 2, 3)) for _ in range(rows)],
+        "v": [generator.choice((None, *range(50))) for _ in range(rows)],
+    }
+    stream.add(pa.table(values, SCHEMA))
+
+
+def called(rows: DataFrame, *keys: object) -> DataFrame:
+    return rows.groupBy(*keys).agg(*map(F.expr, CALLS))
+
+
+def by_window(rows: DataFrame, size: str = "5 seconds") -> DataFrame:
+    return rows.groupBy(F.window("ts", size), "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+
+
+def of_windows(rows: DataFrame, *keys: object) -> DataFrame:
+    return by_window(rows).groupBy(*keys).agg(F.count("*"), F.sum("n"), F.max("s"))
+
+
+def in_buffers(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("ts").agg(F.sort_array(F.collect_list("v")), F.percentile_approx("v", 0.5), F.count("v"))
+
+
+def of_what_is_made_of_windows(rows: DataFrame) -> DataFrame:
+    return rows.groupBy(F.window("ts", "10 seconds", "5 seconds"), (F.col("v") % 2).alias("odd")).agg(
+        F.max(F.col("window.end")), F.count("*")
+    )
+
+
+def of_the_current_time(rows: DataFrame, size: str) -> DataFrame:
+    return called(rows.withColumn("now", F.current_timestamp()), F.window("now", size), "k")
+
+
+QUERIES: dict[str, tuple[Query, tuple[str, ...]]] = {
+    "the event time": (lambda rows: called(rows, "ts", "k"), ("append", "update", "complete")),
+    "the event time, in buffers": (in_buffers, ("append", "update")),
+    "windows of the operator below": (lambda rows: of_windows(rows, "window"), ("append",)),
+    "the time of windows below": (lambda rows: of_windows(rows, F.window_time("window").alias("t"), "k"), ("append",)),
+    "rollup of a window": (
+        lambda rows: rows.rollup(F.window("ts", "5 seconds"), "k").agg(*map(F.expr, CALLS)),
+        ("append", "update", "complete"),
+    ),
+    "cube of a sliding window": (
+        lambda rows: rows.cube(F.window("ts", "6 seconds", "3 seconds"), "k").agg(*map(F.expr, CALLS)),
+        ("append", "update"),
+    ),
+    "rollup of a window, in buffers": (
+        lambda rows: rows.rollup(F.window("ts", "5 seconds"), "k").agg(F.percentile_approx("v", 0.5)),
+        ("complete",),
+    ),
+    "what is made of windows": (of_what_is_made_of_windows, ("append", "update")),
+    "windows of the current time": (lambda rows: of_the_current_time(rows, "36500 days"), ("update", "complete")),
+}
+CASES = [(name, mode) for name, (_, modes) in QUERIES.items() for mode in modes]
+QUICK = {
+    ("the event time", "update"),
+    ("the event time, in buffers", "append"),
+    ("windows of the operator below", "append"),
+    ("cube of a sliding window", "append"),
+}
+
+
+@pytest.mark.parametrize("case", some_at_night(CASES, {*CASES} - QUICK), ids=" - ".join)
+def test_micro_batches_are_sparks(stream: Stream, case: tuple[str, str]) -> None:
+    name, mode = case
+    query, _ = QUERIES[name]
+    expected = ran(stream.read(), stream.folder, query, mode, "off")
+    found = ran(stream.read(), stream.folder, query, mode, "require", **HOMES)
+    assert found.batches == expected.batches
+    assert sum(map(len, found.batches)) > 0
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"ingest": "files"},
+        pytest.param({"ingest": "arrow", "transport": "tcp", **HOMES}, marks=pytest.mark.nightly),
+        {"ingest": "rows", "strategy": "repartition", **HOMES},
+    ],
+    ids=str,
+)
+def test_micro_batches_are_sparks_on_every_path(stream: Stream, conf: dict[str, str]) -> None:
+    query, _ = QUERIES["the event time"]
+    expected = ran(stream.read(), stream.folder, query, "append", "off")
+    found = ran(stream.read(), stream.folder, query, "append", "require", **conf)
+    assert found.batches == expected.batches
+    assert {epoch["ingest"] for epoch in found.progress} - {"none"} == {conf["ingest"]}
+
+
+def test_a_query_that_starts_again_goes_on_with_open_groups(stream: Stream) -> None:
+    """Of the event time and of totals, from files alone."""
+    query, _ = QUERIES["rollup of a window"]
+    generator = random.Random(6)
+    for start in range(2):
+        expected = ran(stream.read(), stream.folder, query, "update", "off")
+        found = ran(stream.read(), stream.folder, query, "update", "require", durability="checkpoint", **HOMES)
+        assert found.batches == expected.batches
+        hook._sweep()
+        for batch in range(2 if start == 0 else 0):
+            add(stream, generator, 1035 + 7 * batch)
+    assert any(row["window"] is None for batch in found.batches for row in batch)
+
+
+def test_agents_that_die_before_groups_are_emitted_cost_no_row(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The epoch is logged: it emits the same groups of a pane again, out of the files."""
+    query, _ = QUERIES["the event time"]
+    expected = ran(stream.read(), stream.folder, query, "append", "off")
+    commit, struck = OperatorRun.commit, []
+
+    def commit_without_agents(self: OperatorRun, manifest: Manifest) -> None:
+        if manifest.epoch == 3 and not struck:
+            struck.append(manifest.epoch)
+            kill_agents(self.state.coordinator)
+        commit(self, manifest)
+
+    monkeypatch.setattr(OperatorRun, "commit", commit_without_agents)
+    found = ran(stream.read(), stream.folder, query, "append", "require", durability="checkpoint", **HOMES)
+    assert found.batches == expected.batches
+    assert struck
+    assert [epoch["replayed"] for epoch in found.progress if epoch["epoch"] == 3] == [True]
+
+
+def test_the_window_of_the_current_time_is_that_of_the_micro_batch(stream: Stream) -> None:
+    def query(rows: DataFrame) -> DataFrame:
+        return of_the_current_time(rows, "1 microsecond")
+
+    expected = ran(stream.read(), stream.folder, query, "update", "off")
+    found = ran(stream.read(), stream.folder, query, "update", "require", **HOMES)
+    windows = [{row["window"] for row in batch} for batch in found.batches if batch]
+    assert [len(of_batch) for of_batch in windows] == [1] * len(stream.batches)
+    assert len(set.union(*windows)) == len(stream.batches)
+    counted = [
+        [sorted((row["k"] or 0, row["n"], row["s"], row["last"]) for row in batch) for batch in one.batches if batch]
+        for one in (found, expected)
+    ]
+    assert counted[0] == counted[1]
+
+
+def test_panes_are_dropped_as_the_watermark_moves(stream: Stream) -> None:
+    for batch in range(4):
+        add(stream, random.Random(batch), 2000 + 100 * batch)
+    query, _ = QUERIES["the event time"]
+    found = run(query(stream.read().where("ts IS NOT NULL")), stream.folder)
+    held = [one["stateOperators"][0]["numRowsTotal"] for one in found.spark_progress if one["stateOperators"]]
+    assert 0 < held[-1] < 150 < sum(rows.num_rows for rows in stream.batches) / 5
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            lambda rows: rows.rollup(F.window("ts", "5 seconds"), "k").agg(F.percentile_approx("v", 0.5)),
+            "would gather buffers of Spark's own code, as no watermark ends its totals",
+        ),
+        (
+            lambda rows: rows.rollup(F.window("ts", "10 minutes", "5 seconds"), "k").count(),
+            "grouping sets, cube and rollup of windows of which a row has so many are not covered",
+        ),
+        (lambda rows: called(rows.withColumn("at", F.col("ts")), "ts", "at"), "more than one event time"),
+    ],
+    ids=["buffers of totals", "many windows", "two times"],
+)
+def test_what_is_left_to_spark_has_a_reason(stream: Stream, query: Query, reason: str) -> None:
+    assert reason in pyslash.explain(query(stream.read()))
+
+
+def test_explain_tells_what_is_grouped(stream: Stream) -> None:
+    query, _ = QUERIES["rollup of a window"]
+    text = pyslash.explain(query(stream.read()))
+    assert "covered, in append mode" in text
+    assert "no window but the keys, panes of 0:00:10" in text
+
+
+def test_state_of_moments_is_not_moved(stream: Stream) -> None:
+    query, _ = QUERIES["the event time"]
+    (plan,), _ = operators_of(query(stream.read()), OutputMode.APPEND, Conf.read(lambda _, default: default))
+    with pytest.raises(Uncovered, match="keeps panes of many moments, and some of those were emitted"):
+        check_movable(plan.identity)

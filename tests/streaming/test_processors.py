@@ -1,0 +1,154 @@
+"""`transformWithState` in Python against plain Spark over the same micro-batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import pyslash
+from pyslash.driver import hook
+from pyslash.errors import UnsupportedQueryError
+from tests.support.attempt import attempt, check_repeated, settings
+from tests.support.processors import COVERED, STORE, WHY_NOT, counting, failing, program, telling, transformed
+from tests.support.ran import Query, ran
+from tests.support.spark_conf import changed
+from tests.support.stream import Stream, seconds
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
+DELAY = 10
+pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+
+
+@pytest.fixture(autouse=True)
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Spark has to have the store that it wants, and pyslash has to be told to run processors."""
+    with changed(spark, {**STORE, "spark.slash.processors": "on"}):
+        yield
+
+
+def add(stream: Stream, generator: random.Random, at: float, rows: int = 40) -> None:
+    """Rows of few keys around a time, some of them late, some without a key or a time."""
+    table = [
+        (
+            None if generator.random() < 0.05 else seconds(at + generator.choice((-40, *[generator.randrange(9)] * 9))),
+            generator.choice((None, "", *"abcdefgh")),
+            generator.randrange(100),
+        )
+        for _ in range(rows)
+    ]
+    table.sort(key=repr)
+    stream.add(pa.table([[row[i] for row in table] for i in range(len(SCHEMA))], SCHEMA))
+
+
+def made(spark: SparkSession, folder: Path, seed: int = 1, batches: int = 4, rows: int = 40) -> Stream:
+    """Micro-batches in which keys come again and the watermark moves."""
+    stream, generator = Stream(spark, folder, SCHEMA, DELAY), random.Random(seed)
+    for batch in range(batches):
+        add(stream, generator, 1000 + 15 * batch, rows)
+    return stream
+
+
+def same(stream: Stream, query: Query, output: str = "append", **conf: str) -> list[list[Any]]:
+    """Pass if each micro-batch has Spark's rows; those."""
+    expected = ran(stream.read(), stream.folder, query, output, "off")
+    found = ran(stream.read(), stream.folder, query, output, "require", **conf)
+    assert found.batches == expected.batches
+    return found.batches
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """The number and the sum of the rows of each key."""
+    return transformed(rows, counting(), "None")
+
+
+def test_a_query_that_starts_again_goes_on_with_its_state(spark: SparkSession, tmp_path: Path) -> None:
+    stream, generator = made(spark, tmp_path, batches=2), random.Random(4)
+    for start in range(2):
+        assert same(stream, counted, "update", durability="checkpoint")
+        hook._sweep()
+        add(stream, generator, 1060 + 40 * start)
+
+
+@pytest.mark.parametrize(
+    ("seed", "time_mode"),
+    [
+        *((seed, mode) for mode in ("None", "EventTime", "ProcessingTime") for seed in (1,)),
+        *(
+            pytest.param(seed, mode, marks=pytest.mark.nightly)
+            for mode in ("None", "EventTime", "ProcessingTime")
+            for seed in range(2, 40)
+        ),
+    ],
+)
+def test_random_programs_are_sparks(spark: SparkSession, tmp_path: Path, seed: int, time_mode: str) -> None:
+    stream = made(spark, tmp_path, seed)
+    # For timers by a clock Spark runs micro-batches without rows, and without end.
+    without_rows = str(time_mode != "ProcessingTime").lower()
+    with changed(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": without_rows}):
+        batches = same(stream, lambda rows: transformed(rows, program(seed, time_mode), time_mode))
+    assert sum(map(len, batches)) > 100
+    if time_mode != "None":
+        assert any("timer" in row.did for batch in batches for row in batch)
+
+
+def test_an_epoch_that_comes_again_behind_its_manifest_has_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    check_repeated(made(spark, tmp_path, seed=5), counted, tmp_path)
+
+
+def test_what_a_processor_raises_ends_the_query_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    stream = made(spark, tmp_path, batches=1)
+    tried = attempt(transformed(stream.read(), failing("c"), "None"), tmp_path / "ours", mode="auto")
+    assert tried.error is not None
+    assert "ValueError: this key is not welcome" in str(tried.error)
+    assert tried.batches == []
+
+
+def test_state_moves_into_a_new_generation(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every epoch, here: none finds what another one has left in the panes before."""
+    from pyslash.operators.transform import steps
+
+    monkeypatch.setattr(steps, "_FEWEST_ENTRIES", 0)
+    monkeypatch.setattr(steps, "_MOST_REPLACED", 0)
+    panes: list[int] = []
+    moved = steps.next_generation
+    monkeypatch.setattr(steps, "next_generation", lambda last: panes.append(moved(last)) or panes[-1])
+    assert same(made(spark, tmp_path, seed=6, batches=5), counted)
+    assert len(panes) >= 3
+
+
+def test_explain_says_what_it_keeps(spark: SparkSession, tmp_path: Path) -> None:
+    pyslash.enable(spark)
+    try:
+        told = pyslash.explain(counted(made(spark, tmp_path, batches=1).read()))
+    finally:
+        pyslash.disable()
+    assert "counted value<struct<rows:bigint,total:bigint>>" in told
+
+
+@pytest.mark.parametrize("value", ["on", "off"])
+def test_a_processor_that_is_left_to_spark_does_nothing_in_the_driver(
+    spark: SparkSession, tmp_path: Path, value: str
+) -> None:
+    initialised = tmp_path / "initialised"
+    query = transformed(made(spark, tmp_path, batches=1).read(), telling(str(initialised)), "None")
+    with settings(spark, {"spark.slash.processors": value}):
+        told = pyslash.explain(query)
+    assert ("spark.slash.processors=on runs it on pyslash; it is off until" in told) is (value == "off")
+    assert initialised.exists() is (value == "on")
+
+
+def test_by_default_a_processor_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.unset("spark.slash.processors")
+    initialised = tmp_path / "initialised"
+    rows = transformed(made(spark, tmp_path, batches=1).read(), telling(str(initialised)), "None")
+    with pytest.raises(UnsupportedQueryError, match=r"spark\.slash\.processors=on runs it on pyslash"):
+        attempt(rows, tmp_path / "ours")
+    assert not initialised.exists()

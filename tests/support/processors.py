@@ -1,0 +1,234 @@
+"""Processors for `transformWithState` whose calls follow from a seed and from their rows, whatever engine runs them.
+
+Classes are local to functions: PySpark then sends them to its workers whole, and not as a name in a module of tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StatefulProcessor
+
+from pyslash.spark.release import is_from
+
+OUTPUT = "k string, did string, gave string"
+HOURS_MS = 36_000_000
+# Plain Spark plans processors over this store alone.
+STORE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+}
+# Whether pyslash runs them on this release.
+COVERED = is_from(4, 3)
+WHY_NOT = "pyslash runs processors from Spark 4.3 on"
+
+
+def transformed(rows: DataFrame, processor: StatefulProcessor, time_mode: str, output: str = OUTPUT) -> DataFrame:
+    """The rows that a processor gives, by `k`."""
+    return rows.groupBy("k").transformWithState(processor, output, "Append", time_mode)
+
+
+def counting() -> StatefulProcessor:
+    """Gives the number and the sum of the rows of a key, after each micro-batch."""
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("counted", "rows long, total long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            count, total = self.state.get() or (0, 0)
+            for row in rows:
+                count, total = count + 1, total + (row.v or 0)
+            self.state.update((count, total))
+            yield Row(k=key[0], did="count", gave=f"{count} {total}")
+
+    return Counting()
+
+
+def program(seed: int, time_mode: str) -> StatefulProcessor:
+    """Reads and writes variables of all kinds, and timers, as a generator with this seed has it for a key's rows."""
+
+    class Program(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            # Of a microsecond's life and of hours: whether a value has expired depends on no clock then.
+            lives = [None, 1, 36_000_000] if time_mode == "ProcessingTime" else [None, None, None]
+            self.handle = handle
+            self.values = [
+                handle.getValueState(f"value{at}", "n long, s string, d double, b boolean", life)
+                for at, life in enumerate(lives)
+            ]
+            self.lists = [handle.getListState(f"list{at}", "x int, y string", life) for at, life in enumerate(lives)]
+            self.maps = [
+                handle.getMapState(f"map{at}", "u string, i int", "w double, t date", life)
+                for at, life in enumerate(lives)
+            ]
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from random import Random
+
+            given = [row.v for row in rows]
+            yield from self.run(key, Random(f"{seed} {key[0]} {given}"), timerValues, "rows")
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+            from random import Random
+
+            fired = expiredTimerInfo.getExpiryTimeInMs()
+            since = self.now(timerValues) - fired
+            # What a clock says differs from run to run.
+            at = fired if time_mode == "EventTime" else "now" if since == 0 else "before"
+            yield from self.run(key, Random(f"{seed} {key[0]} {at}"), timerValues, f"timer {at}")
+
+        def now(self, times: Any) -> int:
+            if time_mode == "EventTime":
+                return times.getCurrentWatermarkInMs()
+            return times.getCurrentProcessingTimeInMs()
+
+        def run(self, key: Any, random: Any, times: Any, why: str) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            for _ in range(random.randrange(1, 9)):
+                what = random.choice([self.value, self.list, self.map, self.timer])
+                did, gave = what(random, times)
+                yield Row(k=key[0], did=f"{why}: {did}", gave=repr(gave))
+
+        def value(self, random: Any, times: Any) -> tuple[str, Any]:
+            at = random.randrange(3)
+            state = self.values[at]
+            call = random.choice(["get", "get", "exists", "update", "update", "update", "clear"])
+            if call != "update":
+                return f"{call} {at}", getattr(state, call)()
+            row = (
+                random.choice([None, random.randrange(-9, 9), 1 << 70, True]),
+                random.choice([None, "", "ä", 7, False]),
+                random.choice([None, 0.5, -0.0, 3]),
+                random.choice([None, True, 0]),
+            )
+            return f"update {at} {row}", state.update(row)
+
+        def list(self, random: Any, times: Any) -> tuple[str, Any]:
+            at = random.randrange(3)
+            state = self.lists[at]
+            call = random.choice(["get", "get", "exists", "appendValue", "appendValue", "appendList", "put", "clear"])
+            if call == "get":
+                return f"list get {at}", [*state.get()]
+            if call in ("exists", "clear"):
+                return f"list {call} {at}", getattr(state, call)()
+            if call == "appendValue":
+                return f"append {at}", state.appendValue((random.randrange(9), "b"))
+            # Spark's server does not answer any more when it is given an empty list.
+            rows = [(random.randrange(1 << 33), random.choice(["a", None])) for _ in range(random.randrange(1, 3))]
+            return f"{call} {at} {rows}", getattr(state, call)(rows)
+
+        def map(self, random: Any, times: Any) -> tuple[str, Any]:
+            from datetime import date
+
+            at = random.randrange(3)
+            state = self.maps[at]
+            key = (random.choice(["x", "longer than eight", None]), random.choice([1, -1, 256]))
+            call = random.choice(
+                [
+                    *("getValue", "containsKey", "updateValue", "updateValue", "updateValue", "removeKey"),
+                    *("exists", "iterator", "keys", "values", "clear"),
+                ]
+            )
+            if call == "updateValue":
+                row = (random.choice([None, 1.5]), random.choice([None, date(2026, 1, random.randrange(1, 28))]))
+                return f"map update {at} {key}", state.updateValue(key, row)
+            if call in ("getValue", "containsKey", "removeKey"):
+                return f"map {call} {at} {key}", getattr(state, call)(key)
+            found = getattr(state, call)()
+            return f"map {call} {at}", [*found] if call in ("iterator", "keys", "values") else found
+
+        def timer(self, random: Any, times: Any) -> tuple[str, Any]:
+            if time_mode == "None":
+                return "no timer", times.getCurrentWatermarkInMs()
+            now = self.now(times)
+            steps = [-1000, 0, 1, 5000, 20_000] if time_mode == "EventTime" else [0, 1, 36_000_000]
+            step = random.choice(steps)
+            call = random.choice(["register", "register", "delete", "list"])
+            if call == "register":
+                return f"register {step}", self.handle.registerTimer(now + step)
+            if call == "delete":
+                return f"delete {step}", self.handle.deleteTimer(now + step)
+            timers = [time - now for time in self.handle.listTimers()]
+            return "timers", timers if time_mode == "EventTime" else len(timers)
+
+    return Program()
+
+
+def remembering() -> StatefulProcessor:
+    """Keeps what it has seen of a key in variables of each kind until a timer of event time clears some keys.
+
+    What it gives does not depend on the order of a key's rows. No key has a timer of the same time twice.
+    """
+
+    class Remembering(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+            self.counted = handle.getValueState("counted", "rows long, total long")
+            self.greatest = handle.getListState("greatest", "v long")
+            self.names = handle.getMapState("names", "s string", "rows long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            values = []
+            for row in rows:
+                values.append(row.v)
+                seen = self.names.getValue((row.s,))[0] if self.names.containsKey((row.s,)) else 0
+                self.names.updateValue((row.s,), (seen + 1,))
+            count, total = self.counted.get() or (0, 0)
+            self.counted.update((count + len(values), total + sum(values)))
+            self.greatest.put([(value,) for value in sorted(values)[-3:]])
+            self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 5000 + key[0] % 3 * 5000)
+            yield self.told(key, "rows")
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+            yield self.told(key, f"timer {expiredTimerInfo.getExpiryTimeInMs()}")
+            if key[0] % 5 == 0:
+                for variable in (self.counted, self.greatest, self.names):
+                    variable.clear()
+
+        def told(self, key: Any, why: str) -> Any:
+            from pyspark.sql import Row
+
+            greatest = sorted(value for (value,) in self.greatest.get())
+            names = sorted((name, rows) for (name,), (rows,) in self.names.iterator())
+            return Row(k=key[0], did=why, gave=f"{(*(self.counted.get() or ()),)} {greatest} {names}")
+
+    return Remembering()
+
+
+def failing(at: str) -> StatefulProcessor:
+    """Raises a `ValueError` over the rows of this key."""
+
+    class Failing(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("n", "n long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            if key[0] == at:
+                raise ValueError("this key is not welcome")
+            self.state.update((1,))
+            yield Row(k=key[0], did="", gave=f"{len([*rows])}")
+
+    return Failing()
+
+
+def telling(path: str) -> StatefulProcessor:
+    """Writes a file when its `init` runs."""
+
+    class Telling(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            with open(path, "a") as file:
+                file.write("init")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            yield from ()
+
+    return Telling()
