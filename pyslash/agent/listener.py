@@ -21,7 +21,8 @@ from pyslash.errors import SlashError
 from pyslash.protocol import wire
 from pyslash.protocol.wire import Caller, Channel
 
-GREETING_SECONDS = 5.0
+GREETING_SECONDS = 30.0
+"""As long as a caller waits by default: all tasks of a stage may greet at once, and the host may be busy."""
 IDLE_SECONDS = 300.0
 FRAME_SECONDS = 60.0
 """A frame of a request that has begun must be there within that."""
