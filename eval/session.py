@@ -15,13 +15,14 @@ from typing import Any
 
 from eval import machine
 from eval.engines import ENGINES, CannotRunError, SparkEngine
+from eval.engines.spark import ROCKSDB_AS_IT_COMES
 from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
 from eval.workloads import Workload
 
 LONG_SECONDS = 15  # a run of this length varies little: it is not repeated
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
-ORACLE = SparkEngine("oracle")
+ORACLE = SparkEngine("oracle", ROCKSDB_AS_IT_COMES)  # the one store that has all of Spark's operators
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from eval.machine import memory_bytes
 from eval.session import Comparison
 from eval.workloads import (
     Aggregate,
+    Arbitrary,
     Arcon,
     BidderSessions,
     CategoryLoad,
@@ -29,6 +30,7 @@ from eval.workloads import (
     Workload,
     Ysb,
 )
+from eval.workloads.arbitrary import KINDS
 from eval.workloads.nexmark import QUERIES, RATE, SELECTS
 
 
@@ -231,6 +233,16 @@ def deduplication(rows: int) -> list[Comparison]:
     ]
 
 
+def arbitrary(rows: int) -> list[Comparison]:
+    """The user's own code over his own state, 20,000 keys of which each micro-batch has all."""
+    found = []
+    for kind in KINDS:
+        workload = Arbitrary(rows=rows // 25, span_s=rows / 25 / PACE, keys=20_000, kind=kind)
+        engines = ("slash-processors", BASELINE)
+        found.append(Comparison(kind, workload, engines, _first(workload, 2), repeats=1))
+    return found
+
+
 def memory(rows: int) -> list[Comparison]:
     """Pinned bytes, which follow the groups, not the rows."""
     # Few keys, so that the fewer rows already meet every key in every window.
@@ -298,6 +310,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "modes": modes,
     "deduplication": deduplication,
     "ysb": ysb,
+    "arbitrary": arbitrary,
     "memory": memory,
     "peers": peers,
     "skew": skew,

@@ -166,7 +166,7 @@ def _on_two_executors(engine: SparkEngine) -> SparkEngine:
     return SparkEngine(f"{engine.name}-2x", {**engine.conf, **cluster}, slash=engine.slash)
 
 
-_ROCKSDB_AS_IT_COMES = {
+ROCKSDB_AS_IT_COMES = {
     "spark.sql.streaming.stateStore.providerClass": f"{STATE_STORES}.RocksDBStateStoreProvider",
 }
 # As Spark's guide to structured streaming tunes it: a commit is a change log, no row is looked up to be counted, and a
@@ -174,7 +174,7 @@ _ROCKSDB_AS_IT_COMES = {
 _ROCKSDB = SparkEngine(
     "spark-rocksdb",
     {
-        **_ROCKSDB_AS_IT_COMES,
+        **ROCKSDB_AS_IT_COMES,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "512",
@@ -185,6 +185,7 @@ _HDFS = SparkEngine(
     {"spark.sql.streaming.stateStore.providerClass": f"{STATE_STORES}.HDFSBackedStateStoreProvider"},
 )
 _SLASH = _slash("slash", ingest="auto")
+_PROCESSORS = _slash("slash-processors", ingest="auto", processors="on")
 _SHM, _TCP = (_slash(f"slash-{name}", ingest="auto", transport=name) for name in ("shm", "tcp"))
 _REPARTITION = _slash("slash-repartition", ingest="auto", strategy="repartition")
 
@@ -196,9 +197,10 @@ SPARK_ENGINES = (
     _SHM,
     _TCP,
     _REPARTITION,
+    SparkEngine(_PROCESSORS.name, {**ROCKSDB_AS_IT_COMES, **_PROCESSORS.conf}, slash=True),
     *map(_on_two_executors, (_SLASH, _SHM, _TCP, _REPARTITION)),
     _ROCKSDB,
-    SparkEngine("spark-rocksdb-default", _ROCKSDB_AS_IT_COMES),
+    SparkEngine("spark-rocksdb-default", ROCKSDB_AS_IT_COMES),
     _HDFS,
     SparkEngine(
         "spark-rtm", {**_ROCKSDB.conf, "spark.sql.streaming.realTimeMode.allowlistCheck": "false"}, real_time=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eval.workloads.aggregate import Aggregate
+from eval.workloads.arbitrary import Arbitrary
 from eval.workloads.arcon import Arcon
 from eval.workloads.base import Workload
 from eval.workloads.deduplicated import Deduplicated
@@ -26,6 +27,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Arcon,
     Grouped,
     Deduplicated,
+    Arbitrary,
     Spread,
     Joined,
     JsonEvents,
@@ -39,6 +41,7 @@ WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}
 __all__ = [
     "WORKLOADS",
     "Aggregate",
+    "Arbitrary",
     "Arcon",
     "BidderSessions",
     "CategoryLoad",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,8 @@ from pyslash.agent.store.adopt import adopt
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.lent import Lent
 from pyslash.agent.store.query_state import QueryState
-from pyslash.errors import FencedError, InvalidRequestError
-from pyslash.protocol.messages import Checkpoint, Restore, Snapshot, Take
+from pyslash.errors import AgentBusyError, FencedError, InvalidRequestError
+from pyslash.protocol.messages import Checkpoint, EndSnapshots, Restore, Snapshot, Take
 from pyslash.state.block_file import StoredBlock, decode, write
 from pyslash.state.directory import BlockDirectory, BlockFile, WrittenFile
 from pyslash.state.paced_file import PacedFile
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
 from pyslash.units import BEFORE_ALL_PANES, BEYOND_EPOCHS
 
+# For the last piece of a file, and for the disk to have it.
+_LAST_PIECE_SECONDS = 20.0
+
 
 class Checkpointer:
     """Writes and reads files without the lock of the agent's state."""
@@ -28,6 +33,8 @@ class Checkpointer:
     def __init__(self, state: AgentState) -> None:
         self._state = state
         self._lent = Lent(state)
+        self._under_way = Counter[tuple[bytes, int]]()  # snapshots, by query and run
+        self._fewer = threading.Condition()
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
         """Writes the epoch's published blocks to a file before the commit; a snapshot also has all committed blocks.
@@ -47,14 +54,43 @@ class Checkpointer:
 
         Raises:
             InvalidRequestError: nothing has been committed in this run.
-            FencedError: a later run holds the query.
+            FencedError: the run is over, or a later one holds the query; what was written is not a whole file.
             CheckpointError: the file cannot be written.
         """
-        with self._lent.committed(query, request) as (epoch, blocks):
-            written = self._written(request, blocks, lambda file: PacedFile(file, request.bytes_per_second))
+
+        def check() -> None:
+            with self._state.lock:
+                self._state.state_for(query, request.plan, request.run).check_snapshots(request.run)
+
+        run = query, request.run
+        with self._fewer:
+            self._under_way[run] += 1
+        try:
+            with self._lent.committed(query, request) as (epoch, blocks):
+                written = self._written(request, blocks, lambda file: PacedFile(file, request.bytes_per_second, check))
+        finally:
+            with self._fewer:
+                self._under_way[run] -= 1
+                self._under_way += Counter()  # keeps those above zero alone
+                self._fewer.notify_all()
         with self._state.lock:
             self._state.counters["snapshots"] += 1
         return {"epoch": epoch, **written}
+
+    def end_snapshots(self, query: bytes, request: EndSnapshots) -> dict[str, Any]:
+        """Returns once no snapshot of this run, which is over, is being written, nor will be.
+
+        Raises:
+            AgentBusyError: the disk does not take what is under way.
+        """
+        with self._state.lock:
+            state = self._state.queries.get(query)
+            if state is not None:
+                state.ended = max(state.ended, request.run)
+        with self._fewer:
+            if not self._fewer.wait_for(lambda: not self._under_way[query, request.run], _LAST_PIECE_SECONDS):
+                raise AgentBusyError(f"a snapshot of run {request.run} is still being written")
+        return {}
 
     def _written(
         self,
@@ -65,7 +101,10 @@ class Checkpointer:
         """The file of blocks that are lent, which `by` says how to write: its bytes, their CRC32C, the last pane."""
         views = [self._lent.view(block, 0, block.length) for block in blocks]
         directory = BlockDirectory(request.directory)
-        size, crc = directory.write(request.name, lambda file: write(request.plan, views, by(file)))
+        # Where a snapshot finds no directory, the checkpoint was deleted: it must not come back.
+        size, crc = directory.write(
+            request.name, lambda file: write(request.plan, views, by(file)), makes=isinstance(request, Checkpoint)
+        )
         panes = [pane for block in blocks for pane, _, _ in block.panes]
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 

@@ -1,10 +1,10 @@
 """The control plane: what callers may do with one `AgentState`, each by the right that it has proved.
 
-Actions (`request` has their bodies): commit, checkpoint, snapshot, restore, take, fold, replicate, reserve, seal,
-promote, resume, room, live, discard, release, drop, describe, stats, logs, what `verbs` answers, and four that move
-bytes. `read` streams ranges of a block, `write` takes a replica's bytes: the `tcp` transport. `lend` lets a process
-of this host write them itself: it owns the room until it says that it is done, or its connection ends. `gather`
-brings blocks of other agents to a process of this host, for as long. `wire` has the format of all of this.
+Actions (`request` has their bodies): commit, checkpoint, snapshot, end_snapshots, restore, take, fold, replicate,
+reserve, seal, promote, resume, room, live, discard, release, drop, describe, stats, logs, what `verbs` answers, and
+four that move bytes. `read` streams ranges of a block, `write` takes a replica's bytes: the `tcp` transport. `lend`
+lets a process of this host write them itself: it owns the room until it says that it is done, or its connection ends.
+`gather` brings blocks of other agents to a process of this host, for as long. `wire` has the format of all of this.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from pyslash.protocol.messages import (
     Discard,
     Disconnect,
     Empty,
+    EndSnapshots,
     Expose,
     Fold,
     Gather,
@@ -127,6 +128,7 @@ class AgentServer:
             "commit": _Action(drive, Commit, self._commit),
             "checkpoint": _Action(drive, Checkpoint, lambda by, asked: files.checkpoint(by.query, asked)),
             "snapshot": _Action(drive, Snapshot, lambda by, asked: files.snapshot(by.query, asked)),
+            "end_snapshots": _Action(drive, EndSnapshots, lambda by, asked: files.end_snapshots(by.query, asked)),
             "restore": _Action(drive, Restore, lambda by, asked: files.restore(by.query, asked)),
             "fold": _Action(drive, Fold, lambda by, asked: folds.fold(by.query, asked)),
             "take": _Action(drive, Take, lambda by, asked: files.take(by.query, asked)),

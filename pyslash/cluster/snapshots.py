@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from uuid import uuid4
 
 from pyslash.cluster.agent_group import AgentGroup
@@ -34,11 +35,15 @@ class Snapshots:
         self._timeout = timeout_seconds
         self._rate = bytes_per_second
         self._failed: set[str] = set()
+        self._holder: str | None = None  # of the one under way
         self._is_over = False
 
     def close(self) -> None:
-        """The run is over: what is still under way counts for nothing."""
+        """The run is over. What is under way is given up: nothing is written to the checkpoint any more."""
         self._is_over = True
+        if self._holder is not None:
+            with suppress(SlashError), self._group.another(self._holder) as client:
+                client.end_snapshots(self._run)
 
     @property
     def are_due(self) -> bool:
@@ -49,7 +54,10 @@ class Snapshots:
         """Write one, beside the query's own thread. Returns whether there are more."""
         due = self._due()
         if due:
-            self._write(due[0])
+            self._holder = due[0]
+            if not self._is_over:
+                self._write(due[0])
+            self._holder = None
         return len(due) > 1
 
     def warn(self, error: Exception) -> None:

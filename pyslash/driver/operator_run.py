@@ -72,8 +72,10 @@ class OperatorRun:
         self._snapshots: Snapshots | None = None
         if state.durable is not None:
             pace = conf.checkpoint_timeout, conf.snapshot_rate
-            self._snapshots = Snapshots(coordinator.group, state.durable, self.plan.text, run, *pace)
-            self._beside = ports.background_task(self._snapshots.step, "pyslash snapshots", self._snapshots.warn)
+            snapshots = self._snapshots = Snapshots(coordinator.group, state.durable, self.plan.text, run, *pace)
+            self._beside = ports.background_task(
+                lambda: batch.is_active and snapshots.step(), "pyslash snapshots", snapshots.warn
+            )
         if state.durable is not None and not self.plan.stands_on_others:
             backfills = ports.backfills(batch.checkpoint)
             self._backfilling = Backfilling(backfills, self.plan, coordinator, state.manifests)

@@ -18,6 +18,7 @@ from pyslash.protocol.messages import (
     Commit,
     Discard,
     Empty,
+    EndSnapshots,
     Fold,
     Live,
     Logs,
@@ -115,6 +116,10 @@ class AgentClient(AgentCaller):
     def snapshot(self, request: Snapshot, timeout_seconds: float) -> dict[str, int]:
         """Writes all committed blocks to a file, durably: `bytes`, `crc`, `last_pane`, and the last `epoch` in it."""
         return self.act("snapshot", request, timeout_seconds)
+
+    def end_snapshots(self, run: int) -> None:
+        """Has the agent give up snapshots of a run that is over: none is being written when this returns."""
+        self.act("end_snapshots", EndSnapshots(run))
 
     def restore(self, request: Restore, timeout_seconds: float) -> LiveReply:
         """Restores the blocks of these files, each once."""

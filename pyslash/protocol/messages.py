@@ -108,6 +108,13 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class EndSnapshots:
+    """The run is over: write no snapshot of it any more. The answer comes when none is being written."""
+
+    run: Unsigned
+
+
+@dataclass(frozen=True)
 class Restore:
     """Restore the blocks of these files: [name, bytes, CRC32C] each."""
 
@@ -324,6 +331,7 @@ Request = (
     Commit
     | Checkpoint
     | Snapshot
+    | EndSnapshots
     | Restore
     | Take
     | Fold

@@ -106,8 +106,10 @@ class BlockDirectory:
                 "a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
             ) from None
 
-    def write(self, name: str, fill: Callable[[WrittenFile], None]) -> tuple[int, int]:
+    def write(self, name: str, fill: Callable[[WrittenFile], None], *, makes: bool = True) -> tuple[int, int]:
         """Write a file durably, by `fill`. Returns its bytes and their CRC32C. A name is written once.
+
+        `makes`: the directory, if it is not there.
 
         Raises:
             CheckpointError: no room, no permission, no such store. No manifest names what is left of the file.
@@ -115,7 +117,8 @@ class BlockDirectory:
         path = self._path(name)
         size = 0
         try:
-            self._files.create_dir(self._root, recursive=True)
+            if makes:
+                self._files.create_dir(self._root, recursive=True)
             is_local = isinstance(self._files, fs.LocalFileSystem)
             with created(path) if is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyslash.state.directory import WrittenFile
 
 _PIECE_BYTES = 1 << 20
+_NAP_SECONDS = 0.25
 
 
 class PacedFile:
@@ -15,19 +17,22 @@ class PacedFile:
 
     closed = False
 
-    def __init__(self, file: WrittenFile, bytes_per_second: int) -> None:
+    def __init__(self, file: WrittenFile, bytes_per_second: int, check: Callable[[], None] = lambda: None) -> None:
+        """`check` is called before each piece and while it waits, and raises if the file is of no use any more."""
         self._file = file
         self._rate = bytes_per_second
+        self._check = check
         self._begun = time.monotonic()
 
     def write(self, data: Any) -> int:
         """Pass it on in pieces, and return once the last one is due."""
         view = memoryview(data).cast("B")
         for at in range(0, len(view), _PIECE_BYTES):
+            self._check()
             self._file.write(view[at : at + _PIECE_BYTES])
-            ahead = self._file.size / self._rate - (time.monotonic() - self._begun)
-            if ahead > 0:
-                time.sleep(ahead)
+            while (ahead := self._file.size / self._rate - (time.monotonic() - self._begun)) > 0:
+                time.sleep(min(ahead, _NAP_SECONDS))
+                self._check()
         return len(view)
 
     def tell(self) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Restore, Snapshot, Take
+from pyslash.protocol.messages import Checkpoint, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.block_head import head_crc
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
@@ -76,6 +78,41 @@ def test_a_snapshot_beside_epochs_holds_what_is_committed_by_then(
         client.snapshot(Snapshot(PLAN, 0, str(tmp_path), "other.arrow", RATE), 20)
     reply = client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)
     assert merged(agent, reply.blocks, [0, 10]) == merged(agent, live, [0, 10])
+
+
+def test_a_snapshot_of_a_run_that_is_over_is_given_up(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    block = write(agent, 0, [0], keys=range(10_000))
+    client.commit(0, [block.arena_offset], PLAN, 1)
+    refused: list[object] = []
+
+    def snapshot() -> None:
+        with pytest.raises(FencedError, match="run 1 of the query is over") as error:
+            client.snapshot(Snapshot(PLAN, 1, str(tmp_path), "0-1-snapshot.arrow", 1 << 10), 600)
+        refused.append(error)
+
+    writing = threading.Thread(target=snapshot)
+    writing.start()
+    while not any(tmp_path.iterdir()):
+        time.sleep(0.01)
+    client.end_snapshots(1)
+    assert not any(tmp_path.iterdir())
+    writing.join(60)
+    assert refused
+    with pytest.raises(FencedError, match="run 1 of the query is over"):
+        client.snapshot(Snapshot(PLAN, 1, str(tmp_path), "later.arrow", RATE), 20)
+    client.resume(Resume(0, PLAN, 2, 0))
+    assert client.snapshot(Snapshot(PLAN, 2, str(tmp_path), "0-2-snapshot.arrow", RATE), 20)["epoch"] == 0
+
+
+def test_a_snapshot_brings_no_deleted_checkpoint_back(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 1)
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        client.snapshot(Snapshot(PLAN, 1, str(tmp_path / "gone"), "0-1-snapshot.arrow", RATE), 20)
+    assert not (tmp_path / "gone").exists()
 
 
 def test_blocks_of_another_query_become_blocks_of_an_epoch_or_go_with_it(

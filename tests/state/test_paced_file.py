@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from pyslash.errors import FencedError
 from pyslash.state import paced_file
 from pyslash.state.directory import WrittenFile
 from pyslash.state.paced_file import PacedFile
@@ -42,6 +43,18 @@ def test_bytes_are_written_when_they_are_due(clock: Clock) -> None:
     assert stream.getvalue() == data + b"more"
     assert paced.tell() == len(data) + 4
     assert clock.now == pytest.approx((len(data) + 4) / RATE)
+
+
+def test_what_is_of_no_use_any_more_is_given_up_while_it_waits(clock: Clock) -> None:
+    def check() -> None:
+        if clock.now >= 3:
+            raise FencedError("over")
+
+    stream = io.BytesIO()
+    with pytest.raises(FencedError):
+        PacedFile(WrittenFile(stream), 1 << 10, check).write(bytes(8 << 20))
+    assert 3 <= clock.now < 4
+    assert len(stream.getvalue()) == 1 << 20
 
 
 def test_who_is_behind_does_not_wait(clock: Clock) -> None:

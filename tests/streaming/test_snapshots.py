@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,16 @@ def test_a_query_goes_on_from_a_snapshot(spark: SparkSession, tmp_path: Path, mo
     assert again.error is None
     assert [*found, *again.batches] == [*expected, *attempt(windows(stream), sparks, "off").batches]
     assert any(rows for _, rows in again.batches)
+
+
+def test_a_checkpoint_that_is_deleted_behind_its_query_does_not_come_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "MOST_FILES", 1)  # so that one is due when the query ends
+    checkpoint = tmp_path / "ours"
+    assert attempt(windows(make_stream(spark, tmp_path, BATCHES[:1])), checkpoint).error is None
+    shutil.rmtree(checkpoint)
+    for thread in threading.enumerate():
+        if thread.name == "pyslash snapshots":
+            thread.join()
+    assert not checkpoint.exists()

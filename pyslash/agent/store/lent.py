@@ -90,9 +90,11 @@ class Lent:
 
         Raises:
             InvalidRequestError: nothing has been committed in this run.
+            FencedError: the run is over, or was replaced.
         """
         with self._state.lock:
             state = self._state.state_for(query, request.plan, request.run)
+            state.check_snapshots(request.run)
             if (epoch := state.epoch) < 0:
                 raise InvalidRequestError("a snapshot of a query that has committed nothing here in this run")
             blocks = list(state.own.live.values())

@@ -48,6 +48,7 @@ class QueryState:
     plan: Plan
     plan_text: str
     run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
+    ended: int = -1  # the last run that is over: no snapshot of it is written any more
     epoch: int = -1
     stored: int = -1  # the last epoch whose checkpoint or replica was requested: its update is over
     # Of the last commit, to recognise it when it is repeated: offsets of blocks, and the CRCs of their heads, if given.
@@ -69,6 +70,16 @@ class QueryState:
         """
         if run < self.run:
             raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
+
+    def check_snapshots(self, run: int) -> None:
+        """Passes while a snapshot of this run is worth anything.
+
+        Raises:
+            FencedError: the run is over, or was replaced.
+        """
+        self.check_run(run)
+        if run <= self.ended:
+            raise FencedError(f"run {run} of the query is over: no snapshot of it is wanted any more")
 
     def block_sets(self) -> Iterator[BlockSet]:
         """The own one first."""

@@ -1,0 +1,103 @@
+"""A count and a sum of each key, kept by the user's own code in Python: what a call of it, and of its state, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from eval.workloads.base import WATERMARK
+from eval.workloads.grouped import Grouped
+from eval.workloads.query import Aggregation, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS, FRAMES, GROUP_STATE = "transformWithState", "transformWithStateInPandas", "applyInPandasWithState"
+KINDS = (ROWS, FRAMES, GROUP_STATE)
+STATE = "count long, sum long"
+RESULT = "key long, sum long, count long"
+
+
+@dataclass(frozen=True)
+class Arbitrary(Grouped):
+    """`kind`: which of Spark's operators calls the user's code."""
+
+    name: ClassVar[str] = "arbitrary"
+
+    kind: str = ROWS
+
+    @property
+    def query_name(self) -> str:
+        """An engine that is warm for one kind is not for the others."""
+        return f"{self.name}-{self.kind}"
+
+    @property
+    def statement(self) -> Query:
+        """What the user's code computes, as SQL has it."""
+        totals = (Aggregation("sum", "sum", "value"), Aggregation("count", "count", "*"))
+        return Query(time="ts", keys=("key",), aggregations=totals, by_window=False)
+
+    def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
+        """The operator over all rows by key."""
+        grouped = self.statement.below_on_spark(spark, rows, folder, WATERMARK).groupBy("key")
+        if self.kind == GROUP_STATE:
+            return grouped.applyInPandasWithState(count_group, RESULT, STATE, self.output_mode, "NoTimeout")
+        if self.kind == FRAMES:
+            return grouped.transformWithStateInPandas(_frame_counter(), RESULT, self.output_mode, "None")
+        return grouped.transformWithState(_row_counter(), RESULT, self.output_mode, "None")
+
+
+def count_group(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """For `applyInPandasWithState`."""
+    count, total = state.get if state.exists else (0, 0)
+    for frame in frames:
+        count, total = count + len(frame), total + int(frame["value"].sum())
+    state.update((count, total))
+    yield pd.DataFrame({"key": [key[0]], "sum": [total], "count": [count]})
+
+
+def _row_counter() -> Any:
+    """For `transformWithState`. PySpark's base classes are imported where there is a PySpark that has them."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class RowCounter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("totals", STATE)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+            count, total = self.state.get() or (0, 0)
+            for row in rows:
+                count, total = count + 1, total + row.value
+            self.state.update((count, total))
+            yield Row(key=key[0], sum=total, count=count)
+
+        def close(self) -> None:
+            pass
+
+    return RowCounter()
+
+
+def _frame_counter() -> Any:
+    """For `transformWithStateInPandas`."""
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class FrameCounter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("totals", STATE)
+
+        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+            count, total = self.state.get() or (0, 0)
+            for frame in rows:
+                count, total = count + len(frame), total + int(frame["value"].sum())
+            self.state.update((count, total))
+            yield pd.DataFrame({"key": [key[0]], "sum": [total], "count": [count]})
+
+        def close(self) -> None:
+            pass
+
+    return FrameCounter()
