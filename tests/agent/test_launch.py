@@ -243,6 +243,7 @@ def test_idle_connections_starve_nobody_and_end(
             assert peer.describe().epoch == -1  # who has a token is let in
         before = time.monotonic()
         for stranger in strangers:
+            stranger.settimeout(2 * GREETING_SECONDS)
             with contextlib.suppress(ConnectionResetError):
                 assert stranger.recv(1) == b""
         assert time.monotonic() - before < 2 * GREETING_SECONDS
