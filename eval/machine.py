@@ -10,6 +10,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+import pyslash
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -45,8 +47,8 @@ def commit() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Of what every engine of Spark's has in common."""
-    packages = {name: version(name) for name in ("pyslash", "pyspark", "pyarrow")}
-    return {"python": platform.python_version(), "java": _java(), **packages}
+    packages = {name: version(name) for name in ("pyspark", "pyarrow")}
+    return {"python": platform.python_version(), "java": _java(), "pyslash": pyslash.__version__, **packages}
 
 
 def _first(path: Path, pattern: str) -> str | None:
