@@ -237,7 +237,7 @@ def arbitrary(rows: int) -> list[Comparison]:
     """The user's own code over his own state, 20,000 keys of which each micro-batch has all."""
     found = []
     for kind in KINDS:
-        workload = Arbitrary(rows=rows // 25, span_s=rows / 25 / PACE, keys=20_000, kind=kind)
+        workload = Arbitrary(rows=rows // 25, span_s=rows / PACE, keys=20_000, kind=kind)
         engines = ("slash-processors", BASELINE)
         found.append(Comparison(kind, workload, engines, _first(workload, 2), repeats=1))
     return found
