@@ -206,12 +206,12 @@ _KEYS = (
     ),
     Key(
         "processors",
-        "off",
+        "on",
         _switch,
         "Whether pyslash runs the `transformWithState` of a processor in Python, `transformWithStateInPandas` and "
         "`applyInPandasWithState`. `on`: it does, where it covers them "
-        "([Operators](operators.md#your-own-state-in-python)); `off`: plain Spark does. It is off until its faults are "
-        "tested as those of other operators are.",
+        "([Operators](operators.md#your-own-state-in-python)); `off`: plain Spark does. State takes up to so many "
+        "times its size, in Python's memory, as an executor has cores.",
     ),
     Key(
         "spill.dir",

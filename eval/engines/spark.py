@@ -185,7 +185,6 @@ _HDFS = SparkEngine(
     {"spark.sql.streaming.stateStore.providerClass": f"{STATE_STORES}.HDFSBackedStateStoreProvider"},
 )
 _SLASH = _slash("slash", ingest="auto")
-_PROCESSORS = _slash("slash-processors", ingest="auto", processors="on")
 _SHM, _TCP = (_slash(f"slash-{name}", ingest="auto", transport=name) for name in ("shm", "tcp"))
 _REPARTITION = _slash("slash-repartition", ingest="auto", strategy="repartition")
 
@@ -197,7 +196,7 @@ SPARK_ENGINES = (
     _SHM,
     _TCP,
     _REPARTITION,
-    SparkEngine(_PROCESSORS.name, {**ROCKSDB_AS_IT_COMES, **_PROCESSORS.conf}, slash=True),
+    SparkEngine("slash-processors", {**ROCKSDB_AS_IT_COMES, **_SLASH.conf}, slash=True),  # Spark asks for that store
     *map(_on_two_executors, (_SLASH, _SHM, _TCP, _REPARTITION)),
     _ROCKSDB,
     SparkEngine("spark-rocksdb-default", ROCKSDB_AS_IT_COMES),

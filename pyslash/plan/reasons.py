@@ -317,8 +317,7 @@ REASONS = (
         "two queries, with a table or a topic between them",
     ),
     Reason(
-        "a processor in Python runs on plain Spark: spark.slash.processors=on runs it on pyslash; it is off until its "
-        "faults are tested as those of other operators are",
+        "a processor in Python runs on plain Spark by spark.slash.processors=off",
         _PROCESSOR,
         "spark.slash.processors=on, for a query that may be started again from its sources",
     ),

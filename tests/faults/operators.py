@@ -17,7 +17,6 @@ from tests.support.processors import COVERED, STORE, remembering, transformed
 
 WINDOW = ("10 seconds", "5 seconds")
 GIVEN = "k long, did string, gave string"
-PROCESSORS = {"processors": "on"}
 
 
 @dataclass(frozen=True)
@@ -128,9 +127,7 @@ OPERATORS = {
     "unique rows": Operator(unique, 2, folds=True),
     "unique rows in windows": Operator(unique_in_windows, 1, chained=True, folds=True),
     "joined rows in windows": Operator(joined_in_windows, 2, chained=True),
-    "processor": Operator(processed, 2, conf=PROCESSORS, of_spark=STORE, in_python=True, covered=COVERED),
-    "processor, frames": Operator(
-        processed_frames, 2, conf=PROCESSORS, of_spark=STORE, in_python=True, covered=COVERED
-    ),
-    "group state": Operator(grouped_state, 2, conf=PROCESSORS, in_python=True, covered=COVERED),
+    "processor": Operator(processed, 2, of_spark=STORE, in_python=True, covered=COVERED),
+    "processor, frames": Operator(processed_frames, 2, of_spark=STORE, in_python=True, covered=COVERED),
+    "group state": Operator(grouped_state, 2, in_python=True, covered=COVERED),
 }

@@ -57,7 +57,7 @@ WIDE = pa.schema(
 
 @pytest.fixture(autouse=True)
 def _settings(spark: SparkSession) -> Iterator[None]:
-    with changed(spark, {**STORE, "spark.slash.processors": "on"}):
+    with changed(spark, STORE):
         yield
 
 

@@ -87,8 +87,8 @@ def test_an_example_gives_sparks_rows(spark: SparkSession, tmp_path: Path, name:
     without_rows = str(name != "webhooks").lower()
     with changed(spark, {**STORE, "spark.sql.streaming.noDataMicroBatches.enabled": without_rows}):
         given = [
-            ran(stream.format(example.source).load(str(source)), tmp_path, job[example.query], "append", mode, **conf)
-            for mode, conf in (("off", {}), ("require", {"processors": "on"}))
+            ran(stream.format(example.source).load(str(source)), tmp_path, job[example.query], "append", mode)
+            for mode in ("off", "require")
         ]
     assert given[1].batches == given[0].batches
     assert sum(map(len, given[0].batches)) > 10
@@ -108,7 +108,7 @@ def test_a_job_with_a_processor_starts_by_a_command(spark: SparkSession, tmp_pat
     for number, batch in enumerate(batches):
         rows = [(seconds(1000 + at), card, cents, f"shop {at}") for at, card, cents in batch]
         write(rows, PAYMENTS.names, PAYMENTS, payments / f"{number}.parquet", number)
-    output = run_example("fraud.py", payments, tmp_path, processors="on")
+    output = run_example("fraud.py", payments, tmp_path)
     alerts = spark.read.parquet(str(output)).orderBy("paid_at").collect()
     assert [(alert.card, alert.tried_in, alert.shop, alert.cents) for alert in alerts] == [
         (1, "shop 0", "shop 30", 60_000),

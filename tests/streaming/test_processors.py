@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
 
 @pytest.fixture(autouse=True)
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Spark has to have the store that it wants, and pyslash has to be told to run processors."""
-    with changed(spark, {**STORE, "spark.slash.processors": "on"}):
+    """Spark has to have the store that it wants."""
+    with changed(spark, STORE):
         yield
 
 
@@ -141,14 +141,17 @@ def test_a_processor_that_is_left_to_spark_does_nothing_in_the_driver(
     query = transformed(made(spark, tmp_path, batches=1).read(), telling(str(initialised)), "None")
     with settings(spark, {"spark.slash.processors": value}):
         told = pyslash.explain(query)
-    assert ("spark.slash.processors=on runs it on pyslash; it is off until" in told) is (value == "off")
+    assert ("on plain Spark by spark.slash.processors=off" in told) is (value == "off")
     assert initialised.exists() is (value == "on")
 
 
-def test_by_default_a_processor_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
-    spark.conf.unset("spark.slash.processors")
+def test_by_default_pyslash_runs_a_processor_and_as_told_spark(spark: SparkSession, tmp_path: Path) -> None:
     initialised = tmp_path / "initialised"
     rows = transformed(made(spark, tmp_path, batches=1).read(), telling(str(initialised)), "None")
-    with pytest.raises(UnsupportedQueryError, match=r"spark\.slash\.processors=on runs it on pyslash"):
-        attempt(rows, tmp_path / "ours")
-    assert not initialised.exists()
+    assert attempt(rows, tmp_path / "ours").error is None  # by mode=require
+    assert initialised.exists()
+    with (
+        settings(spark, {"spark.slash.processors": "off"}),
+        pytest.raises(UnsupportedQueryError, match=r"on plain Spark by spark\.slash\.processors=off"),
+    ):
+        attempt(rows, tmp_path / "others")

@@ -116,10 +116,7 @@ class TransformPlan(OperatorPlan):
             raise Uncovered("a processor of rows of overlapping time windows is not covered")
         _check(_facts(understood(lambda: bridge.transform(plan, node))))
         if not conf.runs_processors:
-            raise Uncovered(
-                "a processor in Python runs on plain Spark: spark.slash.processors=on runs it on pyslash; it is off "
-                "until its faults are tested as those of other operators are"
-            )
+            raise Uncovered("a processor in Python runs on plain Spark by spark.slash.processors=off")
 
     @classmethod
     def of(
