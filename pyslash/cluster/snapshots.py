@@ -41,7 +41,7 @@ class Snapshots:
     def close(self) -> None:
         """The run is over. What is under way is given up: nothing is written to the checkpoint any more."""
         self._is_over = True
-        if self._holder is not None:
+        if self._holder in self._group.names:
             with suppress(SlashError), self._group.another(self._holder) as client:
                 client.end_snapshots(self._run)
 
