@@ -33,7 +33,8 @@ class Row:
     """An epoch on `executors` executors: medians of epochs, and of agents unless it says otherwise.
 
     `requests` are those that an agent served to other agents, `calls` those that an executor's tasks made of their own
-    agent. CPU is of the merge alone, with the part of it that the kernel took. `gil_ms` is how long an agent held its
+    agent. `fold_cpu_ms` and `fold_ms` are an agent's CPU for its fold, and the longest fold; both 0 without. CPU is of
+    the merge alone, with the part of it that the kernel took. `gil_ms` is how long an agent held its
     interpreter lock while its executor merged, and `gil_share` that as a part of the seconds of that merge; None where
     it cannot be seen. `chain_ms` is the longest merge of an executor that had the machine to itself.
     """
@@ -45,6 +46,8 @@ class Row:
     megabytes: float
     agent_cpu_ms: float
     most_agent_cpu_ms: float
+    fold_cpu_ms: float
+    fold_ms: float
     commit_cpu_ms: float
     gil_ms: float | None
     gil_share: float | None
@@ -54,7 +57,8 @@ class Row:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--executors", type=int, nargs="+", default=[2, 4, 8, 16], metavar="N")
-    parser.add_argument("--blocks", type=int, default=4, help="of an executor and epoch: its update tasks")
+    parser.add_argument("--blocks", type=int, default=16, help="of an executor and epoch: its update tasks")
+    parser.add_argument("--fold", action=argparse.BooleanOptionalAction, default=True, help="an agent's blocks first")
     parser.add_argument("--tasks", type=int, default=2, help="merge tasks of an executor")
     parser.add_argument("--keys", type=int, default=100_000, help="of all rows: each block has all of them")
     parser.add_argument("--epochs", type=int, default=3, help="whose median counts, after one that does not")
@@ -102,9 +106,18 @@ def _median(figures: list[float | None]) -> Any:
 def _epoch(
     members: list[Executor], tasks: list[Tasks], args: argparse.Namespace, number: int, said: list[str]
 ) -> dict[str, Any]:
-    before_commit = _cpu(members)
-    heads: Heads = [(member.agent, member.write(number, args.blocks, args.keys)) for member in members]
-    commit_cpu = _differences(before_commit, _cpu(members))
+    blocks = [member.write(number, args.blocks, args.keys) for member in members]
+    before = _cpu(members)
+    fold_seconds = [0.0]
+    if args.fold:
+        folds = [member.fold(number, of_member) for member, of_member in zip(members, blocks, strict=True)]
+        blocks, fold_seconds = [folded for folded, _ in folds], [seconds for _, seconds in folds]
+    fold_cpu = _differences(before, _cpu(members))
+    before = _cpu(members)
+    heads: Heads = [
+        (member.agent, member.commit(number, of_member)) for member, of_member in zip(members, blocks, strict=True)
+    ]
+    commit_cpu = _differences(before, _cpu(members))
     ranges = cuts(len(members) * args.tasks)
     mine = [ranges[index * args.tasks : (index + 1) * args.tasks] for index in range(len(members))]
     served = [_counters(member) for member in members]
@@ -129,6 +142,8 @@ def _epoch(
         "megabytes": statistics.median(sum(one.bytes for one in some) * 1e-6 for some in gathered),
         "agent_cpu_ms": statistics.median(cpu),
         "most_agent_cpu_ms": max(cpu),
+        "fold_cpu_ms": statistics.median(fold_cpu),
+        "fold_ms": max(fold_seconds) * 1e3,
         "commit_cpu_ms": statistics.median(commit_cpu),
         "gil_ms": statistics.median(ms for ms, _ in gil) if gil else None,
         "gil_share": statistics.median(share for _, share in gil) if gil else None,
@@ -164,10 +179,12 @@ def table(rows: list[Row]) -> str:
         ("MB read", lambda row: f"{row.megabytes:,.1f}"),
         ("CPU ms of an agent", lambda row: f"{row.agent_cpu_ms:,.1f}"),
         ("of the busiest", lambda row: f"{row.most_agent_cpu_ms:,.1f}"),
+        ("of its fold", lambda row: f"{row.fold_cpu_ms:,.1f}"),
         ("of a commit", lambda row: f"{row.commit_cpu_ms:,.1f}"),
         ("ms of the GIL", lambda row: "-" if row.gil_ms is None else f"{row.gil_ms:,.1f}"),
         ("of the merge's time", lambda row: "-" if row.gil_share is None else f"{row.gil_share:.0%}"),
-        ("longest chain, ms", lambda row: f"{row.chain_ms:,.1f}"),
+        ("longest fold, ms", lambda row: f"{row.fold_ms:,.1f}"),
+        ("longest merge, ms", lambda row: f"{row.chain_ms:,.1f}"),
     ]
     lines = [
         [name for name, _ in columns],

@@ -22,7 +22,9 @@ from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.messages import Fold
 from pyslash.protocol.token import query_token
+from pyslash.state.block_head import head_crc
 
 QUERY = bytes(range(16))
 PLAN = PlanSpec(
@@ -37,6 +39,7 @@ PANES = (0, 10_000_000)
 _GROUP_BYTES = 32
 _ROOM_BYTES = 32 << 20
 _START_SECONDS = 120
+_FOLD_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,29 @@ class Executor:
         """Of the agent since it started, in all of its threads."""
         return time.clock_gettime((~self.agent.pid << 3) | 2)
 
-    def write(self, epoch: int, blocks: int, keys: int) -> list[_native.Head]:
-        """An epoch's blocks, one for each update task, each with all keys; committed."""
+    def write(self, epoch: int, blocks: int, keys: int) -> list[bytes]:
+        """Heads of an epoch's blocks, one for each update task, each with all keys."""
         batch = _rows(keys)
         heads = []
         for attempt in range(blocks):
             accumulator = _native.Accumulator(_native.Plan(PLAN), -(1 << 62))
             accumulator.add(batch)
-            heads.append(_native.Head(accumulator.seal(self.arena, QUERY, epoch, attempt)))
-        self.client.commit(epoch, [head.arena_offset for head in heads], PLAN)
+            heads.append(accumulator.seal(self.arena, QUERY, epoch, attempt))
         return heads
+
+    def fold(self, epoch: int, heads: list[bytes]) -> tuple[list[bytes], float]:
+        """Heads of what the agent makes of these blocks; and the seconds that it takes."""
+        started = time.monotonic()
+        offsets = [_native.Head(head).arena_offset for head in heads]
+        request = Fold(epoch, offsets, PLAN, 0, [head_crc(head) for head in heads])
+        folded = self.client.fold(request, _FOLD_SECONDS)
+        return folded or heads, time.monotonic() - started
+
+    def commit(self, epoch: int, heads: list[bytes]) -> list[_native.Head]:
+        """Make these blocks part of the state."""
+        parsed = [_native.Head(head) for head in heads]
+        self.client.commit(epoch, [head.arena_offset for head in parsed], PLAN)
+        return parsed
 
     def free(self) -> None:
         """All windows that are closed."""

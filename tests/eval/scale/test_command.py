@@ -19,20 +19,19 @@ from eval.scale.network import network
 EXECUTORS, BLOCKS, TASKS, KEYS = 3, 2, 1, 2_000
 
 
-@pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def record(out: Path, *fold: str) -> dict[str, Any]:
     """What the command writes."""
-    out = tmp_path_factory.mktemp("scale") / "scale.json"
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     options = ["--executors", str(EXECUTORS), "--blocks", str(BLOCKS), "--tasks", str(TASKS), "--keys", str(KEYS)]
-    assert command.main(parser.parse_args([*options, "--epochs", "1", "--out", str(out)])) == 0
+    assert command.main(parser.parse_args([*options, *fold, "--epochs", "1", "--out", str(out)])) == 0
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 
 
-def test_its_figures_add_up(record: dict[str, Any]) -> None:
-    (row,) = record["rows"]
+def test_its_figures_add_up(tmp_path: Path) -> None:
+    found = record(tmp_path / "scale.json", "--no-fold")
+    (row,) = found["rows"]
     assert row["executors"] == EXECUTORS
     assert row["calls"] == TASKS
     assert row["requests"] == EXECUTORS - 1  # each peer asks once, for all ranges of all blocks
@@ -41,8 +40,19 @@ def test_its_figures_add_up(record: dict[str, Any]) -> None:
     assert row["megabytes"] * 1e6 == pytest.approx((EXECUTORS - 1) * BLOCKS * TASKS * KEYS * 24, rel=0.2)
     assert 0 < row["agent_cpu_ms"] <= row["most_agent_cpu_ms"]
     assert row["chain_ms"] > 0
-    assert record["machine"]
-    assert str(record["command"]).startswith("python -m eval")
+    assert row["fold_ms"] == row["fold_cpu_ms"] == 0
+    assert found["machine"]
+    assert str(found["command"]).startswith("python -m eval")
+
+
+def test_what_is_folded_is_read_once(tmp_path: Path) -> None:
+    (row,) = record(tmp_path / "scale.json")["rows"]
+    assert row["requests"] == EXECUTORS - 1
+    # An agent has each key once, in one block for each core: a task reads those with any of its prefixes.
+    once = (EXECUTORS - 1) * TASKS * KEYS * 24
+    assert once / len(os.sched_getaffinity(0)) * 0.9 < row["megabytes"] * 1e6 < once * 1.2
+    assert row["fold_ms"] > 0
+    assert row["fold_cpu_ms"] > 0
 
 
 def test_every_executor_has_its_own_network_or_it_is_said() -> None:
