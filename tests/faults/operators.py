@@ -24,8 +24,9 @@ class Operator:
     """A query; `keys` columns of its result name the group. `drops_late`: rows that come late are dropped. `conf` is of
     spark.slash.*, `of_spark` are settings of Spark that it needs.
 
-    `in_python`: its update runs in Python, whose tasks publish blocks; within a few epochs agents have to fold its
-    blocks. `folds`: agents fold an epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
+    `in_python`: its update runs in Python, whose tasks publish blocks. `compacts`: within a few epochs agents have to
+    fold blocks of several; those of a group state, whose keys time out, are dead before. `folds`: agents fold an
+    epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
     """
 
     query: Callable[[DataFrame], DataFrame]
@@ -36,6 +37,7 @@ class Operator:
     conf: dict[str, str] = field(default_factory=dict)
     of_spark: dict[str, str] = field(default_factory=dict)
     in_python: bool = False
+    compacts: bool = False
     folds: bool = False
     covered: bool = True
 
@@ -127,7 +129,7 @@ OPERATORS = {
     "unique rows": Operator(unique, 2, folds=True),
     "unique rows in windows": Operator(unique_in_windows, 1, chained=True, folds=True),
     "joined rows in windows": Operator(joined_in_windows, 2, chained=True),
-    "processor": Operator(processed, 2, of_spark=STORE, in_python=True, covered=COVERED),
-    "processor, frames": Operator(processed_frames, 2, of_spark=STORE, in_python=True, covered=COVERED),
+    "processor": Operator(processed, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
+    "processor, frames": Operator(processed_frames, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
     "group state": Operator(grouped_state, 2, in_python=True, covered=COVERED),
 }

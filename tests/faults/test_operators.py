@@ -62,7 +62,7 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
     if fault not in FAULTS_INSIDE:
         yield from ((point, last, False) for point in OF_THE_QUERY)
         yield "mid-update", 0, False
-        if given.in_python:
+        if given.compacts:
             yield COMPACTED_POINT, 0, False
         if given.folds:
             yield FOLDED_POINT, 0, False
