@@ -54,7 +54,7 @@ def _host(undo: ExitStack, name: str, index: int, gbit: float, delay_ms: float, 
     _run("ip", "netns", "add", space)
     undo.callback(_try, "ip", "netns", "del", space)
     _run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
-    # Before its space: the kernel ends what a deleted space had at its leisure, and the next network has the same names.
+    # Before its space, whose links the kernel ends at its leisure: the next network has the same names.
     undo.callback(_try, "ip", "link", "del", outer)
     _run("ip", "link", "set", outer, "master", f"{name}b", "up")
     inside = ("nsenter", f"--net=/run/netns/{space}")
