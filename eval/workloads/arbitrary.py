@@ -76,9 +76,6 @@ def _row_counter() -> Any:
             self.state.update((count, total))
             yield Row(key=key[0], sum=total, count=count)
 
-        def close(self) -> None:
-            pass
-
     return RowCounter()
 
 
@@ -96,8 +93,5 @@ def _frame_counter() -> Any:
                 count, total = count + len(frame), total + int(frame["value"].sum())
             self.state.update((count, total))
             yield pd.DataFrame({"key": [key[0]], "sum": [total], "count": [count]})
-
-        def close(self) -> None:
-            pass
 
     return FrameCounter()

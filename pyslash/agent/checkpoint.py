@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ class Checkpointer:
     def __init__(self, state: AgentState) -> None:
         self._state = state
         self._lent = Lent(state)
-        self._under_way = Counter[tuple[bytes, int]]()  # snapshots, by query and run
+        self._under_way: list[tuple[bytes, int]] = []  # the query and run of each snapshot
         self._fewer = threading.Condition()
 
     def checkpoint(self, query: bytes, request: Checkpoint) -> dict[str, Any]:
@@ -64,14 +63,13 @@ class Checkpointer:
 
         run = query, request.run
         with self._fewer:
-            self._under_way[run] += 1
+            self._under_way.append(run)
         try:
             with self._lent.committed(query, request) as (epoch, blocks):
                 written = self._written(request, blocks, lambda file: PacedFile(file, request.bytes_per_second, check))
         finally:
             with self._fewer:
-                self._under_way[run] -= 1
-                self._under_way += Counter()  # keeps those above zero alone
+                self._under_way.remove(run)
                 self._fewer.notify_all()
         with self._state.lock:
             self._state.counters["snapshots"] += 1
@@ -87,8 +85,9 @@ class Checkpointer:
             state = self._state.queries.get(query)
             if state is not None:
                 state.ended = max(state.ended, request.run)
+        run = query, request.run
         with self._fewer:
-            if not self._fewer.wait_for(lambda: not self._under_way[query, request.run], _LAST_PIECE_SECONDS):
+            if not self._fewer.wait_for(lambda: run not in self._under_way, _LAST_PIECE_SECONDS):
                 raise AgentBusyError(f"a snapshot of run {request.run} is still being written")
         return {}
 

@@ -127,11 +127,11 @@ class AgentClient(AgentCaller):
 
     def fold(self, request: Fold, timeout_seconds: float) -> list[bytes]:
         """Folds blocks of an epoch under way. Returns the heads of what they are now; none: they are as they were."""
-        return [base64.b64decode(head) for head in self.act("fold", request, timeout_seconds)["heads"]]
+        return self._heads(self.act("fold", request, timeout_seconds))
 
     def take(self, request: Take, timeout_seconds: float) -> list[bytes]:
         """Publishes the blocks of these files as blocks of an epoch under way. Returns their heads."""
-        return [base64.b64decode(head) for head in self.act("take", request, timeout_seconds)["heads"]]
+        return self._heads(self.act("take", request, timeout_seconds))
 
     def replicate(self, request: Replicate, timeout_seconds: float) -> int:
         """Has the agent write blocks into a standby's arena. Returns the number of bytes."""
@@ -167,6 +167,10 @@ class AgentClient(AgentCaller):
         settled = {source: (at, frozenset(taken)) for source, (at, taken) in answer["settled"].items()}
         incarnation = bytes.fromhex(answer["incarnation"])
         return Described(**{**answer, "incarnation": incarnation, "settled": settled})
+
+    @staticmethod
+    def _heads(answer: dict[str, Any]) -> list[bytes]:
+        return [base64.b64decode(head) for head in answer["heads"]]
 
     def _all_live(self, answer: dict[str, Any], run: int) -> LiveReply:
         """What an agent tells in one answer or several."""

@@ -72,12 +72,11 @@ class QueryState:
             raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
 
     def check_snapshots(self, run: int) -> None:
-        """Passes while a snapshot of this run is worth anything.
+        """Passes while a snapshot of this run, which the state belongs to, is worth anything.
 
         Raises:
-            FencedError: the run is over, or was replaced.
+            FencedError: the run is over.
         """
-        self.check_run(run)
         if run <= self.ended:
             raise FencedError(f"run {run} of the query is over: no snapshot of it is wanted any more")
 
