@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from pyslash.api import job_arguments
-from pyslash.driver.coverage_check import check_checkpoint, operators_of
+from pyslash.driver.coverage_check import covered_operators
 from pyslash.driver.hook import QueryStart
 from pyslash.driver.rehearsal import rehearse
 from pyslash.ingest.data_paths import data_paths
@@ -23,7 +23,6 @@ from pyslash.plan.explain import explain
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.spark import session
-from pyslash.spark.spark_settings import check_options
 from pyslash.spark.writer import WriterSettings
 
 _COVERED, _NOT_COVERED, _NOTHING_KNOWN = 0, 1, 2
@@ -74,10 +73,7 @@ def finding_of(df: DataFrame, settings: WriterSettings) -> Finding:
 
     def operators() -> list[OperatorPlan]:
         try:
-            settings.check()
-            found, _ = operators_of(df, settings.output_mode, conf)
-            check_options(settings)
-            check_checkpoint(spark, settings, conf, found)
+            found, _ = covered_operators(df, settings, conf)
         except Uncovered as reason:
             reasons.append(reason)
             raise

@@ -18,7 +18,7 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.jvm_bridge import JvmBridge
-from pyslash.spark.spark_settings import check_settings
+from pyslash.spark.spark_settings import check_options, check_settings
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.directory import numbers
 from pyslash.state.manifest import MANIFESTS
@@ -28,6 +28,20 @@ _ENCRYPTED_NETWORK = (
     "spark.authenticate.enableSaslEncryption",
     "spark.ssl.rpc.enabled",
 )
+
+
+def covered_operators(df: DataFrame, settings: WriterSettings, conf: Conf) -> tuple[list[OperatorPlan], JvmBridge]:
+    """What `operators_of` finds of a query that is about to start, if pyslash runs it.
+
+    Raises:
+        RefusedBySpark: Spark's own start will raise.
+        Uncovered: pyslash does not run it; the message is the reason.
+    """
+    settings.check()
+    found = operators_of(df, settings.output_mode, conf)
+    check_options(settings)
+    check_checkpoint(df.sparkSession, settings, conf, found[0])
+    return found
 
 
 def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[OperatorPlan], JvmBridge]:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.conf import Conf
-from pyslash.driver.coverage_check import Checkpoint, check_checkpoint, operators_of
+from pyslash.driver.coverage_check import Checkpoint, covered_operators
 from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.sinks import OpenSink
 from pyslash.driver.watch import QueryWatch
@@ -37,7 +37,6 @@ from pyslash.spark.failure import EpochCallback
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.session import conf_of
 from pyslash.spark.spark_log import notice
-from pyslash.spark.spark_settings import check_options
 from pyslash.spark.writer import RefusedBySpark, WriterSettings
 
 logger = logging.getLogger("pyslash")
@@ -109,10 +108,7 @@ def start(query: QueryStart) -> StreamingQuery:
     spark, settings = query.spark, query.settings
     conf = conf_of(spark)
     try:
-        settings.check()
-        operators, bridge = operators_of(query.rows, settings.output_mode, conf)
-        check_options(settings)
-        check_checkpoint(spark, settings, conf, operators)
+        operators, bridge = covered_operators(query.rows, settings, conf)
     except RefusedBySpark:
         return query.on_spark()
     except Uncovered as reason:
