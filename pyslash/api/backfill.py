@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from pyslash._native import Head
 from pyslash.api.enable import enable
@@ -31,6 +30,8 @@ logger = logging.getLogger("pyslash")
 LATE = ("refuse", "drop")
 """What may become of groups that come too late."""
 _MINUTE_US = 60_000_000
+# Of a query that runs on pyslash or not at all, and leaves its state in files.
+_SETTINGS = {"spark.slash.mode": "require", "spark.slash.durability": "checkpoint"}
 
 
 def backfill(
@@ -73,7 +74,8 @@ def backfill(
     if backfills.has(name):
         return backfills.read(name)
     mode = OutputMode.parse(output_mode)
-    with _settings(spark):
+    enable(spark)
+    with session.changed(spark, _SETTINGS):
         operators = _operators(df, mode, _newest(checkpoint))
         backfills.forget_run(name)  # of an attempt that was killed
         try:
@@ -86,24 +88,6 @@ def backfill(
             backfills.forget_run(name)
     logger.info("the backfill %s has %d groups, which the query takes with its next rows", name, made.groups)
     return made
-
-
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Of a query that runs on pyslash or not at all, and leaves its state in files."""
-    enable(spark)
-    settings = {"spark.slash.mode": "require", "spark.slash.durability": "checkpoint"}
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
 
 
 def _newest(checkpoint: str) -> list[Manifest]:

@@ -1,11 +1,13 @@
 """What pyslash asks of a session when it is enabled, and again when a query starts: settings that make sense, and a
-Python that executors can run.
+Python that executors can run. And settings that a session has for a while.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyslash.conf import Conf, check_names
@@ -14,6 +16,22 @@ from pyslash.memory import Room
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@contextmanager
+def changed(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings; afterwards each has the value that it had before, or none."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, kept in before.items():
+            if kept is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, kept)
 
 
 def check_classic(spark: object) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
 from pyslash.errors import ConfigError, InvalidInputError, UnsupportedQueryError
-from tests.support.spark_conf import changed
+from pyslash.spark.session import changed
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])

@@ -30,12 +30,12 @@ from pyspark.sql.streaming import StreamingQuery
 import pyslash
 from pyslash.cluster import folds
 from pyslash.operators.transform import steps as processors
+from pyslash.spark.session import changed
 from tests.faults.operators import OPERATORS
 from tests.faults.points import Arm, update_and_strike
 from tests.faults.strike import SINK_POINT, Strike
 from tests.faults.tally import Row, plain
 from tests.support.jvm import JAVA_OPTIONS, SMALL_PAGES
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream, seconds
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyslash.file_systems import open_location
+from pyslash.spark.session import changed
 from tests.hadoop import s3_job
 from tests.support.hadoop import fetched
 from tests.support.s3_server import s3_server
-from tests.support.spark_conf import changed
 from tests.support.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]

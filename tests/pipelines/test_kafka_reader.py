@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 import pyslash
 from eval.broker import broker
+from pyslash.spark.session import changed
 from tests.support.record_stream import Run, both
-from tests.support.spark_conf import changed
 
 START_MS = int(time.time()) // 10 * 10_000 - 3_600_000  # the broker deletes records that are a week old
 

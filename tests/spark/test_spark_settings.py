@@ -18,10 +18,10 @@ from pyslash.driver.coverage_check import Checkpoint
 from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.catalyst import elements
 from pyslash.plan.reasons import Uncovered
+from pyslash.spark.session import changed
 from pyslash.spark.spark_settings import ASYNC_PROGRESS, Meaning, all_settings, check_settings, page
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.support.nightly import some_at_night
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream
 
 ROOT = Path(__file__).resolve().parents[2]

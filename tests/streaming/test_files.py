@@ -15,8 +15,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.spark.session import changed
 from tests.support.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
-from tests.support.spark_conf import changed
 from tests.support.stream import in_order
 
 QUERIES: dict[str, tuple[Query, str]] = {

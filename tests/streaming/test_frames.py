@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.driver import hook
+from pyslash.spark.session import changed
 from tests.streaming.test_processors import DELAY, add, made, same
 from tests.support.attempt import attempt, check_repeated
 from tests.support.frames import (
@@ -28,7 +29,6 @@ from tests.support.frames import (
 )
 from tests.support.nightly import some_at_night
 from tests.support.processors import COVERED, STORE, WHY_NOT, counting, failing, program
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream, seconds
 
 pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)

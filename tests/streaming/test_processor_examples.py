@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from pyslash.spark.session import changed
 from tests.support.example import EXAMPLES, run_example
 from tests.support.processors import COVERED, STORE, WHY_NOT
 from tests.support.ran import ran
-from tests.support.spark_conf import changed
 from tests.support.stream import in_order, seconds
 
 pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)

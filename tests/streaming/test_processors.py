@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 import pyslash
 from pyslash.driver import hook
 from pyslash.errors import UnsupportedQueryError
+from pyslash.spark.session import changed
 from tests.support.attempt import attempt, check_repeated, settings
 from tests.support.processors import COVERED, STORE, WHY_NOT, counting, failing, program, telling, transformed
 from tests.support.ran import Query, ran
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.spark.session import changed
 from tests.support.attempt import DELAY_SECONDS, SCHEMA, Attempt, add, attempt
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream
 
 Rows = list[tuple[int, str, int]]

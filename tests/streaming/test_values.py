@@ -21,8 +21,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.spark.session import changed
 from tests.support.nightly import some_at_night
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream, run, seconds
 
 NAN, INF = math.nan, math.inf

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError
+from pyslash.spark.session import changed
 from pyslash.state.manifest import ManifestLog
 from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
-from tests.support.spark_conf import changed
 from tests.support.stream import EPOCH, Make
 
 MODES = ["off", "require"]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
-from tests.support.spark_conf import changed
+from pyslash.spark.session import changed
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema(

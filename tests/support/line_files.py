@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.session import changed
 from tests.support.same_rows import assert_same
-from tests.support.spark_conf import changed
 
 
 class Reading:

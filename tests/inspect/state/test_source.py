@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.errors import SlashError
 from pyslash.inspect.state.source import FilteredReader, FilteredStateSource, StateReader, StateSource
+from pyslash.spark.session import changed
 from pyslash.state.manifest import BLOCKS
 from pyslash.state.savepoint import save
 from pyslash.state.stored import StoredState
 from tests.support.attempt import BATCHES, attempt, make_stream, settings
-from tests.support.spark_conf import changed
 from tests.support.stream import Stream
 
 AGGREGATES = ["sum(v) AS total", "avg(v) AS mean", "max(ts) AS last", "stddev(v) AS spread", "count(*) AS n"]

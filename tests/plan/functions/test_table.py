@@ -13,7 +13,7 @@ from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.aggregation import AggregationPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
-from tests.support.spark_conf import changed
+from pyslash.spark.session import changed
 
 SCHEMA = (
     "ts timestamp, b boolean, i int, l bigint, f float, d double, m decimal(20,3), s string, x binary, a array<int>"
