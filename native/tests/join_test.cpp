@@ -61,7 +61,7 @@ Head sealed(const std::shared_ptr<const Plan>& plan, Arena& arena, const std::ve
   std::vector<int8_t> sides;
   Strings keys, values;
   for (const Row& row : rows) {
-    times.push_back(std::clamp<int64_t>(row.expires, evicted + 1, 1'000'000));
+    times.push_back(std::clamp<int64_t>(row.expires, std::max<int64_t>(evicted + 1, -1'000), 1'000'000));
     expires.push_back(row.expires);
     sides.push_back(static_cast<int8_t>(row.side));
     keys.add(row.key_bytes());
@@ -85,15 +85,23 @@ Head sealed(const std::shared_ptr<const Plan>& plan, Arena& arena, const std::ve
 struct Type {
   std::string name;
   bool left_outer, right_outer, semi;
+  bool right_first = false;
 
   JoinKind kind() const { return {left_outer, right_outer, left_outer || right_outer || semi}; }
 };
 
-const std::vector<Type> types{{"inner", false, false, false},
-                              {"left", true, false, false},
-                              {"right", false, true, false},
-                              {"full", true, true, false},
-                              {"semi", false, false, true}};
+const std::vector<Type> types{
+    {"inner", false, false, false}, {"left", true, false, false},
+    {"right", false, true, false},  {"full", true, true, false},
+    {"semi", false, false, true},   {"semi, the right side first,", false, false, true, true}};
+
+// As who writes the rows of an epoch has it.
+std::vector<Row> passing(std::vector<Row> rows, int64_t watermark) {
+  for (Row& row : rows) {
+    if (row.side == right_side && row.expires <= watermark) row.expires = KeptRow::passing;
+  }
+  return rows;
+}
 
 // Spark's operator: rows of both sides in lists, those that expire dropped at an epoch's end.
 class Model {
@@ -105,19 +113,18 @@ class Model {
     for (const Row& row : rows) {
       if (row.side == left_alone) result.emplace(row.value, -1);
       if (row.side == right_alone) result.emplace(-1, row.value);
-      if (row.side != left_side) continue;
-      Kept kept{row, false};
-      for (Kept& other : kept_[right_side]) pair(kept, other, result);
-      kept_[left_side].push_back(kept);
     }
-    for (const Row& row : rows) {
-      if (row.side != right_side) continue;
-      Kept kept{row, false};
-      for (Kept& other : kept_[left_side]) pair(other, kept, result);
-      arrived_.push_back(kept);
+    if (type_.right_first) {
+      take(rows, right_side, result);
+      std::erase_if(kept_[right_side], [&](const Kept& kept) { return kept.is_new && kept.row.expires <= watermark; });
+      take(rows, left_side, result);
+    } else {
+      take(rows, left_side, result);
+      take(rows, right_side, result);
     }
-    for (const Kept& kept : arrived_) kept_[right_side].push_back(kept);
-    arrived_.clear();
+    for (auto& of_side : kept_) {
+      for (Kept& kept : of_side) kept.is_new = false;
+    }
     for (const int side : {left_side, right_side}) {
       std::erase_if(kept_[side], [&](const Kept& kept) {
         if (kept.row.expires > watermark) return false;
@@ -132,8 +139,24 @@ class Model {
  private:
   struct Kept {
     Row row;
-    bool matched;
+    bool matched = false;
+    bool is_new = true;
   };
+
+  void take(const std::vector<Row>& rows, int side, Result& result) {
+    for (const Row& row : rows) {
+      if (row.side != side) continue;
+      Kept kept{row};
+      for (Kept& other : kept_[1 - side]) {
+        if (side == left_side) {
+          pair(kept, other, result);
+        } else {
+          pair(other, kept, result);
+        }
+      }
+      kept_[side].push_back(kept);
+    }
+  }
 
   void pair(Kept& left, Kept& right, Result& result) const {
     if (left.row.key != right.row.key || !joins(left.row.value, right.row.value)) return;
@@ -147,7 +170,6 @@ class Model {
 
   Type type_;
   std::vector<Kept> kept_[2];
-  std::vector<Kept> arrived_;
 };
 
 KeptRow& kept(const uint8_t* row) { return reinterpret_cast<KeptRow*>(const_cast<uint8_t*>(row))[-1]; }
@@ -251,7 +273,7 @@ TEST(JoinHome, GivesWhatAListOfRowsWouldThroughLossesAndCompactions) {
     for (int epoch = 0; epoch < 12; ++epoch) {
       const std::vector<Row> rows = random_rows(random, watermark, random() % 3 == 0 ? 0 : 120);
       watermark += static_cast<int64_t>(random() % 3 == 0 ? 0 : random() % 300);
-      epochs.add(rows, watermark);
+      epochs.add(type.right_first ? passing(rows, watermark) : rows, watermark);
       if (random() % 4 == 0) epochs.compact_old();
       const Result expected = model.epoch(rows, watermark);
       const size_t most = 1 + random() % 50;

@@ -19,15 +19,14 @@ class ScanFigures:
     time_max: int | None = None
 
     def add(self, times: pa.Array) -> None:
-        """Count the event times of a batch; nulls do not count."""
-        micros = times.cast(pa.int64())
-        count = len(micros) - micros.null_count
-        if count == 0:
+        """Count the event times of a batch. No time counts as 1970, as in Spark's watermark operator."""
+        if not len(times):
             return
+        micros = times.cast(pa.int64()).fill_null(0)
         ends = pc.min_max(micros)
         low, high = ends["min"].as_py(), ends["max"].as_py()
         mean = low + round(pc.mean(pc.subtract(micros, low)).as_py())  # a sum of microseconds since 1970 overflows
-        self.merge(ScanFigures(0, count, count * mean, low, high))
+        self.merge(ScanFigures(0, len(micros), len(micros) * mean, low, high))
 
     def merge(self, other: ScanFigures) -> None:
         """Add the figures of another task or batch."""

@@ -80,6 +80,16 @@ def of_the_current_time(rows: DataFrame, size: str) -> DataFrame:
     return called(rows.withColumn("now", F.current_timestamp()), F.window("now", size), "k")
 
 
+def of_a_field(rows: DataFrame, *window: str) -> DataFrame:
+    """The field of a struct, which Spark's optimizer reads in the window's own place."""
+    made = rows.withColumn("row", F.from_json(F.to_json(F.struct("ts", "k")), "ts timestamp, k bigint"))
+    return called(made, F.window("row.ts", *window), "row.k")
+
+
+def of_a_computed_time(rows: DataFrame) -> DataFrame:
+    return called(rows, F.session_window(F.timestamp_seconds(F.unix_seconds("ts") + F.col("k")), "2 seconds"), "k")
+
+
 QUERIES: dict[str, tuple[Query, tuple[str, ...]]] = {
     "the event time": (lambda rows: called(rows, "ts", "k"), ("append", "update", "complete")),
     "the event time, in buffers": (in_buffers, ("append", "update")),
@@ -98,6 +108,9 @@ QUERIES: dict[str, tuple[Query, tuple[str, ...]]] = {
         ("complete",),
     ),
     "what is made of windows": (of_what_is_made_of_windows, ("append", "update")),
+    "windows of a field": (lambda rows: of_a_field(rows, "5 seconds"), ("update", "complete")),
+    "sliding windows of a field": (lambda rows: of_a_field(rows, "7 seconds", "3 seconds", "1 second"), ("update",)),
+    "sessions of a computed time": (of_a_computed_time, ("complete",)),
     "windows of the current time": (lambda rows: of_the_current_time(rows, "36500 days"), ("update", "complete")),
 }
 CASES = [(name, mode) for name, (_, modes) in QUERIES.items() for mode in modes]
@@ -106,6 +119,8 @@ QUICK = {
     ("the event time, in buffers", "append"),
     ("windows of the operator below", "append"),
     ("cube of a sliding window", "append"),
+    ("sliding windows of a field", "update"),
+    ("sessions of a computed time", "complete"),
 }
 
 
@@ -134,6 +149,14 @@ def test_micro_batches_are_sparks_on_every_path(stream: Stream, conf: dict[str, 
     found = ran(stream.read(), stream.folder, query, "append", "require", **conf)
     assert found.batches == expected.batches
     assert {epoch["ingest"] for epoch in found.progress} - {"none"} == {conf["ingest"]}
+
+
+@pytest.mark.parametrize(
+    "time", ["ts + INTERVAL 30 SECONDS", "timestamp_seconds(v)", "timestamp_seconds(v + k)", "to_timestamp(string(ts))"]
+)
+def test_a_window_of_a_computed_time_is_one(stream: Stream, time: str) -> None:
+    windows = stream.read().groupBy(F.window(F.expr(time), "1 minute", "20 seconds")).count()
+    assert "0:01:00 sliding by 0:00:20, panes of 0:00:20, of " in str(pyslash.explain(windows, "update"))
 
 
 def test_a_query_that_starts_again_goes_on_with_open_groups(stream: Stream) -> None:

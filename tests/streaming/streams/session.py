@@ -27,6 +27,8 @@ from tests.streaming.streams.shrink import shrink
 from tests.streaming.streams.sources import write
 
 _OF_LATER_RELEASES = "whose zeros and NaNs Spark before 4.3 tells apart"
+# A Python UDF above a columnar scan, as Delta's is, waits for ever in Spark 4.2: its worker is not sent what it reads.
+_COLUMNAR_UDF = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 THREADS = int(os.environ.get("PYSLASH_STREAM_THREADS", "3"))
 
 
@@ -145,6 +147,8 @@ class Streams:
         """A session of this thread's own: a stream's configuration must not be another's."""
         if not hasattr(self._local, "session"):
             self._local.session = self._spark.newSession()
+            if not is_from(4, 3):
+                self._local.session.conf.set(_COLUMNAR_UDF, "false")
         session: SparkSession = self._local.session
         return session
 

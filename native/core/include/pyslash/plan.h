@@ -50,7 +50,7 @@ struct SessionPlace {
 // The columns of a join's rows. Column 0, the time, says when the row's block is needed no more.
 enum JoinColumn : size_t {
   join_side = 1,  // `JoinSide`
-  join_expires,   // the watermark by which the row is evicted; INT64_MAX: it never is
+  join_expires,   // the watermark by which the row is evicted; INT64_MAX: it never is; INT64_MIN: KeptRow::passing
   join_epoch,     // in which the row came
   join_evicted,   // the watermark until which rows had been evicted by then
   join_key,       // equal bytes are equal keys

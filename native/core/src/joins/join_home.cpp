@@ -227,10 +227,10 @@ JoinPhase JoinHome::Impl::next(Cursor& cursor, size_t most, std::vector<RowPair>
 }
 
 // Of each two rows the later one has found the earlier one if that had not been evicted when it came; the rows of one
-// epoch find each other.
+// epoch find each other, unless the right one is passing.
 void JoinHome::Impl::remembered(Cursor& cursor, size_t most, std::vector<RowPair>& pairs) const {
   const auto met = [](const KeptRow& left, const KeptRow& right) {
-    if (left.epoch == right.epoch) return true;
+    if (left.epoch == right.epoch) return right.expires != KeptRow::passing;
     return left.epoch < right.epoch ? left.expires > right.evicted : right.expires > left.evicted;
   };
   JoinTable::Position position{cursor.bucket, cursor.row};
@@ -253,7 +253,7 @@ void JoinHome::Impl::remembered(Cursor& cursor, size_t most, std::vector<RowPair
 }
 
 // The pairs of new rows of this side with rows of the other one: of the left side with those that were there before, of
-// the right side with those that have come since, too.
+// the right side with those that have come since, too, unless it is passing.
 void JoinHome::Impl::with_new(JoinSide side, Cursor& cursor, size_t most, std::vector<RowPair>& pairs) const {
   const std::vector<const KeptRow*>& rows = new_[side];
   const JoinTable& others = kept_[side == left_side ? right_side : left_side];
@@ -271,7 +271,7 @@ void JoinHome::Impl::with_new(JoinSide side, Cursor& cursor, size_t most, std::v
     cursor.with = other.next;
     if (side == left_side) {
       if (was_kept(other)) pairs.push_back({row.row(), other.row()});
-    } else if (is_new(other) || was_kept(other)) {
+    } else if (is_new(other) ? row.expires != KeptRow::passing : was_kept(other)) {
       pairs.push_back({other.row(), row.row()});
     }
   }

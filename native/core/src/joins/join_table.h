@@ -26,6 +26,7 @@ struct KeptRow {
   int64_t matched;  // the epoch in which a row of the other side was first found to match; `never`
 
   static constexpr int64_t never = INT64_MAX;
+  static constexpr int64_t passing = INT64_MIN;  // of `expires`: new rows of the other side do not find it
   // A row is aligned to 8 bytes, and its key follows it.
   const uint8_t* row() const { return reinterpret_cast<const uint8_t*>(this + 1); }
   BytesRef key() const { return {row() + (row_bytes + 7) / 8 * 8, key_bytes}; }

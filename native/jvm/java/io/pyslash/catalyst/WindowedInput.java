@@ -64,6 +64,7 @@ public final class WindowedInput {
   private final SparkPlan below; // what the windows are given to
   private final NamedExpression moment; // the event time as the input is to be projected
   private final Attribute time;
+  private Expression timeInPlan; // what the windows are of: that column, or what computes it in their own place
   private final List<Expression> structs; // the windows of a row
   private final List<Attribute> windows = new ArrayList<>(); // every name of the window
   private final Set<Long> derived = new HashSet<>(); // attributes computed from it
@@ -173,11 +174,21 @@ public final class WindowedInput {
         computed.put(((Attribute) sessionEnd).exprId().id(), branches.get(0).sessionEnd);
       }
     } else {
-      below = node.children().head();
       this.inStage = stage;
-      structs = maker.structs();
       windows.add(maker.window());
-      time = timeOf(isOfSessions ? List.of(bound(0)) : structs);
+      SparkPlan rows = node.children().head();
+      timeInPlan = timeOf(maker.structs().stream().map(struct -> struct.children().apply(1)).toList());
+      if (timeInPlan instanceof Attribute column) {
+        time = column;
+        below = rows;
+        structs = maker.structs();
+      } else {
+        NamedExpression named = alias(timeInPlan, "event_time");
+        time = named.toAttribute();
+        computed.put(time.exprId().id(), timeInPlan);
+        below = withColumn(named, rows);
+        structs = maker.structs().stream().map(this::withTime).toList();
+      }
       if (isOneMoment(below, time)) {
         throw new OnlySpark("the window is of " + time.name() + ", which is one moment for all rows of a micro-batch");
       }
@@ -496,7 +507,8 @@ public final class WindowedInput {
   }
 
   private boolean isTime(Expression expression) {
-    return expression instanceof Attribute attribute && attribute.exprId().id() == time.exprId().id();
+    return expression instanceof Attribute attribute && attribute.exprId().id() == time.exprId().id()
+        || timeInPlan != null && expression.semanticEquals(timeInPlan);
   }
 
   private boolean isBound(Expression expression, int ordinal) {
@@ -554,20 +566,42 @@ public final class WindowedInput {
         && struct.exists(node -> node instanceof PreciseTimestampConversion);
   }
 
-  private static Attribute timeOf(List<Expression> structs) {
-    Attribute time = null;
-    for (Expression struct : structs) {
-      for (Attribute attribute : references(struct)) {
-        if (time != null && time.exprId().id() != attribute.exprId().id()) {
-          throw notUnderstood();
-        }
-        time = attribute;
-      }
-    }
-    if (time == null) {
+  /**
+   * What windows that start so are of: a column, or what computes it, as in {@code window(to_timestamp(text))} and, by
+   * Spark's optimizer, wherever a time is a field of a struct and has no watermark.
+   */
+  private static Expression timeOf(List<Expression> starts) {
+    List<Expression> times = new ArrayList<>();
+    starts.forEach(start -> collectTimes(start, times));
+    if (times.isEmpty() || !times.stream().allMatch(times.get(0)::semanticEquals)) { // the same if it is deterministic
       throw notUnderstood();
     }
-    return time;
+    return times.get(0);
+  }
+
+  /** What Spark's own expressions convert to microseconds. */
+  private static void collectTimes(Expression expression, List<Expression> times) {
+    if (expression instanceof PreciseTimestampConversion conversion && conversion.toType().equals(DataTypes.LongType)) {
+      times.add(conversion.child());
+      return;
+    }
+    CollectionConverters.asJava(expression.children()).forEach(child -> collectTimes(child, times));
+  }
+
+  /** The expression with the column of the time in the place of what computes it. */
+  private Expression withTime(Expression expression) {
+    if (expression.semanticEquals(timeInPlan)) {
+      return time;
+    }
+    List<Expression> children = CollectionConverters.asJava(expression.children()).stream().map(this::withTime).toList();
+    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  /** The rows with one more column. */
+  private static SparkPlan withColumn(NamedExpression column, SparkPlan rows) {
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(rows.output()));
+    columns.add(column);
+    return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), rows);
   }
 
   /** Whether projections right below give all rows the same time: Spark's scans then fold them, and the window with them. */

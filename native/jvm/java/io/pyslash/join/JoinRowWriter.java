@@ -16,6 +16,7 @@ import scala.collection.Iterator;
 /** Rows of one side of a join, each with all that native code has to know of it; late ones are left out. */
 final class JoinRowWriter extends AbstractIterator<InternalRow> {
   private static final long NEVER = Long.MAX_VALUE;
+  private static final long PASSING = Long.MIN_VALUE; // KeptRow::passing
   // The last day of the year 9999: Plan::timeless. Blocks of rows that are always needed are there.
   private static final long END_OF_TIME = 253_402_214_400_000_000L;
   // Spark rounds the watermarks of both sides to milliseconds, each by itself.
@@ -34,8 +35,10 @@ final class JoinRowWriter extends AbstractIterator<InternalRow> {
    *     evicts those
    * @param epoch the micro-batch
    * @param evicted until when (microseconds) rows had been evicted before it
+   * @param passing rows that expire by then are found by kept rows alone, not by new ones of the other side
    */
-  record Rules(JoinSide side, boolean isRight, boolean isKeptAlone, Other other, long epoch, long evicted)
+  record Rules(
+      JoinSide side, boolean isRight, boolean isKeptAlone, Other other, long epoch, long evicted, long passing)
       implements Serializable {}
 
   /** The other side: whether it counts that its rows have joined, whether they expire, and their shift. */
@@ -96,7 +99,7 @@ final class JoinRowWriter extends AbstractIterator<InternalRow> {
     writer.reset();
     writer.write(0, pane(joins ? needed(expires) : expires));
     writer.write(1, (byte) ((rules.isRight() ? 1 : 0) + (joins ? 0 : ALONE)));
-    writer.write(2, expires);
+    writer.write(2, expires <= rules.passing() ? PASSING : expires);
     writer.write(3, rules.epoch());
     writer.write(4, rules.evicted());
     writer.write(5, bytes(key));

@@ -255,13 +255,27 @@ public final class StreamingJoin extends PlannedOperator {
 
   /** What has to be executed for the rows of the update, in a micro-batch before which rows had been evicted until then. */
   public SparkPlan input(long epoch, long evictedMicros) {
+    long evicts = evictionWatermark();
+    long passing = join.rightIsFirst() && evicts != Long.MIN_VALUE ? evicts * MICROS : Long.MIN_VALUE;
     return new JoinInput(
         below(),
         List.of(
             new JoinRowWriter.Rules(
-                sides.get(0), false, rules.type().keepsLeft(), other(1, rules.type().keepsRight()), epoch, evictedMicros),
+                sides.get(0),
+                false,
+                rules.type().keepsLeft(),
+                other(1, rules.type().keepsRight()),
+                epoch,
+                evictedMicros,
+                Long.MIN_VALUE),
             new JoinRowWriter.Rules(
-                sides.get(1), true, rules.type().keepsRight(), other(0, rules.type().remembersLeft()), epoch, evictedMicros)),
+                sides.get(1),
+                true,
+                rules.type().keepsRight(),
+                other(0, rules.type().remembersLeft()),
+                epoch,
+                evictedMicros,
+                passing)),
         metric(LATE_ROWS));
   }
 

@@ -3,6 +3,7 @@ package io.pyslash.shim;
 import java.lang.reflect.Method;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -50,6 +51,14 @@ public final class JoinNode {
 
   public JoinType type() {
     return Member.call(TYPE, join);
+  }
+
+  /**
+   * Whether new rows of the left side look for rows of the right side that are kept, and find no new one that is evicted in
+   * the micro-batch it comes in. Spark turned the sides of a semi join around in 4.2.
+   */
+  public boolean rightIsFirst() {
+    return type() == LeftSemi$.MODULE$ && Member.isFrom(4, 2);
   }
 
   /** Of the condition, what reads one side alone. */

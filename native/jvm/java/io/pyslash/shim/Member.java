@@ -122,6 +122,13 @@ final class Member {
     throw (E) error;
   }
 
+  /** Whether this is that release of Spark, or a later one. */
+  static boolean isFrom(int major, int minor) {
+    String[] release = org.apache.spark.package$.MODULE$.SPARK_VERSION().split("[.-]");
+    int ours = Integer.parseInt(release[0]);
+    return ours > major || ours == major && Integer.parseInt(release[1]) >= minor;
+  }
+
   static SlashException missing(String what, Throwable cause) {
     String release = org.apache.spark.package$.MODULE$.SPARK_VERSION();
     String words = "Spark " + release + " has no " + what;
