@@ -210,7 +210,7 @@ class OperatorRun:
         """What tasks have read and returned since the last call."""
         return self._operator.new_counts()
 
-    def state_rows(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+    def state_rows(self, manifest: Manifest, groups: int, merged_rows: int | None) -> dict[str, int]:
         """Spark's metrics of the operator's rows, as of the end of an epoch; the arguments are those of `counts`."""
         # Blocks may keep panes that were dead before.
         emission = self.plan.emission

@@ -136,8 +136,9 @@ class OperatorRunner:
         assert self._manifest is not None
         self._to(Event.EMITTED)
         progress.count_tasks(self._run.new_counts())
+        merged_rows = None if progress.replayed and not progress.merge_task_ms else progress.merged_rows
         execution.cut.count(
-            **self._run.state_rows(self._manifest, progress.groups, progress.merged_rows),
+            **self._run.state_rows(self._manifest, progress.groups, merged_rows),
             stateMemory=progress.pinned_bytes,
             allUpdatesTimeMs=round(progress.update_task_ms),
             allRemovalsTimeMs=round(progress.merge_task_ms),

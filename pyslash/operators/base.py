@@ -139,13 +139,14 @@ class StatefulOperator(ABC):
     def close(self) -> None:
         """The run is over; executors keep what they have."""
 
-    def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+    def counts(self, manifest: Manifest, groups: int, merged_rows: int | None) -> dict[str, int]:
         """Spark's metrics of the operator that depend on what it does.
 
         Args:
             manifest: of the epoch.
             groups: that the epoch's tasks have sealed.
-            merged_rows: that it has given to the sink.
+            merged_rows: that it has given to what is above; None: nothing asked for them, as what is above has them of a
+                first attempt.
         """
         return {"numUpdatedStateRows": max(groups, int(self.plan.emission.is_global))}
 

@@ -114,8 +114,10 @@ class Deduplication(Aggregation):
 
     plan_type: ClassVar[type[OperatorPlan]] = DeduplicationPlan
 
-    def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+    def counts(self, manifest: Manifest, groups: int, merged_rows: int | None) -> dict[str, int]:
         """Spark's metrics of the operator: rows of new keys, and the others."""
+        if merged_rows is None:
+            return {"numUpdatedStateRows": 0, "numDroppedDuplicateRows": 0}
         in_time = manifest.rows - manifest.late_rows
         new = min(merged_rows, in_time)  # the sink may have run its result twice
         return {"numUpdatedStateRows": new, "numDroppedDuplicateRows": in_time - new}

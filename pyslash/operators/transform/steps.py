@@ -144,7 +144,7 @@ class TransformWithState(StatefulOperator):
         """The run is over."""
         self._merging.close()
 
-    def counts(self, manifest: Manifest, groups: int, merged_rows: int) -> dict[str, int]:
+    def counts(self, manifest: Manifest, groups: int, merged_rows: int | None) -> dict[str, int]:
         """Spark's metrics of the operator: keys that have state, and those whose state has changed."""
         counted = self._counted or _Counted()
         return {"numTotalStateRows": counted.keys, "numUpdatedStateRows": counted.updated}
