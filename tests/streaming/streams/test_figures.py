@@ -73,7 +73,8 @@ def test_a_replayed_batch_reads_nothing() -> None:
     updated, none = (_state(operatorName="symmetricHashJoin", numRowsUpdated=rows) for rows in (2, 0))
     joined = replace(first, states=updated), replace(again, states=none)
     assert list(different(*joined, reads_files=False, is_replayed=True)) == []
-    below = replace(first, states=_state() * 2), replace(again, states=_state() + _state(numRowsUpdated=0, customMetrics={}))
+    uncounted = _state(numRowsUpdated=0, customMetrics={})
+    below = replace(first, states=_state() * 2), replace(again, states=_state() + uncounted)
     assert list(different(*below, reads_files=False, is_replayed=True)) == []
     assert len(list(different(*below, reads_files=False, is_replayed=False))) > 1
     wrong = replace(again, observed=again.observed | {"above0": {"m0": 0}})
