@@ -145,8 +145,8 @@ class StatefulOperator(ABC):
         Args:
             manifest: of the epoch.
             groups: that the epoch's tasks have sealed.
-            merged_rows: that it has given to what is above; None: nothing asked for them, as what is above has them of a
-                first attempt.
+            merged_rows: that it has given to what is above; None: nothing has asked for its rows, which
+                what is above has of a first attempt.
         """
         return {"numUpdatedStateRows": max(groups, int(self.plan.emission.is_global))}
 

@@ -268,7 +268,8 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...], number
         elif kind == "unique":
             rows = rows.dropDuplicates()
         elif kind == "top":
-            rows = rows.orderBy(*rows.columns).limit(int(arguments[0]))
+            ordered = [name for name, kind in rows.dtypes if "map<" not in kind]  # the keys among them
+            rows = rows.orderBy(*ordered).limit(int(arguments[0]))
         elif kind == "udf":
             rows = rows.where(_kept_by_python(arguments[0]))
         elif kind == "explode":

@@ -55,11 +55,12 @@ def differences(case: Case, spark: Outcome, slash: Outcome) -> Iterator[str]:
 def _figures(case: Case, spark: Outcome, slash: Outcome, is_whole: bool) -> Iterator[str]:
     """`is_whole`: both went through the same batches."""
     reads_files = dict(case.conf).get("spark.slash.ingest") == "files"
+    filters_windows = any(step[0] == "where" and "window." in step[1] for step in case.above)
     if is_whole and spark.figures.keys() != slash.figures.keys():
         yield f"Spark's progress has batches {[*spark.figures]}, pyslash's {[*slash.figures]}"
     for batch, figures in spark.figures.items():
         if batch in slash.figures:
-            lines = different(figures, slash.figures[batch], reads_files, is_replayed=batch == case.crash)
+            lines = different(figures, slash.figures[batch], reads_files, batch == case.crash, filters_windows)
             yield from (f"batch {batch}: {line}" for line in lines)
     for batch, parts in spark.parts.items():
         found = slash.parts.get(batch, parts)

@@ -47,7 +47,9 @@ class Figures:
         return sum(int(state[_DROPPED]) for state in self.states)
 
 
-def different(spark: Figures, slash: Figures, reads_files: bool, is_replayed: bool) -> Iterator[str]:
+def different(
+    spark: Figures, slash: Figures, reads_files: bool, is_replayed: bool, filters_windows: bool = False
+) -> Iterator[str]:
     """Lines for a reader.
 
     Args:
@@ -55,6 +57,7 @@ def different(spark: Figures, slash: Figures, reads_files: bool, is_replayed: bo
         slash: what was found.
         reads_files: native code may have read Parquet, in other row groups than Spark.
         is_replayed: the micro-batch came again, when pyslash had its rows.
+        filters_windows: a filter above reads windows alone. Spark has it below the operator.
     """
     if is_replayed and slash.input_rows == 0:
         below = {name: None for name in spark.observed if name.startswith("below")}
@@ -79,7 +82,7 @@ def different(spark: Figures, slash: Figures, reads_files: bool, is_replayed: bo
     for number, (expected, found) in enumerate(zip(spark.states, slash.states, strict=True)):
         if is_replayed and number > 0 and _has_counted_nothing(found):
             continue  # what is above it has its rows of the first attempt
-        for line in _of_state(expected, found, is_replayed):
+        for line in _of_state(expected, found, is_replayed, filters_windows):
             yield f"stateOperators[{number}], {names[0][number]}: {line}"
 
 
@@ -87,7 +90,7 @@ def _has_counted_nothing(state: dict[str, Any]) -> bool:
     return not state["numRowsUpdated"] and not state["customMetrics"].get("numDroppedDuplicateRows")
 
 
-def _of_state(spark: dict[str, Any], slash: dict[str, Any], is_replayed: bool) -> Iterator[str]:
+def _of_state(spark: dict[str, Any], slash: dict[str, Any], is_replayed: bool, filters_windows: bool) -> Iterator[str]:
     """What docs/differences.md says of a figure decides whether it is equal, or at least how Spark's is."""
     operator = spark["operatorName"]
     exact = [_DROPPED] if operator in ("dedupe", "dedupeWithinWatermark", "symmetricHashJoin") else []
@@ -99,6 +102,8 @@ def _of_state(spark: dict[str, Any], slash: dict[str, Any], is_replayed: bool) -
     for name in sorted({_DROPPED, "numRowsUpdated"} - {*exact}):
         if is_replayed and name == "numRowsUpdated" and slash[name] == 0:
             continue  # the first attempt has written them
+        if filters_windows and spark[name] == 0:
+            continue
         if operator == "symmetricHashJoin" and name == "numRowsUpdated" and spark[name] == 0:
             continue  # Spark keeps no row of a semi join that has found its match; pyslash finds it later
         if bool(spark[name]) != bool(slash[name]):
