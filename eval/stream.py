@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 START_TO_END_SECONDS = 3600
 MOST_DIFFERENCES = 10
 # Of `pyslash.progress`: what the driver does in turn, within Spark's addBatch; and times of tasks, added up.
-PHASES = ("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "merge_ms", "sink_ms")
+PHASES = ("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "late_ms", "merge_ms", "sink_ms")
 TASK_TIMES = ("update_task_ms", "merge_task_ms", "sink_task_ms")
 
 

@@ -283,6 +283,20 @@ _KEYS = (
         "Bytes a second at which an agent writes all that it holds to the checkpoint from time to time, beside epochs.",
     ),
     Key(
+        "late",
+        "",
+        str.strip,
+        "A folder for the rows that come too late for the query, which Spark drops in silence: the columns that the "
+        "operator reads, how late a row was and by which watermark, each row once (docs/late-rows.md). A micro-batch "
+        "with late rows is read once more for that. Nothing: they are dropped.",
+    ),
+    Key(
+        "late.format",
+        "parquet",
+        _choice("parquet", "orc", "json", "avro", "delta"),
+        "The format of the files in `spark.slash.late`. `avro` and `delta` need their packages, as in any job.",
+    ),
+    Key(
         "plan.change",
         "exact",
         _choice("exact", "names", "aggregates"),
@@ -359,6 +373,8 @@ class Conf:
     durability: str
     checkpoint_timeout: int
     snapshot_rate: int
+    late_path: str
+    late_format: str
     plan_change: str
     adopt: bool
     logs: str

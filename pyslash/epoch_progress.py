@@ -55,8 +55,9 @@ class EpochProgress:
     written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
     `memory` has, of each agent, `used_bytes` and `arena_bytes` of its arena, and `spilled_bytes`: of all queries of the
     application, as the agent answers a commit.
-    `update_ms`, `checkpoint_ms`, `replica_ms`, `commit_ms`, `merge_ms` and `sink_ms` are the driver's, one after the
-    other: `merge_ms` is for planning the merge, which tasks do within `sink_ms`, or for doing it where it is small.
+    `update_ms`, `checkpoint_ms`, `replica_ms`, `commit_ms`, `late_ms`, `merge_ms` and `sink_ms` are the driver's, one
+    after the other: `late_ms` is for writing late rows (`spark.slash.late`), `merge_ms` for planning the merge, which
+    tasks do within `sink_ms`, or for doing it where it is small.
     The times of tasks are added up: `update_task_ms` of the jobs that make the epoch's blocks, with reading their rows;
     `merge_task_ms` of reading blocks and merging them, by tasks or the driver; `sink_task_ms` of all else in the tasks
     that merge: Spark's plan above the operator, and the sink if no shuffle stands between.
@@ -95,6 +96,7 @@ class EpochProgress:
     replica_ms: float = 0.0
     update_ms: float = 0.0
     commit_ms: float = 0.0
+    late_ms: float = 0.0
     merge_ms: float = 0.0
     sink_ms: float = 0.0
     update_task_ms: float = 0.0

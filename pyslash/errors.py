@@ -89,6 +89,10 @@ class FencedError(SlashError):
     """Another driver has taken over the checkpoint of the query, so this one must end."""
 
 
+class LateRowsError(SlashError):
+    """Rows that came too late cannot be written to `spark.slash.late`. The next start repeats the micro-batch."""
+
+
 class LateManifestError(SlashError):
     """A driver that was replaced still wrote the manifest of the epoch. The epoch starts over from that manifest."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 
 from pyslash.conf import Conf
+from pyslash.driver.late_rows import LateRows
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
 from pyslash.driver.ports import Ports
@@ -45,6 +46,7 @@ class OperatorRunner:
         self._secret = secret
         self._ports = ports
         self._recovery = Recovery(plan, conf, secret, ports)
+        self._late = LateRows(conf)
         self._replicas = ReplicaWatch(conf, self._recovery.agents, ports)
         self._run: OperatorRun | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
@@ -124,6 +126,9 @@ class OperatorRunner:
             self._manifest = manifest
         self._replicas.look(execution, run.state)
         progress.count_rows(manifest.rows, manifest.late_rows)
+        if self._late.are_kept and manifest.late_rows:
+            with progress.timed("late"):
+                self._late.keep(execution, epoch, progress.operator)
         with progress.timed("merge"):
             merged, figures = run.merge(execution, manifest)
         progress.take(figures)

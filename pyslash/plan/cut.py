@@ -6,7 +6,7 @@ import json
 from functools import cached_property
 from typing import Protocol
 
-from pyslash.plan.catalyst import JavaObject, answer, understood
+from pyslash.plan.catalyst import JavaObject, answer, elements, understood
 from pyslash.plan.window import NO_WATERMARK_US
 
 _NO_WATERMARK_MS = -(1 << 63)
@@ -63,6 +63,9 @@ class OperatorCut(Protocol):
 
     def input(self) -> JavaObject:
         """The physical plan of the rows that the operator takes, ready to be executed."""
+
+    def closings(self) -> list[JavaObject]:
+        """Plans of the rows of each input that may come too late, and, as their last column, the watermark by which."""
 
     def over(self, merged: JavaObject) -> JavaObject:
         """The micro-batch's plan, given the Dataset of the operator's rows (`result_schema`) in its place."""
@@ -132,6 +135,10 @@ class JavaCut:
     def input(self) -> JavaObject:
         """The event time and the columns, as a physical plan."""
         return understood(lambda: self.java.input(self._columns))
+
+    def closings(self) -> list[JavaObject]:
+        """Plans of the rows of each input that may come too late, and, as their last column, the watermark by which."""
+        return elements(understood(self.java.closings))
 
     def over(self, merged: JavaObject) -> JavaObject:
         """The plan of the micro-batch with merged rows instead of the operator."""

@@ -7,10 +7,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError, WatermarkError
 from pyslash.plan.catalyst import JavaObject
@@ -20,6 +21,10 @@ from pyslash.spark.failure import thrown_by_jvm
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
 from pyslash.state.manifest import OPERATOR
+
+LATE_MS: Final = "_slash_late_ms"
+WATERMARK: Final = "_slash_watermark"
+"""Behind the columns of late rows: by how many milliseconds a row was late, and the watermark by which it was."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,11 @@ class SparkBatch(Protocol):
 
     def input_rows(self) -> DataFrame:
         """The rows that the operator takes: the event time and the columns."""
+
+    def late_rows(self) -> list[DataFrame]:
+        """The rows of each input that come too late, as it gives them, and by what: `LATE_MS` and `WATERMARK`. Whoever
+        reads them has the micro-batch read once more.
+        """
 
     def over(self, merged: DataFrame) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place."""
@@ -206,6 +216,17 @@ class BatchExecution:
         """The rows that the operator takes: the event time and the columns."""
         return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
 
+    def late_rows(self) -> list[DataFrame]:
+        """The rows of each input that come too late, as it gives them, and by what."""
+        late_us = self.cut.late_us
+        found = []
+        for plan in self.cut.closings():
+            rows = DataFrame(self._bridge.again(self.session._jsparkSession, plan), self.session)
+            late_ms = F.floor((F.lit(late_us) - F.col(LATE_MS)) / 1000)
+            late = rows.toDF(*_unique(rows.columns[:-1]), LATE_MS).where(F.col(LATE_MS) <= late_us)
+            found.append(late.withColumns({LATE_MS: late_ms, WATERMARK: F.timestamp_micros(F.lit(late_us))}))
+        return found
+
     def over(self, merged: DataFrame) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place."""
         return self.cut.over(merged._jdf)
@@ -242,6 +263,15 @@ class BatchExecution:
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
         return files_of_spark(self.session, self._root, "offsets")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names; another one in the place of each that has been there before."""
+    found: list[str] = []
+    for name in names:
+        again = names[: len(found)].count(name)
+        found.append(f"{name}_{again}" if again else name)
+    return found
 
 
 def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:

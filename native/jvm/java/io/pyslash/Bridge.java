@@ -185,6 +185,11 @@ public final class Bridge {
     return RowsDataset.of(session, executed(session, plan), plan.schema());
   }
 
+  /** The rows that a plan gives when it is executed once more: what Spark counts stays as it is. */
+  public Dataset<Row> again(SparkSession session, SparkPlan plan) {
+    return RowsDataset.of(session, new SQLExecutionRDD(plan.execute(), session.sessionState().conf()), plan.schema());
+  }
+
   private static SQLExecutionRDD executed(SparkSession session, SparkPlan plan) {
     return new SQLExecutionRDD(Origin.counting(plan).execute(), session.sessionState().conf());
   }

@@ -7,7 +7,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.classic.Dataset;
@@ -18,6 +20,7 @@ import org.apache.spark.sql.execution.SparkPlan$;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -37,6 +40,27 @@ public abstract class PlannedOperator {
 
   /** What is executed below it. */
   protected abstract List<SparkPlan> below();
+
+  /**
+   * The rows of each input that may come too late, as the input gives them, and behind their columns the watermark
+   * (microseconds) by which a row does. No task has executed these plans, and Spark looks for no figures in them.
+   */
+  public List<SparkPlan> closings() {
+    List<SparkPlan> found = new ArrayList<>();
+    for (SparkPlan input : below()) {
+      List<Attribute> columns = CollectionConverters.asJava(input.output());
+      columns.stream()
+          .filter(column -> column.metadata().contains(WATERMARK_KEY))
+          .findFirst()
+          .ifPresent(time -> found.add(WindowedInput.closing(input, columns, endOf(time)).clone()));
+    }
+    return found;
+  }
+
+  private static Expression endOf(Attribute time) {
+    boolean isWindow = time.dataType() instanceof StructType;
+    return isWindow ? new GetStructField(time, 1, Option.empty()) : time;
+  }
 
   /** All that decides which rows the operator takes, as text. */
   public abstract String fingerprint();

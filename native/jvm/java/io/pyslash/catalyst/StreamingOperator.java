@@ -66,6 +66,11 @@ public abstract class StreamingOperator extends PlannedOperator {
     return input().plan(projected);
   }
 
+  @Override
+  public List<SparkPlan> closings() {
+    return List.of(input().closing().clone());
+  }
+
   /** The operators below with their expressions, and those that it evaluates itself. */
   @Override
   public String fingerprint() {

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.Greatest;
 import org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.LessThan;
@@ -370,6 +371,56 @@ public final class WindowedInput {
     }
     SparkPlan rows = new ProjectExec(CollectionConverters.asScala(columns).toSeq(), node);
     return inStage ? new WholeStageCodegenExec(rows, 1) : rows;
+  }
+
+  /** The rows below the window, and the end of the last window that each of them is in: {@link PlannedOperator#closings}. */
+  SparkPlan closing() {
+    List<Expression> ends = new ArrayList<>();
+    if (isOfSessions && (!branches.isEmpty() || gap == 0)) {
+      ends.add(sessionEnd);
+    } else if (!isWindowed()) {
+      ends.add((Expression) moment);
+    } else {
+      structs.forEach(struct -> ends.add(CollectionConverters.asJava(ofThis(struct).children()).get(3)));
+    }
+    Expression last = ends.size() == 1 ? ends.get(0) : new Greatest(CollectionConverters.asScala(ends).toSeq());
+    List<NamedExpression> columns = new ArrayList<>(columns());
+    columns.add(closing(last));
+    return plan(columns);
+  }
+
+  /** What of the rows below has a name behind the projections and filters that there are. */
+  private List<Attribute> columns() {
+    List<Attribute> columns = CollectionConverters.asJava(below.output());
+    for (SparkPlan operator : above) {
+      if (operator instanceof ProjectExec project) {
+        columns = CollectionConverters.asJava(project.output());
+      }
+    }
+    return columns.stream().filter(column -> !readsWindow(column)).toList();
+  }
+
+  /** The expression of the first branch of a union, of the union's own event time. */
+  private Expression ofThis(Expression struct) {
+    if (branches.isEmpty()) {
+      return struct;
+    }
+    if (branches.get(0).isTime(struct)) {
+      return time;
+    }
+    List<Expression> children = CollectionConverters.asJava(struct.children()).stream().map(this::ofThis).toList();
+    return struct.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  private static NamedExpression closing(Expression end) {
+    return alias(new PreciseTimestampConversion(end, end.dataType(), DataTypes.LongType), "closing");
+  }
+
+  /** The rows with these columns, and, as microseconds, a time of each. */
+  static SparkPlan closing(SparkPlan rows, List<Attribute> columns, Expression end) {
+    List<NamedExpression> projected = new ArrayList<>(columns);
+    projected.add(closing(end));
+    return new ProjectExec(CollectionConverters.asScala(projected).toSeq(), rows);
   }
 
   /** Whether Spark keeps it out of generated stages. */

@@ -28,6 +28,7 @@ final class QueryPage extends WebUIPage {
           new Phase("update", "#1f77b4", List.of("update_ms")),
           new Phase("checkpoint", "#2ca02c", List.of("checkpoint_ms", "replica_ms")),
           new Phase("commit", "#bcbd22", List.of("commit_ms")),
+          new Phase("late rows", "#8c564b", List.of("late_ms")),
           new Phase("merge", "#ff7f0e", List.of("merge_ms")),
           new Phase("sink", "#9467bd", List.of("sink_ms")),
           new Phase("recovery", "#d62728", List.of("agents_ms", "restore_ms")));
@@ -39,7 +40,7 @@ final class QueryPage extends WebUIPage {
   private static final List<String> SPENT =
       List.of(
           "Epoch", "Operator", "Micro-batch (ms)", "Update (ms)", "Checkpoint (ms)", "Replica (ms)", "Commit (ms)",
-          "Merge (ms)", "Sink (ms)", "Recovery (ms)", "Agents", "Pinned", "Spilled");
+          "Late rows (ms)", "Merge (ms)", "Sink (ms)", "Recovery (ms)", "Agents", "Pinned", "Spilled");
 
   private final SlashTab tab;
 
@@ -200,7 +201,7 @@ final class QueryPage extends WebUIPage {
     cells.add(Long.toString(epoch.epoch));
     cells.add(Html.number(Figures.number(figures.path("operator"))));
     cells.add(epoch.triggerMillis > 0 ? Html.number(epoch.triggerMillis) : "");
-    for (String name : List.of("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "merge_ms", "sink_ms")) {
+    for (String name : List.of("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "late_ms", "merge_ms", "sink_ms")) {
       cells.add(Html.millis(Figures.number(figures.path(name))));
     }
     cells.add(Html.millis(Figures.number(figures.path("agents_ms")) + Figures.number(figures.path("restore_ms"))));

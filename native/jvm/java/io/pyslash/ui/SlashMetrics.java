@@ -34,6 +34,7 @@ public final class SlashMetrics extends SparkListener implements Source {
           Map.entry("mergedRows", "merged_rows"),
           Map.entry("updateMs", "update_ms"),
           Map.entry("commitMs", "commit_ms"),
+          Map.entry("lateMs", "late_ms"),
           Map.entry("mergeMs", "merge_ms"),
           Map.entry("sinkMs", "sink_ms"),
           Map.entry("checkpointMs", "checkpoint_ms"),
