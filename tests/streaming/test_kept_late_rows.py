@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import pyslash
 from tests.support.attempt import settings
 from tests.support.example import run_example
+from tests.support.nightly import some_at_night
 from tests.support.ran import ran
 from tests.support.stream import Stream, seconds
 
@@ -82,7 +83,7 @@ def numbers(batches: list[list[Any]], name: str = "n") -> set[int]:
     return {number for one in found for number in (one if isinstance(one, list) else [one])} - {None, -1}
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", some_at_night(QUERIES, {"windows", "dropDuplicatesWithinWatermark"}))
 def test_a_folder_has_the_rows_that_spark_drops(spark: SparkSession, tmp_path: Path, name: str) -> None:
     stream, late = made(spark, tmp_path / "s", 1), tmp_path / "late"
     expected = ran(stream.read(), stream.folder, QUERIES[name], "append", "off")
@@ -193,6 +194,7 @@ query.option("checkpointLocation", f"{folder}/c").trigger(availableNow=True).sta
 """
 
 
+@pytest.mark.nightly
 def test_a_driver_that_is_killed_around_them_has_them_once(spark: SparkSession, tmp_path: Path) -> None:
     stream, late = made(spark, tmp_path / "s", 1), tmp_path / "late"
 
