@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +23,7 @@ from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frames import FrameForm
 from pyslash.operators.transform.key_state import NEVER_MS
 from pyslash.operators.transform.processor import Calls, Key
-from pyslash.operators.transform.rows import Given, InputShape
+from pyslash.operators.transform.rows import Given, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
 from pyslash.operators.transform.values import RowForm, Values
 from pyslash.operators.transform.variables import GROUP_STATE, unpickled
@@ -86,7 +85,7 @@ class GroupStateCalls(Calls):
         for batch in self._frames.cut(batches):
             keys = [batch.column(at) for at in self._shape.keys]
             groups = _GroupBatch(self._frames, self._shape.keys, self._shape.values, batch)
-            for start, end in pairwise([0, *_changes(keys), batch.num_rows]):
+            for start, end in runs(keys):
                 yield tuple(key[start].as_py() for key in keys), _Part(groups, start, end)
 
     def _keys(self, kept: list[Values]) -> Iterator[tuple[Values, Key]]:
@@ -260,17 +259,6 @@ def _iterable(found: Any) -> Iterable[Any]:
 
 def _not(expected: str, actual: str) -> PySparkTypeError:
     return PySparkTypeError(errorClass="UDF_RETURN_TYPE", messageParameters={"expected": expected, "actual": actual})
-
-
-def _changes(keys: list[pa.Array]) -> list[int]:
-    """The places of rows whose key is another one than that of the row before."""
-    changed = np.zeros(len(keys[0]) - 1, bool)
-    for key in keys:
-        before, after = key[:-1], key[1:]
-        differs = pc.fill_null(pc.not_equal(before, after), pc.xor(before.is_null(), after.is_null()))
-        changed |= differs.to_numpy(zero_copy_only=False)
-    places: list[int] = (np.flatnonzero(changed) + 1).tolist()
-    return places
 
 
 def _column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:

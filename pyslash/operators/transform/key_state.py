@@ -58,6 +58,8 @@ class KeyState:
 
     def expire(self, now_ms: int) -> None:
         """Forget what has expired by now."""
+        if self._next_expiry() > now_ms:
+            return
         self.values = {name: entry for name, entry in self.values.items() if entry[1] > now_ms}
         self.lists = {name: [one for one in entries if one[1] > now_ms] for name, entries in self.lists.items()}
         self.maps = {

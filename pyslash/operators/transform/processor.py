@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPa
 from pyspark.sql.types import Row
 
 from pyslash.operators.transform.client import StateClient, StateHandle
-from pyslash.operators.transform.rows import Given
+from pyslash.operators.transform.rows import Given, listed, runs
 from pyslash.operators.transform.values import RowForm
 from pyslash.operators.transform.variables import Variable, loaded, processor_of
 
@@ -68,15 +68,25 @@ class RowCalls(ProcessorCalls):
 
     def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[Row]]]:
         """Its rows."""
-        for key, group in groupby(self._rows(batches), key=itemgetter(0)):
-            yield key, (row for _, row in group)
+        for key, parts in groupby(self._parts(batches), key=itemgetter(0)):
+            yield key, chain.from_iterable(rows for _, rows in parts)
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Row]]:
+    def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[Row]]]:
+        """Runs of rows of the same key."""
         for batch in batches:
-            make = Row(*batch.schema.names)
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield tuple(values[at] for at in self._keys), make(*values)
+            names = Row(*batch.schema.names)
+            rows = list(zip(*map(listed, batch.columns), strict=True))
+            for start, end in runs([batch.column(at) for at in self._keys]):
+                yield tuple(rows[start][at] for at in self._keys), _named(names, rows[start:end])
 
     def take(self, result: Iterable[Row], given: Given) -> None:
         """Rows."""
         given.take(result)
+
+
+def _named(names: Row, rows: list[tuple[Any, ...]]) -> Iterator[Row]:
+    """What `names(*row)` makes of each: PySpark looks at every value once more."""
+    for values in rows:
+        row = tuple.__new__(Row, values)
+        row.__fields__ = names
+        yield row

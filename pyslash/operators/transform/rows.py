@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_type
@@ -30,6 +33,27 @@ class InputShape:
     time: int | None
     late_us: int
     has_time: bool
+
+
+def runs(keys: list[pa.Array]) -> Iterator[tuple[int, int]]:
+    """First and end of the rows that follow each other and have the same key."""
+    changed = np.zeros(len(keys[0]) - 1, bool)
+    for key in keys:
+        before, after = key[:-1], key[1:]
+        differs = pc.fill_null(pc.not_equal(before, after), pc.xor(before.is_null(), after.is_null()))
+        changed |= differs.to_numpy(zero_copy_only=False)
+    return pairwise([0, *(np.flatnonzero(changed) + 1).tolist(), len(keys[0])])
+
+
+def listed(column: pa.Array) -> list[Any]:
+    """`column.to_pylist()`, which takes microseconds for each time."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "us" and len(column) > column.null_count:
+        zone = column.drop_null()[0].as_py().tzinfo
+        times = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+        if all(isinstance(time, datetime | None) for time in times):  # else beyond the year 9999, which is an error
+            return times if zone is None else [time and zone.fromutc(time.replace(tzinfo=zone)) for time in times]
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 class InputRows:
@@ -68,6 +92,7 @@ class Given:
 
     def __init__(self, schema: StructType) -> None:
         self._schema = pa.schema(list(to_arrow_type(schema, timezone="UTC", prefers_large_types=False)))
+        self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         self._pending: list[dict[str, Any]] = []
         self._room = _FIRST_ROWS
         self._small: list[pa.Table] = []
@@ -78,7 +103,8 @@ class Given:
     def take(self, rows: Iterable[Row]) -> None:
         """Take these, which the processor may make as they are taken."""
         for row in rows:
-            self._pending.append(row.asDict(True))
+            has_names = not self._is_nested and type(row) is Row and hasattr(row, "__fields__")
+            self._pending.append(dict(zip(row.__fields__, row, strict=False)) if has_names else row.asDict(True))
             if len(self._pending) >= self._room:
                 self._convert()
 

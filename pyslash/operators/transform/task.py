@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -82,7 +83,11 @@ class Transform:
         context = TaskContext.get()
         assert context is not None
         epoch = _TaskEpoch(self, context.partitionId())
-        receipt = self.update.sealed(lambda accumulator: epoch.run(batches, accumulator))
+        gc.freeze()  # what this process has by now does not become garbage while rows are made by the thousand
+        try:
+            receipt = self.update.sealed(lambda accumulator: epoch.run(batches, accumulator))
+        finally:
+            gc.unfreeze()
         HOMES.keep_within(self.home_bytes)
         counts = [epoch.input.rows, epoch.input.late, epoch.keys, epoch.updated, epoch.given.rows]
         columns = [pa.array([receipt], pa.binary()), *(pa.array([count], pa.int64()) for count in counts)]

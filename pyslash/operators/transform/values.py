@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types
 from pyspark.sql.streaming import stateful_processor_api_client as spark_client
-from pyspark.sql.types import DataType, Row, StructType
+from pyspark.sql.types import DataType, Row, StructField, StructType
 
 from pyslash.errors import StateValueError
 
@@ -25,6 +25,17 @@ _BITS = {
     types.DateType: 32,
     types.TimestampType: 64,
     types.TimestampNTZType: 64,
+}
+# Python's types whose values are kept as they are, if they are not too large.
+_USUAL = {
+    types.ByteType: int,
+    types.ShortType: int,
+    types.IntegerType: int,
+    types.LongType: int,
+    types.StringType: str,
+    types.BooleanType: bool,
+    types.BinaryType: bytes,
+    types.DoubleType: float,
 }
 _EXACT = (*_BITS, types.BooleanType, types.StringType, types.BinaryType)
 _FLOATING = (types.FloatType, types.DoubleType)
@@ -45,6 +56,8 @@ class RowForm:
         spark_client._load_numpy()  # without which NumPy's numbers are not taken for numbers
         self._schema = schema
         self._casts = [_cast(field.dataType) for field in schema.fields]
+        self._usual = tuple(_USUAL.get(type(field.dataType)) for field in schema.fields)
+        self._ranges = [(at, 1 << (bits - 1)) for at, bits in enumerate(map(_bits, schema.fields)) if bits]
         self._is_plain = not schema.needConversion() or not any(f.dataType.needConversion() for f in schema.fields)
 
     def kept(self, row: Any, doing: str) -> Values:
@@ -54,14 +67,19 @@ class RowForm:
             PySparkRuntimeError: as Spark's: it has too many values, or too few. `doing` is what fails.
             StateValueError: Spark casts a value to a string in a way that is not known.
         """
+        if isinstance(row, tuple) and tuple(map(type, row)) == self._usual and self._are_in_range(row):
+            return tuple(row)
         given = tuple(map(spark_client._normalize_state_value, row))
-        values: Values = self._schema.toInternal(given)
+        values: Values = given if self._is_plain else self._schema.toInternal(given)
         if len(given) != len(self._casts):
             raise PySparkRuntimeError(
                 f"{doing}: Input row doesn't have expected number of values required by the schema. "
                 f"{len(self._casts)} fields are required while {len(given)} values are provided."
             )
         return tuple(cast(value) for cast, value in zip(self._casts, values, strict=True))
+
+    def _are_in_range(self, row: Values) -> bool:
+        return all(-half <= row[at] < half for at, half in self._ranges)
 
     def given(self, values: Values) -> Values:
         """The row as a processor gets it."""
@@ -70,6 +88,11 @@ class RowForm:
     def row(self, values: Values) -> Row:
         """The same with the names of its fields."""
         return Row(*self._schema.names)(*self.given(values))
+
+
+def _bits(field: StructField) -> int:
+    """Of an integer; 0: it is none that is kept as it is."""
+    return _BITS[type(field.dataType)] if _USUAL.get(type(field.dataType)) is int else 0
 
 
 def _cast(kind: DataType) -> Callable[[Any], Any]:
