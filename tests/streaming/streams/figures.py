@@ -55,7 +55,7 @@ def different(
     Args:
         spark: what is expected.
         slash: what was found.
-        reads_files: native code may have read Parquet, in other row groups than Spark.
+        reads_files: native code may have read files of which Spark has read less.
         is_replayed: the micro-batch came again, when pyslash had its rows.
         filters_windows: a filter above reads windows alone. Spark has it below the operator.
     """
