@@ -28,6 +28,8 @@ from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
 from pyslash.operators.transform.values import RowForm
 from pyslash.operators.transform.variables import Variable
 
+Kind = tuple[list[Any], list[Any]]
+
 # Rows that are given and converted together, about.
 _TOGETHER = 10_000
 # What pandas makes of Python's values, by the kind of NumPy's type.
@@ -140,13 +142,13 @@ class Together:
 
     def __init__(self, frames: FrameForm) -> None:
         self._form = frames
-        self._kind: tuple[Any, ...] = ()
+        self._kind: Kind = ([], [])
         self._frames: list[pd.DataFrame] = []
         self._rows = 0
 
     def take(self, frame: pd.DataFrame, given: Given) -> None:
         """The next one, once those before it that are of another kind are converted."""
-        kind = (*frame.columns, *frame.dtypes)
+        kind = kind_of(frame)
         if kind != self._kind or self._rows >= _TOGETHER:
             self.convert(given)
         self._kind = kind
@@ -158,12 +160,25 @@ class Together:
         frames, self._frames, self._rows = self._frames, [], 0
         if len(frames) > 1:
             try:
-                given.add(self._form.arrow(pd.concat(frames, ignore_index=True), casts=False))
+                given.add(self._form.arrow(united(frames, self._kind), casts=False))
                 return
             except Exception:  # which of them it is, and Spark's words for it, comes out below
                 pass
         for frame in frames:
             given.add(self._form.arrow(frame))
+
+
+def kind_of(frame: pd.DataFrame) -> Kind:
+    """The names and types of its columns."""
+    return frame.columns.tolist(), frame._mgr.get_dtypes().tolist()  # `frame.dtypes` makes a series of them
+
+
+def united(frames: list[pd.DataFrame], kind: Kind) -> pd.DataFrame:
+    """What pandas concatenates frames of one kind to, for which it is slow where they have few rows."""
+    _, types = kind
+    if len({*types}) == 1 and isinstance(types[0], np.dtype):
+        return pd.DataFrame(np.concatenate([one.to_numpy() for one in frames]), columns=frames[0].columns)
+    return pd.concat(frames, ignore_index=True)
 
 
 class _FrameRows:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
-from pyslash.operators.transform.frames import FrameForm
+from pyslash.operators.transform.frames import FrameForm, kind_of, united
 from pyslash.operators.transform.key_state import NEVER_MS
 from pyslash.operators.transform.processor import Calls, Key
 from pyslash.operators.transform.rows import Given, InputShape, runs
@@ -240,11 +240,16 @@ class _Results:
     def flush(self) -> None:
         """Convert what there is."""
         if self._rows:
-            missing = [*range(max(0, self._calls - self._rows))]
-            padding = pd.DataFrame(dict.fromkeys(self._form.names), index=missing)
-            united = pd.concat([*self._frames, padding], ignore_index=True)
-            self._given.add(self._form.arrow(united).slice(0, self._rows))
+            self._given.add(self._form.arrow(self._united()).slice(0, self._rows))
         self._frames, self._rows, self._calls = [], 0, 0
+
+    def _united(self) -> pd.DataFrame:
+        missing = [*range(max(0, self._calls - self._rows))]
+        kind = kind_of(self._frames[0])
+        if not missing and kind[0] == self._form.names and all(kind_of(frame) == kind for frame in self._frames):
+            return united(self._frames, kind)
+        padding = pd.DataFrame(dict.fromkeys(self._form.names), index=missing)
+        return pd.concat([*self._frames, padding], ignore_index=True)
 
 
 def _iterable(found: Any) -> Iterable[Any]:

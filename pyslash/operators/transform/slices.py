@@ -9,6 +9,7 @@ or neither, and then rows are converted by themselves.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -39,9 +40,15 @@ class Slices:
 
     def frame(self, start: int, end: int) -> pd.DataFrame:
         """These rows, whose frame is its user's own."""
-        found = self._frame.iloc[start:end].copy()
-        found.index = pd.RangeIndex(end - start)
+        found = self._frame.iloc[start:end]
+        found._is_copy = None  # no other frame has these rows: no warning when its user changes it
+        found.index = _numbers(end - start)
         return found
+
+
+@lru_cache(1024)
+def _numbers(rows: int) -> pd.RangeIndex:
+    return pd.RangeIndex(rows)
 
 
 def is_of_objects(kind: pa.DataType) -> bool:
