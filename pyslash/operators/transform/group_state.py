@@ -26,7 +26,7 @@ from pyslash.operators.transform.processor import Calls, Key
 from pyslash.operators.transform.rows import Given, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
 from pyslash.operators.transform.values import RowForm, Values
-from pyslash.operators.transform.variables import GROUP_STATE, unpickled
+from pyslash.operators.transform.variables import STATE_OF_GROUP, unpickled
 
 _TIMEOUTS = {
     "None": GroupStateTimeout.NoTimeout,
@@ -109,7 +109,7 @@ class GroupStateCalls(Calls):
         self._keep(client, state)
 
     def _state(self, client: StateClient, timed_out: bool) -> GroupState:
-        entry = client.state().values.get(GROUP_STATE)
+        entry = client.state().values.get(STATE_OF_GROUP)
         return GroupState(
             optionalValue=self._form.row(entry[0]) if entry is not None else None,
             batchProcessingTimeMs=client.now_ms,
@@ -132,9 +132,9 @@ class GroupStateCalls(Calls):
         if state._updated or state._removed or has_timeout:
             kept = client.state()
             if state.exists:
-                kept.values[GROUP_STATE] = (self._form.kept(state._value, "Error updating group state"), NEVER_MS)
+                kept.values[STATE_OF_GROUP] = (self._form.kept(state._value, "Error updating group state"), NEVER_MS)
             else:
-                kept.values.pop(GROUP_STATE, None)
+                kept.values.pop(STATE_OF_GROUP, None)
             kept.timers = {timeout_ms} if has_timeout else set()
             client.change()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 
 VALUE, LIST, MAP = "value", "list", "map"
-GROUP_STATE = "GroupState"
+STATE_OF_GROUP = "GroupState"
 """The variable of a function of `applyInPandasWithState`."""
 Schema: TypeAlias = StructType | str
 
@@ -81,7 +81,7 @@ def group_state(command: bytes, schema: str) -> list[Variable]:
         Uncovered: the message is the reason.
     """
     unpickled(command)
-    variable = Variable(GROUP_STATE, VALUE, schema)
+    variable = Variable(STATE_OF_GROUP, VALUE, schema)
     _check(variable)
     return [variable]
 
