@@ -288,7 +288,7 @@ _KEYS = (
         str.strip,
         "A folder for the rows that come too late for the query, which Spark drops in silence: the columns that the "
         "operator reads, how late a row was and by which watermark, each row once (docs/late-rows.md). A micro-batch "
-        "with late rows is read once more for that. Nothing: they are dropped.",
+        "with late rows is read once more for that. Empty: they are dropped.",
     ),
     Key(
         "late.format",
