@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, DataFrameWriter
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pyslash.conf import PREFIX, Conf
@@ -44,18 +44,18 @@ class LateRows:
             folder = f"{self._folder}/query={query}/operator={operator}/input={number}"
             try:
                 if self._format == "delta":
-                    self._append(rows.withColumn("epoch", F.lit(epoch)), epoch, f"{folder}").save(folder)
+                    self._append(rows.withColumn("epoch", F.lit(epoch)), epoch, folder)
                 else:
                     rows.write.format(self._format).mode("overwrite").save(f"{folder}/epoch={epoch}")
             except (PySparkException, Py4JJavaError) as error:
-                if not execution.is_active:
-                    raise  # it is the stop of the query that shows
+                if execution.is_stopped_by(error):
+                    raise
                 raise LateRowsError(
                     f"the late rows of epoch {epoch} cannot be written to {folder}: {error}. Nothing is lost: once the "
                     f"cause is gone, start the query again; without {PREFIX}late its late rows are dropped"
                 ) from error
 
-    def _append(self, rows: DataFrame, epoch: int, name: str) -> DataFrameWriter:
+    def _append(self, rows: DataFrame, epoch: int, folder: str) -> None:
         """To a table that takes each version of a writer once."""
         writer = rows.write.format(self._format).mode("append").option("mergeSchema", "true")
-        return writer.option("txnAppId", name).option("txnVersion", str(epoch))
+        writer.option("txnAppId", folder).option("txnVersion", str(epoch)).save(folder)

@@ -16,8 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import pyslash
-from tests.support.attempt import settings
+from tests.support.attempt import attempt
 from tests.support.example import run_example
 from tests.support.nightly import some_at_night
 from tests.support.ran import ran
@@ -141,33 +140,17 @@ def test_of_a_join_each_side_has_its_own(spark: SparkSession, tmp_path: Path) ->
 def test_an_epoch_that_is_repeated_has_them_once(spark: SparkSession, tmp_path: Path) -> None:
     stream, late = made(spark, tmp_path / "s", 1), tmp_path / "late"
     query = QUERIES["windows"]
-    given: list[list[Any]] = []
-
-    def attempt(failing: int) -> None:
-        def sink(batch: DataFrame, epoch: int) -> None:
-            if epoch == failing:
-                raise OSError("the sink is full")
-            given.append(batch.collect())
-
-        writer = query(stream.read()).writeStream.option("checkpointLocation", str(tmp_path / "c")).foreachBatch(sink)
-        with settings(spark, {"spark.slash.mode": "require", "spark.slash.late": str(late)}):
-            writer.trigger(availableNow=True).start().awaitTermination()
-
-    pyslash.enable(spark)
-    try:
-        for failing in (2, 3):
-            with pytest.raises(StreamingQueryException, match="the sink is full"):
-                attempt(failing)
-        attempt(-1)
-    finally:
-        pyslash.disable()
+    for failing in (2, 3):
+        failed = attempt(query(stream.read()), tmp_path / "c", fail_in=failing, late=str(late))
+        assert "the sink is out of order" in str(failed.error)
+    assert attempt(query(stream.read()), tmp_path / "c", late=str(late)).error is None
+    given = ran(stream.read(), stream.folder, query, "append", "off").batches
     missing = dropped(stream, numbers(given), lambda row: taken_by("windows", row))
     assert sorted(row["n"] for row in spark.read.parquet(str(late)).collect()) == sorted(missing)
 
 
 KILLED = """
 import os, signal, sys
-from pathlib import Path
 from pyspark.sql import SparkSession, functions as F
 import pyslash
 from pyslash.driver.late_rows import LateRows

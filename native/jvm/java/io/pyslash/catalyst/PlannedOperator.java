@@ -48,11 +48,10 @@ public abstract class PlannedOperator {
   public List<SparkPlan> closings() {
     List<SparkPlan> found = new ArrayList<>();
     for (SparkPlan input : below()) {
-      List<Attribute> columns = CollectionConverters.asJava(input.output());
-      columns.stream()
+      CollectionConverters.asJava(input.output()).stream()
           .filter(column -> column.metadata().contains(WATERMARK_KEY))
           .findFirst()
-          .ifPresent(time -> found.add(WindowedInput.closing(input, columns, endOf(time)).clone()));
+          .ifPresent(time -> found.add(WindowedInput.withColumn(WindowedInput.closing(endOf(time)), input).clone()));
     }
     return found;
   }

@@ -45,20 +45,17 @@ abstract class SparkFunction {
 
   /** The expression, evaluated over rows of these columns. */
   static Expression bound(Expression expression, List<? extends Attribute> columns) {
-    if (expression instanceof Attribute attribute) {
-      for (int i = 0; i < columns.size(); i++) {
-        Attribute column = columns.get(i);
-        if (column.exprId().id() == attribute.exprId().id()) {
-          return new BoundReference(i, column.dataType(), column.nullable());
-        }
-      }
-      return expression;
-    }
-    List<Expression> children = new ArrayList<>();
-    for (Expression child : CollectionConverters.asJava(expression.children())) {
-      children.add(bound(child, columns));
-    }
-    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return WindowedInput.replaced(
+        expression,
+        part -> {
+          for (int i = 0; part instanceof Attribute attribute && i < columns.size(); i++) {
+            Attribute column = columns.get(i);
+            if (column.exprId().id() == attribute.exprId().id()) {
+              return new BoundReference(i, column.dataType(), column.nullable());
+            }
+          }
+          return null;
+        });
   }
 
   /** A buffer that has taken nothing. */

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
@@ -323,13 +324,23 @@ public final class WindowedInput {
 
   /** The expression over the columns below, without the names that projections in between have given. */
   Expression inlined(Expression expression) {
-    if (expression instanceof Attribute attribute) {
-      Expression named = computed.get(attribute.exprId().id());
-      return named == null ? attribute : inlined(named);
+    return replaced(
+        expression,
+        part -> {
+          Expression named = part instanceof Attribute attribute ? computed.get(attribute.exprId().id()) : null;
+          return named == null ? null : inlined(named);
+        });
+  }
+
+  /** The expression with others in the place of some of its parts; null: the part stays, but for what it is made of. */
+  static Expression replaced(Expression expression, UnaryOperator<Expression> other) {
+    Expression whole = other.apply(expression);
+    if (whole != null) {
+      return whole;
     }
     List<Expression> children = new ArrayList<>();
     for (Expression child : CollectionConverters.asJava(expression.children())) {
-      children.add(inlined(child));
+      children.add(replaced(child, other));
     }
     return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
   }
@@ -381,7 +392,7 @@ public final class WindowedInput {
     } else if (!isWindowed()) {
       ends.add((Expression) moment);
     } else {
-      structs.forEach(struct -> ends.add(CollectionConverters.asJava(ofThis(struct).children()).get(3)));
+      structs.forEach(struct -> ends.add(ofThis(struct.children().apply(3))));
     }
     Expression last = ends.size() == 1 ? ends.get(0) : new Greatest(CollectionConverters.asScala(ends).toSeq());
     List<NamedExpression> columns = new ArrayList<>(columns());
@@ -401,26 +412,13 @@ public final class WindowedInput {
   }
 
   /** The expression of the first branch of a union, of the union's own event time. */
-  private Expression ofThis(Expression struct) {
-    if (branches.isEmpty()) {
-      return struct;
-    }
-    if (branches.get(0).isTime(struct)) {
-      return time;
-    }
-    List<Expression> children = CollectionConverters.asJava(struct.children()).stream().map(this::ofThis).toList();
-    return struct.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  private Expression ofThis(Expression expression) {
+    return branches.isEmpty() ? expression : replaced(expression, part -> branches.get(0).isTime(part) ? time : null);
   }
 
-  private static NamedExpression closing(Expression end) {
+  /** A time, as microseconds. */
+  static NamedExpression closing(Expression end) {
     return alias(new PreciseTimestampConversion(end, end.dataType(), DataTypes.LongType), "closing");
-  }
-
-  /** The rows with these columns, and, as microseconds, a time of each. */
-  static SparkPlan closing(SparkPlan rows, List<Attribute> columns, Expression end) {
-    List<NamedExpression> projected = new ArrayList<>(columns);
-    projected.add(closing(end));
-    return new ProjectExec(CollectionConverters.asScala(projected).toSeq(), rows);
   }
 
   /** Whether Spark keeps it out of generated stages. */
@@ -438,17 +436,17 @@ public final class WindowedInput {
 
   /** The expression with a row's own session in the place of the attribute that it had. */
   private Expression withStruct(Expression expression) {
-    if (expression instanceof Attribute attribute && isWindow(attribute)) {
-      if (!branches.isEmpty()) {
-        throw new OnlySpark("a filter above a union reads the session of a row");
-      }
-      return structs.get(0);
-    }
-    List<Expression> children = new ArrayList<>();
-    for (Expression child : CollectionConverters.asJava(expression.children())) {
-      children.add(withStruct(child));
-    }
-    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return replaced(
+        expression,
+        part -> {
+          if (!isWindowItself(part)) {
+            return null;
+          }
+          if (!branches.isEmpty()) {
+            throw new OnlySpark("a filter above a union reads the session of a row");
+          }
+          return structs.get(0);
+        });
   }
 
   /**
@@ -641,15 +639,11 @@ public final class WindowedInput {
 
   /** The expression with the column of the time in the place of what computes it. */
   private Expression withTime(Expression expression) {
-    if (expression.semanticEquals(timeInPlan)) {
-      return time;
-    }
-    List<Expression> children = CollectionConverters.asJava(expression.children()).stream().map(this::withTime).toList();
-    return expression.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return replaced(expression, part -> part.semanticEquals(timeInPlan) ? time : null);
   }
 
   /** The rows with one more column. */
-  private static SparkPlan withColumn(NamedExpression column, SparkPlan rows) {
+  static SparkPlan withColumn(NamedExpression column, SparkPlan rows) {
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(rows.output()));
     columns.add(column);
     return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), rows);
