@@ -42,7 +42,7 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 
 nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	-@scripts/hadoop.sh
-	@pytest -m nightly --ignore=tests/pipelines
+	@pytest -m nightly --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=all pytest tests/streaming/streams
 	@PYSLASH_STREAMS_OF_OTHERS=all scripts/test_pipelines.sh -k test_streams
