@@ -13,11 +13,14 @@ class_archive &
 archive=$!
 scripts/hadoop.sh >build/hadoop.log 2>&1 &
 hadoop=$!
+scripts/clients.sh >build/clients.log 2>&1 &
+clients=$!
 scripts/test_native.sh
 status=0
 wait $archive || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
 rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
 wait $hadoop || { cat build/hadoop.log >&2 && printf 'test: so not every cluster and store is tested\n' >&2; }
+wait $clients || { cat build/clients.log >&2 && printf 'test: so clients of Spark Connect are not tested\n' >&2; }
 scripts/watch_tools.sh || printf 'test: so not everything that users see is looked at\n' >&2
 mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 rdma() {

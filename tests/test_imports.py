@@ -29,6 +29,7 @@ KNOWS: dict[str, set[str]] = {
     "migrate": {"spark", "agent", "state", "plan"},
     "driver": {"operators", "emit", "ingest", "cluster", "migrate", "spark", "agent", "protocol", "state", "plan"},
     "inspect": {"driver", "migrate", "spark", "state", "plan", "rdma"},
+    "side_car": {"inspect", "driver", "spark"},
     "api": {"inspect", "driver", "operators", "ingest", "spark", "state", "plan"},
     "demo": set(),
 }

@@ -33,6 +33,7 @@ KNOWS = {
     "sink": {"core", "shim"},
     "migrate": {"catalyst"},
     "plugin": {"core", "shim", "sink"},
+    "connect": {"plugin"},
 }
 
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pyslash.driver.coverage_check import operators_of
-from pyslash.ingest.data_paths import data_paths
+from pyslash import connect
+from pyslash.driver.explanation import explanation_of
 from pyslash.plan.explain import Explanation
-from pyslash.plan.explain import explain as text_of
-from pyslash.plan.output_mode import OutputMode
-from pyslash.spark import session
+from pyslash.spark.session import check_classic
 
 
 def explain(df: DataFrame, output_mode: str = "append") -> str:
     """Print and return whether pyslash covers a streaming DataFrame in an output mode: how it runs, or why not.
 
+    Of a Spark Connect session its server is asked (`pyslash.connect.explain`).
+
     Raises:
         InvalidInputError: there is no such output mode.
         TypeError: it is no DataFrame.
-        UnsupportedQueryError: the session is a Spark Connect session.
+        UnsupportedQueryError: the server has no pyslash.
     """
-    if not hasattr(df, "sparkSession"):
-        raise TypeError(f"pyslash.explain takes a streaming DataFrame, not {df!r}")
-    session.check_classic(df.sparkSession)
-    mode = OutputMode.parse(output_mode)
-    conf = session.conf_of(df.sparkSession)
-    text = text_of(lambda: operators_of(df, mode, conf)[0], lambda operator: data_paths(df, operator, conf))
+    if connect.is_clients(df):
+        text = connect.explain(df, output_mode)
+    else:
+        if not hasattr(df, "sparkSession"):
+            raise TypeError(f"pyslash.explain takes a streaming DataFrame, not {df!r}")
+        check_classic(df.sparkSession)
+        text = explanation_of(df, output_mode)
     print(text)
     return Explanation(text)

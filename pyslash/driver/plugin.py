@@ -1,6 +1,6 @@
 """The door: the JVM asks about every query that is about to start, in whatever language it is written.
 
-`io.pyslash.plugin.DriverSide` asks the job's own Python if that has enabled pyslash, else `pyslash.driver.side_car`.
+`io.pyslash.plugin.DriverSide` asks the job's own Python if that has enabled pyslash, else `pyslash.side_car`.
 """
 
 from __future__ import annotations

@@ -168,6 +168,7 @@ class Block(enum.Enum):
 
     JOB = "the `job.py` of the commands, run by spark-submit"
     EXECUTE = "execute it, with the names that the text around it speaks of"
+    CLIENT = "look whether `tests/driver/connect_client.py`, which runs against a server, calls the same"
 
 
 # By page and first line.
@@ -176,5 +177,6 @@ PYTHON: dict[tuple[str, str], Block] = {
     ("docs/start.md", "from pyspark.sql import SparkSession"): Block.JOB,
     ("docs/start.md", "import pyslash"): Block.EXECUTE,
     ("docs/history.md", "import pyslash"): Block.EXECUTE,
+    ("docs/connect.md", "from pyslash import connect"): Block.CLIENT,
     ("docs/pipelines.md", "session = batch.sparkSession"): Block.EXECUTE,
 }

@@ -285,6 +285,12 @@ def test_a_python_block_executes(
     if kind is Block.JOB:
         compile(text, page, "exec")  # test_it_runs_as_written runs it
         return
+    if kind is Block.CLIENT:
+        called = re.findall(r"connect\.\w+\(", text)
+        client = (ROOT / "tests/driver/connect_client.py").read_text()
+        assert called
+        assert [call for call in called if call not in client] == []
+        return
     if "(checkpoint)" in text or " checkpoint," in text:
         names["checkpoint"], names["archive"] = str(tmp_path / "CHECKPOINT"), str(tmp_path / "clicks")
         write_checkpoint(names["spark"], tmp_path / "CHECKPOINT", tmp_path / "clicks")

@@ -1,12 +1,14 @@
-"""A client of Spark Connect, which does not know pyslash: `test_plugin_connect` runs it against one with the plugin.
+"""A client of Spark Connect, which has `pyspark-client` alone: `test_plugin_connect` runs it.
 
-Its arguments: the server, the folder of its input, and a folder for all that it writes.
+Its queries do not know pyslash; in the end it asks about them. Its arguments: the server, the folder of its input, and
+a folder for all that it writes.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,34 @@ def refused(spark: SparkSession, source: str) -> str:
     return ""
 
 
+def _outcome(ask: Callable[[], Any]) -> str:
+    """The error that a question ends in."""
+    try:
+        return str(ask())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def asked(spark: SparkSession, source: str, folder: Path) -> dict[str, Any]:
+    """What a client hears of its queries. It has no JVM, and no native code of pyslash."""
+    sys.modules["py4j"] = sys.modules["pyslash._native"] = None  # type: ignore[assignment]
+    from pyslash import connect
+
+    rows = spark.readStream.schema("ts timestamp, k long, v long").parquet(source)
+    query = writer(spark, source, folder).format("noop").queryName("asked").start()
+    assert query.awaitTermination(900)
+    checkpoint = str(folder / "checkpoint")
+    return {
+        "covered": connect.explain(rows.groupBy("k").count(), "update"),
+        "not covered": connect.explain(rows.limit(3)),
+        "no mode": _outcome(lambda: connect.explain(rows, "apend")),
+        "epochs": [[epoch["epoch"], epoch["rows"]] for epoch in connect.progress(query)],
+        "state": sorted(map(list, connect.state(spark, checkpoint, epoch=2).selectExpr("k", "`sum(v)`").collect())),
+        "no state": _outcome(lambda: connect.state(spark, source)),
+        "no option": _outcome(lambda: connect.state(spark, checkpoint, version=3)),
+    }
+
+
 def main(server: str, source: str, folder: Path) -> None:
     """Report what each query gave with pyslash and without."""
     spark = SparkSession.builder.remote(server).getOrCreate()
@@ -75,6 +105,7 @@ def main(server: str, source: str, folder: Path) -> None:
             case.__name__: case(spark, source, folder / mode / case.__name__) for case in (function, counted)
         }
     report["refused"] = refused(spark, source)
+    report["asked"] = asked(spark, source, folder / "asked")
     (folder / "report.json").write_text(json.dumps(report))
     spark.stop()
 

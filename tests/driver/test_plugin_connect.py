@@ -1,4 +1,4 @@
-"""Clients of a Spark Connect server with the plugin, which do not know pyslash."""
+"""Clients of a Spark Connect server with the plugin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -19,6 +20,8 @@ from tests.driver.test_plugin import PLUGIN, write_source
 from tests.support.example import EXAMPLES
 from tests.support.page_views import counts_of, write_views
 
+ROOT = Path(__file__).parents[2]
+THIN = ROOT / "build/clients/pyspark"
 BIN = Path(pyspark.__file__).parent / "bin"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLIENT = Path(__file__).with_name("connect_client.py")
@@ -52,10 +55,10 @@ class Server:
     def log(self) -> Path:
         return self.folder / "log"
 
-    def run(self, *command: str | Path, folder: Path) -> None:
+    def run(self, *command: str | Path, folder: Path, **environment: str) -> None:
         """A client's command, which has to succeed."""
         done = subprocess.run(
-            command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=900, check=False
+            command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=900, check=False
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:] + self.log.read_text()[-3000:]
 
@@ -91,7 +94,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:
     source = tmp_path / "source"
     write_source(source)
-    server.run(sys.executable, CLIENT, server.url, source, tmp_path, folder=tmp_path)
+    if not (THIN / ".complete").exists():
+        pytest.skip("no client of Spark Connect without Spark: no pyspark-client (scripts/clients.sh fetches it)")
+    path = os.pathsep.join(map(str, (THIN, ROOT)))
+    server.run(sys.executable, CLIENT, server.url, source, tmp_path, folder=tmp_path, PYTHONPATH=path)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["require"] == report["off"]
     assert [len(batches) for batches in report["require"].values()] == [4, 4]
@@ -99,6 +105,19 @@ def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server
     for case in report["require"]:
         assert (tmp_path / "require" / case / "checkpoint" / "slash").is_dir()
         assert not (tmp_path / "off" / case / "checkpoint" / "slash").exists()
+    _check_answers(report["asked"])
+
+
+def _check_answers(asked: dict[str, Any]) -> None:
+    assert asked["covered"].startswith("pyslash: covered, in update mode, with any sink\n  window      no window")
+    assert asked["not covered"].startswith("pyslash: not covered, runs on plain Spark: limits of a stream's own rows")
+    assert asked["no mode"].startswith("InvalidInputError: the output mode is 'apend'")
+    assert asked["epochs"] == [[0, 20], [1, 20], [2, 20], [3, 0]]
+    assert asked["state"] == sorted([[0, 63], [1, 70], [2, 57]] * 2)  # of the window of 1010 s, and of 5000 s
+    assert asked["no state"].startswith("CheckpointError: ")
+    assert asked["no option"] == (
+        "InvalidInputError: slash-state has no option version; it has epoch, savepoint, operator, partitions"
+    )
 
 
 def test_a_pipeline_in_sql_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:

@@ -8,5 +8,6 @@ import java.util.function.Function;
  *
  * @param starts starts a query
  * @param figures of the epochs of a run, as JSON; null of one that Python does not know
+ * @param questions answers a client's question
  */
-record Answering(Consumer<PendingQuery> starts, Function<String, String> figures) {}
+record Answering(Consumer<PendingQuery> starts, Function<String, String> figures, Consumer<Question> questions) {}

@@ -28,9 +28,10 @@ public final class Door {
     return session;
   }
 
-  /** Python is asked from now on: to start queries, and for the figures of one's epochs, as JSON, by its run. */
-  public void answer(Consumer<PendingQuery> starts, Function<String, String> figures) {
-    answering.complete(new Answering(starts, figures));
+  /** Python is asked from now on: to start queries, for the figures of one's epochs, as JSON, by its run, and by clients. */
+  public void answer(
+      Consumer<PendingQuery> starts, Function<String, String> figures, Consumer<Question> questions) {
+    answering.complete(new Answering(starts, figures, questions));
   }
 
   /** Python is of no use here. */

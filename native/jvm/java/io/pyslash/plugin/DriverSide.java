@@ -9,9 +9,12 @@ import java.util.Map;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.StreamingQuery;
 import org.apache.spark.sql.streaming.DataStreamWriter;
@@ -26,6 +29,8 @@ import scala.Option;
 public final class DriverSide implements DriverPlugin {
   private static final Logger LOGGER = LoggerFactory.getLogger("pyslash");
   private static final String EXTENSIONS = "spark.sql.extensions";
+  private static final String CONNECT_RELATIONS = "spark.connect.extensions.relation.classes";
+  private static final String CLIENT_QUESTIONS = "io.pyslash.connect.ClientQuestions";
   private static final String MODE = "spark.slash.mode";
   private static volatile DriverSide current;
 
@@ -63,11 +68,15 @@ public final class DriverSide implements DriverPlugin {
       LOGGER.warn("all queries stay on plain Spark: {}", unknownSpark.getMessage());
       return Map.of();
     }
-    String others = context.conf().get(EXTENSIONS, "");
-    String ours = Extensions.class.getName();
-    context.conf().set(EXTENSIONS, others.isEmpty() ? ours : others + "," + ours);
+    add(context.conf(), EXTENSIONS, Extensions.class.getName());
+    add(context.conf(), CONNECT_RELATIONS, CLIENT_QUESTIONS); // by name: an application need not have Spark Connect
     current = this;
     return Map.of();
+  }
+
+  private static void add(SparkConf conf, String key, String ours) {
+    String others = conf.get(key, "");
+    conf.set(key, others.isEmpty() ? ours : others + "," + ours);
   }
 
   @Override
@@ -124,6 +133,24 @@ public final class DriverSide implements DriverPlugin {
     return asked != null && asked.isAlive() ? asked.answering().figures().apply(run) : null;
   }
 
+  /**
+   * What the Python beside the driver answers to a client: a text or a dataset. {@code rows}: what is asked about, or null.
+   * Throws {@code IllegalArgumentException} with the reason if there is no answer.
+   */
+  public static Object ask(SparkSession session, String kind, Map<String, String> words, Dataset<Row> rows) {
+    DriverSide driver = current;
+    Question question = new Question(session, kind, words, rows);
+    try {
+      if (driver == null) {
+        throw new NoPythonException("the application has no pyslash", null);
+      }
+      driver.sideCar(session).questions().accept(question);
+    } catch (NoPythonException reason) {
+      question.refuse("UnsupportedQueryError: pyslash cannot answer: " + reason.getMessage());
+    }
+    return question.answered();
+  }
+
   /** Starts a query as Python decides; null if it is only looked at. */
   StreamingQuery start(QueryStart start) {
     AtomicReference<PendingQuery> lookedAt = looking.get();
@@ -170,9 +197,13 @@ public final class DriverSide implements DriverPlugin {
     if (jobsPython != null) {
       return jobsPython;
     }
+    return sideCar(start.session()).starts();
+  }
+
+  private synchronized Answering sideCar(SparkSession session) throws NoPythonException {
     if (sideCar == null || !sideCar.isAlive()) {
-      sideCar = SideCar.start(spark, start.session());
+      sideCar = SideCar.start(spark, session);
     }
-    return sideCar.answering().starts();
+    return sideCar.answering();
   }
 }

@@ -16,12 +16,12 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * A Python process beside the driver, which runs `pyslash.driver.side_car`. It comes in by a py4j gateway of its own on
+ * A Python process beside the driver, which runs `pyslash.side_car`. It comes in by a py4j gateway of its own on
  * the loopback address, whose secret it reads from its standard input, and ends when that input ends: with this JVM,
  * however that ends.
  */
 final class SideCar implements AutoCloseable {
-  private static final String MODULE = "pyslash.driver.side_car";
+  private static final String MODULE = "pyslash.side_car";
   private static final int START_SECONDS = 60;
   private static final int END_SECONDS = 5;
   private static final int SECRET_BYTES = 32;

@@ -1,4 +1,4 @@
-"""The Python process beside a driver that has none with pyslash: `python -m pyslash.driver.side_car`.
+"""The Python process beside a driver that has none with pyslash: `python -m pyslash.side_car`.
 
 `io.pyslash.plugin.SideCar` starts it and writes the port and the secret of a py4j gateway to its standard input. That
 input ends with the JVM, and so does this process.
@@ -71,6 +71,7 @@ def _answer(gateway: Any, door: Any) -> None:
     from pyspark.sql import SparkSession
 
     from pyslash.driver.plugin import FiguresCallback, PluginCallback
+    from pyslash.side_car.questions import QuestionsCallback
     from pyslash.spark import log_files, session, spark_log
 
     java = door.context()
@@ -87,7 +88,7 @@ def _answer(gateway: Any, door: Any) -> None:
     session.choose_python(spark)
     spark_log.install()
     log_files.install(spark)
-    door.answer(PluginCallback(context), FiguresCallback())
+    door.answer(PluginCallback(context), FiguresCallback(), QuestionsCallback(context))
 
 
 if __name__ == "__main__":
