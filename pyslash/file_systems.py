@@ -11,13 +11,19 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.fs as fs
 
+FILE_ERRORS = (pa.ArrowException, OSError, RuntimeError)
+"""What a file system raises that cannot do what it should: hdfs-native has RuntimeErrors."""
 _LOCATION = re.compile(r"(?:([^:/]+):)?(?://([^/]*))?(.*)", re.DOTALL)  # scheme, authority, path
 
 
 def open_location(location: str) -> tuple[Any, str]:
     """The file system of a Hadoop path or URI, and the path in it. Hadoop writes `file:/x` and `s3a://`.
+
+    HDFS is reached by hdfs-native where that is installed, which needs no Java and no library of Hadoop's, else by
+    pyarrow's own way through `libhdfs.so`.
 
     Raises:
         pyarrow.ArrowException, OSError, ValueError: pyarrow has no such file system.
@@ -29,9 +35,33 @@ def open_location(location: str) -> tuple[Any, str]:
         return fs.LocalFileSystem(), path
     if scheme in ("s3a", "s3n"):
         scheme = "s3"
+    if scheme in ("hdfs", "viewfs") and (client := _hdfs_native(scheme)) is not None:
+        return _hdfs(client, authority, path), path.rstrip("/")
     # A Hadoop path's text is not percent-encoded, a URI's is.
     files, root = fs.FileSystem.from_uri(f"{scheme}://{authority}{quote(path)}")
     return files, root.rstrip("/")
+
+
+def _hdfs_native(scheme: str) -> Any:
+    """Its file system for fsspec; None: it is not installed."""
+    try:
+        from hdfs_native import fsspec
+    except ImportError:
+        return None
+    return fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem
+
+
+def _hdfs(client: Any, authority: str, path: str) -> Any:
+    """The file system of a name node (`host:port`), or of a name that the files in HADOOP_CONF_DIR resolve."""
+    if found := re.search("[?#;]", path):
+        raise ValueError(f"hdfs-native takes {found[0]!r} in a path for the end of it: choose another name")
+    host, _, port = authority.partition(":")
+    return fs.PyFileSystem(fs.FSSpecHandler(client(host, int(port)) if port else client(host or None)))
+
+
+def reason_of(error: Exception) -> str:
+    """What an error of a file system says, without the stack of another process behind it."""
+    return re.split(r"\n|\\n", str(error))[0] or repr(error)
 
 
 def obstacle_of(location: str, timeout_seconds: float = 20.0) -> str | None:
@@ -64,8 +94,8 @@ def _probe(location: str) -> str | None:
             found = stream.read()
         files.delete_file(path)
     except Exception as error:  # whatever a client raises, it is the reason
-        reason, *_ = str(error).splitlines() or [repr(error)]
-        return f"pyarrow cannot write to {location}: {reason}"
+        hint = "; `pip install hdfs-native fsspec` beside every pyslash" if "Unable to load lib" in str(error) else ""
+        return f"pyarrow cannot write to {location}: {reason_of(error)}{hint}"
     return None if found == content else f"pyarrow cannot read what it has written to {location}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +50,14 @@ def test_a_scheme_that_only_hadoop_knows_is_an_obstacle(location: str) -> None:
 
 
 def test_a_library_that_is_missing_is_an_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither of the clients of HDFS is there."""
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
-    assert "Unable to load lib" in str(obstacle_of("hdfs://namenode.example:8020/checkpoint"))
+    assert re.search(
+        "Unable to load lib.*; `pip install hdfs-native fsspec` beside every pyslash$",
+        str(obstacle_of("hdfs://namenode.example:8020/checkpoint")),
+    )
 
 
 def test_a_store_that_does_not_answer_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyslash.file_systems import open_location
+from pyslash.file_systems import FILE_ERRORS, open_location, reason_of
 from pyslash.ingest.filter import Filter, columns_of
 from pyslash.ingest.only_spark import OnlySpark, arrow_type_of
 from pyslash.ingest.row_groups import YEAR_1900_DAYS, YEAR_1900_US, may_hold
@@ -108,8 +108,8 @@ class ParquetReader:
         for split in splits:
             try:
                 yield from self._file(split)
-            except (pa.ArrowException, OSError) as error:
-                raise OnlySpark(f"{split.path} cannot be read: {error}") from None
+            except FILE_ERRORS as error:
+                raise OnlySpark(f"{split.path} cannot be read: {reason_of(error)}") from None
 
     def _file(self, split: Split) -> Iterator[pa.RecordBatch]:
         files, path = open_location(split.path)

@@ -16,7 +16,7 @@ import pyarrow.fs as fs
 
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
-from pyslash.file_systems import open_location, sync
+from pyslash.file_systems import FILE_ERRORS, open_location, reason_of, sync
 
 # What the files of a checkpoint are called: one part of a path, which names nothing above or beside it.
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
@@ -100,9 +100,9 @@ class BlockDirectory:
         self.location = location
         try:
             self._files, self._root = open_location(location)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (*FILE_ERRORS, ValueError) as error:
             raise CheckpointError(
-                f"the checkpoint {location} cannot be reached by pyarrow: {error}. Give the query a location on "
+                f"the checkpoint {location} cannot be reached by pyarrow: {reason_of(error)}. Give the query a location on "
                 "a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
             ) from None
 
@@ -126,9 +126,9 @@ class BlockDirectory:
                     fill(written)
                 finally:
                     size = written.size
-        except (pa.ArrowException, OSError) as error:
+        except FILE_ERRORS as error:
             raise CheckpointError(
-                f"{self.location}/{name} cannot be written: {error}, after {size} bytes. The batch fails before its "
+                f"{self.location}/{name} cannot be written: {reason_of(error)}, after {size} bytes. The batch fails before its "
                 "commit; once the cause is gone the query can be started again"
             ) from None
         return size, written.crc
@@ -161,8 +161,8 @@ class BlockDirectory:
             try:
                 with pa.memory_map(self._path(file.name)) as source:
                     data = source.read_buffer()
-            except (pa.ArrowException, OSError) as error:
-                raise CheckpointError(f"{self.location}/{file.name} cannot be read: {error}") from None
+            except FILE_ERRORS as error:
+                raise CheckpointError(f"{self.location}/{file.name} cannot be read: {reason_of(error)}") from None
         if data.size != file.bytes:
             raise CorruptBlockError(
                 f"{self.location}/{file.name} has {data.size} bytes, its manifest says {file.bytes}"
@@ -178,8 +178,8 @@ class BlockDirectory:
         try:
             with self._files.open_input_file(self._path(name)) as stream:
                 return stream.read_buffer(stream.size())
-        except (pa.ArrowException, OSError) as error:
-            raise CheckpointError(f"{self.location}/{name} cannot be read: {error}") from None
+        except FILE_ERRORS as error:
+            raise CheckpointError(f"{self.location}/{name} cannot be read: {reason_of(error)}") from None
 
     def names(self) -> set[str]:
         """Every file that is there.
@@ -191,8 +191,8 @@ class BlockDirectory:
         try:
             found = self._files.get_file_info(selector)
             return {info.base_name for info in found if info.type is fs.FileType.File}
-        except (pa.ArrowException, OSError) as error:
-            raise CheckpointError(f"{self.location} cannot be listed: {error}") from None
+        except FILE_ERRORS as error:
+            raise CheckpointError(f"{self.location} cannot be listed: {reason_of(error)}") from None
 
     def delete(self, names: set[str]) -> None:
         """Delete files; one that is gone is no error."""
@@ -201,8 +201,8 @@ class BlockDirectory:
                 self._files.delete_file(self._path(name))
             except FileNotFoundError:
                 continue
-            except (pa.ArrowException, OSError) as error:
-                raise CheckpointError(f"{self.location}/{name} cannot be deleted: {error}") from None
+            except FILE_ERRORS as error:
+                raise CheckpointError(f"{self.location}/{name} cannot be deleted: {reason_of(error)}") from None
 
     def _path(self, name: str) -> str:
         """Of a file of this folder, and of nothing else.

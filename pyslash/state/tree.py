@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import pyarrow as pa
 import pyarrow.fs as fs
 
 from pyslash.errors import CheckpointError, InvalidInputError
-from pyslash.file_systems import open_location, sync
+from pyslash.file_systems import FILE_ERRORS, open_location, reason_of, sync
 from pyslash.state.directory import created
 
 
@@ -32,8 +31,8 @@ class Tree:
         self.location = local.rstrip("/")
         try:
             self._files, self._root = open_location(self.location)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CheckpointError(f"{location} cannot be reached by pyarrow: {error}") from None
+        except (*FILE_ERRORS, ValueError) as error:
+            raise CheckpointError(f"{location} cannot be reached by pyarrow: {reason_of(error)}") from None
 
     @property
     def is_local(self) -> bool:
@@ -85,7 +84,8 @@ class Tree:
                 else:
                     sync(os.path.dirname(self._at(path)))
                     return True
-            elif self._files.equals(source._files):
+            # hdfs-native copies by way of this process, and to a name that it gets wrong.
+            elif self._files.equals(source._files) and not isinstance(self._files, fs.PyFileSystem):
                 self._files.copy_file(source._at(path), self._at(path))
                 return False
         self.write(path, source.read(path))
@@ -150,8 +150,8 @@ class Tree:
     def _reaching(self, path: str) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
-            raise CheckpointError(f"{self.location}/{path} cannot be reached: {error}") from None
+        except FILE_ERRORS as error:
+            raise CheckpointError(f"{self.location}/{path} cannot be reached: {reason_of(error)}") from None
 
 
 def _publish(hidden: Path, root: Path) -> None:

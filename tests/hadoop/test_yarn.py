@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from tests.cluster.grouped import FOUND
-from tests.hadoop.yarn import JARS, Yarn, yarn
+from tests.hadoop.small import JARS, Yarn, yarn
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = "pyslash-env.tar.gz"

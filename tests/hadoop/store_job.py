@@ -1,4 +1,4 @@
-"""A query whose checkpoint and result are on S3, on pyslash: `FOLDER LOCATION FILES [STRUCK]`.
+"""A query whose checkpoint and result are on S3 or HDFS, on pyslash: `FOLDER LOCATION FILES [STRUCK]`.
 
 Its input grows by a file each time that it has read all there is. Before the file `STRUCK` comes, the agent that
 holds its state is killed. It says what pyslash tells of its epochs, and lives on until somebody ends it.
@@ -39,15 +39,20 @@ def read(query: StreamingQuery, folder: Path, number: int) -> None:
     query.processAllAvailable()
 
 
-def main(folder: Path, location: str, files: str, struck: str = "") -> None:
+def _s3() -> dict[str, str]:
+    """Of the server that the environment names."""
     s3a = {
         "endpoint": os.environ["AWS_ENDPOINT_URL"],
         "endpoint.region": os.environ["AWS_REGION"],
         "path.style.access": "true",
         "connection.ssl.enabled": "false",
     }
-    builder = SparkSession.builder.config(map=SETTINGS | {"spark.driver.extraClassPath": fetched("s3")})
-    builder = builder.config(map={f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()})
+    settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+    return settings | {"spark.driver.extraClassPath": fetched("s3")}
+
+
+def main(folder: Path, location: str, files: str, struck: str = "") -> None:
+    builder = SparkSession.builder.config(map=SETTINGS | (_s3() if location.startswith("s3a:") else {}))
     spark = builder.config("spark.slash.mode", "require").getOrCreate()
     pyslash.enable(spark)
     query = start(spark, folder, location)
