@@ -102,8 +102,8 @@ class BlockDirectory:
             self._files, self._root = open_location(location)
         except (*FILE_ERRORS, ValueError) as error:
             raise CheckpointError(
-                f"the checkpoint {location} cannot be reached by pyarrow: {reason_of(error)}. Give the query a location "
-                "on a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
+                f"the checkpoint {location} cannot be reached by pyarrow: {reason_of(error)}. Give the query a "
+                "location on a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
             ) from None
 
     def write(self, name: str, fill: Callable[[WrittenFile], None], *, makes: bool = True) -> tuple[int, int]:
@@ -128,8 +128,8 @@ class BlockDirectory:
                     size = written.size
         except FILE_ERRORS as error:
             raise CheckpointError(
-                f"{self.location}/{name} cannot be written: {reason_of(error)}, after {size} bytes. The batch fails before "
-                "its commit; once the cause is gone the query can be started again"
+                f"{self.location}/{name} cannot be written: {reason_of(error)}, after {size} bytes. The batch fails "
+                "before its commit; once the cause is gone the query can be started again"
             ) from None
         return size, written.crc
 
