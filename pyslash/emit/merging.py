@@ -54,6 +54,7 @@ class Merging:
         self._schema: pa.Schema = arrow_schema(schema)
         self._nothing: DataFrame | None = None
         self._bridge = JvmBridge(session)
+        self._takes_rows = bool(self._bridge.java.takesMerged())
         self._columns = ColumnMerge(session, reading)
         self._homes = Homes("groups", conf)
 
@@ -97,7 +98,7 @@ class Merging:
         )
         # An upper bound of the result: a pane counts once for each of these windows that contain it.
         produced = held * min(window.overlap, len(windows))
-        if produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
+        if self._takes_rows and produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             return self._by_driver(session, request)
         if emission.keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(version)):
             return self._by_homes(session, request, version, kept)
@@ -161,8 +162,9 @@ class Merging:
     def _local(self, session: SparkSession, rows: pa.Table) -> DataFrame:
         """Rows that the driver has at hand."""
         stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, rows.schema) as writer:
-            writer.write_table(rows.combine_chunks())  # one batch, not one for each window
+        if rows.num_rows:
+            with pa.ipc.new_stream(stream, rows.schema) as writer:
+                writer.write_table(rows.combine_chunks())  # one batch, not one for each window
         data = stream.getvalue().to_pybytes()
         schema = self._result_schema.json()
         return DataFrame(self._bridge.java.merged(session._jsparkSession, data, schema), session)

@@ -103,7 +103,8 @@ class BlockDirectory:
         except (*FILE_ERRORS, ValueError) as error:
             raise CheckpointError(
                 f"the checkpoint {location} cannot be reached by pyarrow: {reason_of(error)}. Give the query a "
-                "location on a file system that pyarrow knows, or keep its state in memory alone: spark.slash.durability=off"
+                "location on a file system that pyarrow knows, or keep its state in memory alone: "
+                "spark.slash.durability=off"
             ) from None
 
     def write(self, name: str, fill: Callable[[WrittenFile], None], *, makes: bool = True) -> tuple[int, int]:

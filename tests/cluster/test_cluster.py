@@ -15,9 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cluster import dynamic
 from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
+from tests.driver.test_plugin import PLUGIN
+from tests.examples.test_page_views import java
 from tests.support.nightly import some_at_night
+from tests.support.page_views import counts_of, write_views
 from tests.support.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,6 +163,56 @@ def test_standalone_cluster(master: str, tmp_path: Path) -> None:
         application.end()
     assert by_tasks["bytes_read"]["tcp"] > 0
     assert "driver" in by_driver["merged_by"]
+
+
+@pytest.mark.nightly
+def test_executors_that_come_and_go(master: str, tmp_path: Path) -> None:
+    """By dynamic allocation, and decommissioned: the state of those that go is where it is needed."""
+    (tmp_path / "in").mkdir()
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
+    for number in range(5):
+        times = [seconds(5 * number + row / 200) for row in range(1000)]
+        columns = [times, [row % 7 for row in range(1000)], list(range(1000))]
+        pq.write_table(pa.table(columns, schema=schema), tmp_path / "in" / f"{number}.parquet", row_group_size=100)
+    done = submitted([sys.executable, "-m", "tests.cluster.dynamic", master, str(tmp_path)])
+    assert done.returncode == 0, done.stderr[-5000:]
+    (told,) = (line for line in done.stdout.splitlines() if line.startswith(dynamic.FOUND))
+    found = json.loads(told.removeprefix(dynamic.FOUND))
+    assert found["require"]["batches"] == found["off"]["batches"]
+    assert len(found["off"]["batches"]) >= 5
+    assert found["require"]["executors"] == found["off"]["executors"] == [2, 1, 1, 2, 1]
+    assert (found["require"]["epochs"] > 0, found["off"]["epochs"]) == (True, 0)
+
+
+@pytest.mark.nightly
+def test_a_java_job_whose_driver_runs_on_a_worker(master: str, tmp_path: Path) -> None:
+    """`--deploy-mode cluster`, which standalone clusters have for jobs without Python: one starts beside the driver."""
+    write_views(tmp_path / "views")
+    job = java(tmp_path)
+    found = {}
+    for mode in ("off", "require"):
+        folder = tmp_path / mode
+        settings = {
+            **PLUGIN,
+            "spark.slash.mode": mode,
+            "spark.slash.arena.size": "64m",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "512m",
+            "spark.pyspark.python": sys.executable,
+            "spark.standalone.submit.waitAppCompletion": "true",
+        }
+        command = ["spark-submit", "--master", master, "--deploy-mode", "cluster"]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        folders = [str(folder / name) for name in ("counts", "checkpoint")]
+        done = submitted([*command, *job[:-1], str(tmp_path / job[-1]), str(tmp_path / "views"), *folders, "1"])
+        assert done.returncode == 0, done.stderr[-5000:]
+        found[mode] = counts_of(folder / "counts")
+    assert found["require"] == found["off"]
+    assert (tmp_path / "require" / "checkpoint" / "slash").is_dir()
+    assert not (tmp_path / "off" / "checkpoint" / "slash").exists()
 
 
 def submitted(command: list[str], python: str = sys.executable) -> subprocess.CompletedProcess[str]:

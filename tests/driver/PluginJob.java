@@ -40,8 +40,17 @@ public final class PluginJob {
     spark.sparkContext().conf().set("spark.pyspark.python", arguments[2]);
     job.run("require", "require");
     spark.sparkContext().conf().set("spark.pyspark.python", "/bin/false");
+    job.report.add("keeps the JVM alive: " + others(Thread.currentThread()));
     Files.write(job.folder.resolve("report"), job.report);
     spark.stop();
+  }
+
+  /** Threads for whose end a JVM would wait whose main thread fails here. */
+  private static List<String> others(Thread main) {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(thread -> !thread.isDaemon() && thread != main)
+        .map(Thread::getName)
+        .toList();
   }
 
   /** Reports the rows of each micro-batch, and whether pyslash has left state in the checkpoint. */

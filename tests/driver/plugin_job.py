@@ -1,6 +1,8 @@
 """A job that knows nothing of pyslash, and what it saw; `test_plugin` runs it in an application with the plugin.
 
 python plugin_job.py INPUT FOLDER CASE...
+
+A case may be "at " and a point of an epoch, where the process beside the driver dies (`tests/faults/test_side_car.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.slash.arena.size": "128m",
 }
+ORDER = "PYSLASH_TESTS_STRIKE"  # in the environment: the file with the strike of the process beside the driver
+AT = "at "
 Batches = dict[int, list[str]]
 
 
@@ -193,14 +197,39 @@ def in_a_sink(job: Job, strike: Callable[[], None]) -> None:
     taken(job, before=lambda batch: strike() if batch == 1 else None)
 
 
+def at_point(job: Job, strike: Callable[[], None]) -> None:
+    """It strikes when its epoch is there."""
+    strike()
+    taken(job)
+
+
+class Order:
+    """Has the process beside the driver end itself at a point of its second epoch, once."""
+
+    def __init__(self, point: str, folder: Path) -> None:
+        self._point, self._marker = point, folder / "struck"
+
+    def __call__(self) -> None:
+        Path(os.environ[ORDER]).write_text(f"{self._point}\n1\n{self._marker}")
+
+
+def killed_at(job: Job, point: str) -> dict[str, Any]:
+    """Of a named point of an epoch."""
+    job.folder.mkdir(parents=True)
+    found = killed(job, at_point, Order(point, job.folder))
+    return {**found, "struck": (job.folder / "struck").exists()}
+
+
 KILLS = {run.__name__: run for run in (at_start, between_batches, in_an_update, in_a_sink)}
 
 
-def killed(job: Job, run: Callable[[Job, Callable[[], None]], None]) -> dict[str, Any]:
+def killed(
+    job: Job, run: Callable[[Job, Callable[[], None]], None], strike: Callable[[], None] | None = None
+) -> dict[str, Any]:
     """What a query says whose Python dies, and all its rows when it has been started again."""
     said = ""
     try:
-        run(job, Kill(job.spark))
+        run(job, strike or Kill(job.spark))
     except (PySparkException, Py4JJavaError) as error:
         said = str(error)
     run(job, lambda: None)
@@ -281,7 +310,8 @@ def main(source: str, folder: Path, *cases: str) -> None:
     spark.streams.addListener(listener)  # before this session has any plan
     job = Job(spark, source, folder, "require", listener)
     report: dict[str, Any] = {}
-    for case in cases:
+    points = [case.removeprefix(AT) for case in cases if case.startswith(AT)]
+    for case in cases[: len(cases) - len(points)]:
         report[case] = {}
         for mode in ("off", "require"):
             spark.conf.set("spark.slash.mode", mode)
@@ -289,14 +319,22 @@ def main(source: str, folder: Path, *cases: str) -> None:
             report[case][mode] = CASES[case](query)
             report[case][f"{mode} on pyslash"] = (query.folder / "checkpoint" / "slash").is_dir()
     spark.conf.set("spark.slash.mode", "require")
+    report["points"] = {point: killed_at(job.at(point, "require"), point) for point in points}
+    if not points:
+        look_at_all(job, report)
+    (folder / "report.json").write_text(json.dumps(report))
+    spark.stop()
+
+
+def look_at_all(job: Job, report: dict[str, Any]) -> None:
+    """What has no counterpart on plain Spark."""
+    spark = job.spark
     report["kills"] = {point: killed(job.at(point, "require"), run) for point, run in KILLS.items()}
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     report["refusals"] = refusals(job)
     report["side car"] = side_car(spark)
     report["enabled"] = enabled(job.at("enabled", "require"))
-    report["started"] = listener.names
-    (folder / "report.json").write_text(json.dumps(report))
-    spark.stop()
+    report["started"] = job.listener.names
 
 
 if __name__ == "__main__":

@@ -158,6 +158,7 @@ def test_a_job_without_python_and_a_python_without_pyslash(source: Path, tmp_pat
         "auto without Python on pyslash: false",
         "require on pyslash: true",
     ]
+    assert "keeps the JVM alive: []" in report
     reason = "the Python beside the driver, /bin/false (spark.pyspark.python), has ended with status 1"
     assert f"stays on plain Spark: {reason}" in done.stderr
     refusal = "refused: UnsupportedQueryError: spark.slash.mode=require, but pyslash cannot run this query: "

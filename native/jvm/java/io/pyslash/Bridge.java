@@ -233,7 +233,12 @@ public final class Bridge {
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
   }
 
-  /** Merged rows (an Arrow IPC stream) that the driver has at hand, as a Dataset of this schema (JSON). */
+  /** Whether {@link #merged} takes rows in this JVM, and not only that there are none. */
+  public boolean takesMerged() {
+    return ArrowRows.arePossible();
+  }
+
+  /** Merged rows (an Arrow IPC stream; empty: none) that the driver has at hand, as a Dataset of this schema (JSON). */
   public Dataset<Row> merged(SparkSession session, byte[] rows, String schema) {
     StructType columns = (StructType) DataType.fromJson(schema);
     return RowsDataset.of(session, ArrowRows.read(rows, columns), columns);

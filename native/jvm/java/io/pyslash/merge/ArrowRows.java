@@ -5,6 +5,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.arrow.memory.ArrowBuf;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
@@ -18,11 +19,31 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Few rows from Python: `createDataFrame` takes forty calls and two plans for them. */
 public final class ArrowRows {
+  private static final boolean IS_POSSIBLE = isPossible();
+
   private ArrowRows() {}
 
-  /** The rows of an Arrow IPC stream whose columns are those of the schema. */
+  /** Whether Arrow can read in this JVM: not in a driver that a standalone worker has started, without Java's `--add-opens`. */
+  public static boolean arePossible() {
+    return IS_POSSIBLE;
+  }
+
+  private static boolean isPossible() {
+    try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("whether", 0, Long.MAX_VALUE);
+        ArrowBuf buffer = allocator.buffer(1)) {
+      buffer.nioBuffer(0, 1);
+      return true;
+    } catch (UnsupportedOperationException | LinkageError closed) {
+      return false;
+    }
+  }
+
+  /** The rows of an Arrow IPC stream, of no bytes if there are none, whose columns are those of the schema. */
   public static List<InternalRow> read(byte[] stream, StructType schema) {
     List<InternalRow> rows = new ArrayList<>();
+    if (stream.length == 0) {
+      return rows;
+    }
     try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("merged rows", 0, Long.MAX_VALUE);
         ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
       while (reader.loadNextBatch()) {

@@ -1,6 +1,8 @@
 package io.pyslash.plugin;
 
 import java.net.InetAddress;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import javax.net.SocketFactory;
 import py4j.Gateway;
@@ -21,7 +23,22 @@ final class PythonGateway implements AutoCloseable {
     server = new JavaServer(entryPoint, 0, 0, 0, null, client, secret);
     client.setGateway(server.getGateway());
     client.setJavaServer(server);
-    server.start(true);
+    start();
+  }
+
+  /** py4j's threads are daemons if the one is that starts them; others would keep a JVM alive whose job has failed. */
+  private void start() {
+    FutureTask<Void> started = new FutureTask<>(() -> server.start(true), null);
+    Thread daemon = new Thread(started, "pyslash-gateway");
+    daemon.setDaemon(true);
+    daemon.start();
+    try {
+      started.get();
+    } catch (ExecutionException failed) {
+      throw new IllegalStateException(failed.getCause());
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   int port() {
