@@ -46,6 +46,7 @@ nightly: setup ## tests that are too long for `make test`: more of them, chaos, 
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=all pytest tests/streaming/streams
 	@PYSLASH_STREAMS_OF_OTHERS=all scripts/test_pipelines.sh -k test_streams
+	@PYSLASH_STREAMS_OF_CLIENTS=221 pytest --timeout 7200 tests/streaming/streams/test_streams_of_clients.py
 	@scripts/fuzz.sh 60
 	@$(MAKE) chaos ARGS=
 	@$(MAKE) soak MINUTES=5

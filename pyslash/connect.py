@@ -50,13 +50,13 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
     return found
 
 
-def state(spark: SparkSession, checkpoint: str, **options: str | int) -> DataFrame:
+def state(spark: SparkSession, checkpoint: str = "", **options: str | int) -> DataFrame:
     """The state of a query, running or not, as `spark.read.format("slash-state")` gives it in the server.
 
     Args:
         spark: a Spark Connect session.
-        checkpoint: the query's `checkpointLocation`, as the server sees it.
-        options: of that format: `epoch`, `savepoint`, `operator`, `partitions`.
+        checkpoint: the query's `checkpointLocation`, as the server sees it; nothing, if there is the option `query`.
+        options: of that format: `query` (an id or a name), `epoch`, `savepoint`, `operator`, `partitions`.
 
     Returns:
         Start and end of the window, keys and aggregates.
@@ -64,7 +64,7 @@ def state(spark: SparkSession, checkpoint: str, **options: str | int) -> DataFra
     Raises:
         SlashError: it cannot be read; the message says why.
     """
-    words = {"path": checkpoint} | {name: str(value) for name, value in options.items()}
+    words = ({"path": checkpoint} if checkpoint else {}) | {name: str(value) for name, value in options.items()}
     table = _asked(spark, "state", words)
     try:
         assert table.columns  # the server is asked for them now, and not when the rows are

@@ -32,6 +32,7 @@ from pyslash.operators.match import with_few_windows
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Fallback, Uncovered, fallback_of
 from pyslash.protocol.token import SECRET_BYTES
+from pyslash.spark import running_queries
 from pyslash.spark.execution import BatchExecution
 from pyslash.spark.failure import EpochCallback
 from pyslash.spark.jvm_bridge import JvmBridge
@@ -164,6 +165,7 @@ def _take_over(query: QueryStart, operators: list[OperatorPlan], bridge: JvmBrid
     rows = with_few_windows(bridge.java, query.rows) if windows_truncated else query.rows
     with _without_schema_check(spark):
         started = query.on_pyslash(rows, EpochCallback(spark, runner))
+    running_queries.add(spark, started)
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(started.runId)] = (started, runner, temporary)

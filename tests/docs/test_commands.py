@@ -116,7 +116,7 @@ def write_checkpoint(spark: SparkSession, checkpoint: Path, rows: Path) -> None:
     clicks = spark.readStream.schema("time timestamp, user string").option("maxFilesPerTrigger", 1).parquet(str(rows))
     counts = clicks.withWatermark("time", "1 hour").groupBy(F.window("time", "10 minutes"), "user").count()
     writer = counts.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
+    query = writer.trigger(availableNow=True).queryName("clicks").start()
     query.awaitTermination()
     assert pyslash.progress(query), "the query ran on pyslash"
 

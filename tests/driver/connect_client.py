@@ -34,12 +34,12 @@ def function(spark: SparkSession, source: str, folder: Path) -> dict[str, list[s
     def take(rows: DataFrame, batch: int) -> None:
         (out / str(batch)).write_text(json.dumps(sorted(map(repr, rows.collect()))))
 
-    query = _started(writer(spark, source, folder).foreachBatch(take))
+    query = started(writer(spark, source, folder).foreachBatch(take))
     assert query.awaitTermination(900)
     return {path.name: json.loads(path.read_text()) for path in sorted(out.iterdir())}
 
 
-def _started(writer: Any) -> Any:
+def started(writer: Any) -> Any:
     """Its query. Spark waits ten seconds for the worker of a client's function, which a busy machine may not have."""
     for _ in range(9):
         try:
@@ -90,6 +90,7 @@ def asked(spark: SparkSession, source: str, folder: Path) -> dict[str, Any]:
         "no mode": _outcome(lambda: connect.explain(rows, "apend")),
         "epochs": [[epoch["epoch"], epoch["rows"]] for epoch in connect.progress(query)],
         "state": sorted(map(list, connect.state(spark, checkpoint, epoch=2).selectExpr("k", "`sum(v)`").collect())),
+        "of the query": connect.state(spark, query=str(query.id)).count(),
         "no state": _outcome(lambda: connect.state(spark, source)),
         "no option": _outcome(lambda: connect.state(spark, checkpoint, version=3)),
     }

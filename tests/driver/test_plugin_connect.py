@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from tests.driver import plugin_job
-from tests.driver.test_plugin import PLUGIN, write_source
+from tests.driver.test_plugin import write_source
+from tests.support.connect_server import BIN, Server, connect_server
 from tests.support.example import EXAMPLES
 from tests.support.page_views import counts_of, write_views
 
 ROOT = Path(__file__).parents[2]
 THIN = ROOT / "build/clients/pyspark"
-BIN = Path(pyspark.__file__).parent / "bin"
-SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLIENT = Path(__file__).with_name("connect_client.py")
-ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 SQL = """
 import sys
 from pyspark.sql import SparkSession
@@ -44,51 +38,11 @@ configuration: {{spark.slash.mode: "{mode}"}}
 """
 
 
-@dataclass(frozen=True)
-class Server:
-    """A Spark Connect server that runs, and the folder in which it does."""
-
-    url: str
-    folder: Path
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log"
-
-    def run(self, *command: str | Path, folder: Path, **environment: str) -> None:
-        """A client's command, which has to succeed."""
-        done = subprocess.run(
-            command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=900, check=False
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:] + self.log.read_text()[-3000:]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio")
-    folder = tmp_path_factory.mktemp("server")
-    host, port = "127.0.0.1", str(free_port())
-    own = {
-        "spark.connect.grpc.binding.address": host,
-        "spark.connect.grpc.binding.port": port,
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    }
-    submit = [str(BIN / "spark-submit"), "--class", SERVER]
-    for name, value in (plugin_job.SETTINGS | PLUGIN | own).items():
-        submit += ["--conf", f"{name}={value}"]
-    running = Server(f"sc://{host}:{port}", folder)
-    with running.log.open("w") as log:
-        process = subprocess.Popen([*submit, "spark-internal"], cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log)
-        try:
-            yield running
-        finally:
-            process.terminate()
-            process.wait(120)
+    with connect_server(tmp_path_factory.mktemp("server"), plugin_job.SETTINGS) as running:
+        yield running
 
 
 def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:
@@ -114,9 +68,10 @@ def _check_answers(asked: dict[str, Any]) -> None:
     assert asked["no mode"].startswith("InvalidInputError: the output mode is 'apend'")
     assert asked["epochs"] == [[0, 20], [1, 20], [2, 20], [3, 0]]
     assert asked["state"] == sorted([[0, 63], [1, 70], [2, 57]] * 2)  # of the window of 1010 s, and of 5000 s
+    assert asked["of the query"] == 3
     assert asked["no state"].startswith("CheckpointError: ")
     assert asked["no option"] == (
-        "InvalidInputError: slash-state has no option version; it has epoch, savepoint, operator, partitions"
+        "InvalidInputError: slash-state has no option version; it has query, epoch, savepoint, operator, partitions"
     )
 
 

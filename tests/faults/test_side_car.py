@@ -28,8 +28,9 @@ def test_it_may_die_at_any_point_of_an_epoch_and_no_row_is_lost_doubled_or_wrong
         "PYTHONPATH": os.pathsep.join(map(str, (HERE / "in_side_car", HERE.parents[1]))),
         ORDER: str(tmp_path / "order"),
     }
+    cases = ["function", *(AT + point for point in DRIVER_POINTS)]
     done = subprocess.run(
-        [sys.executable, str(JOB), str(tmp_path / "source"), str(tmp_path), "function", *(AT + point for point in DRIVER_POINTS)],
+        [sys.executable, str(JOB), str(tmp_path / "source"), str(tmp_path), *cases],
         capture_output=True,
         text=True,
         timeout=900,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +22,14 @@ from pyspark.sql.types import StructType
 
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import dump
+from pyslash.spark.running_queries import checkpoint_of, folder_of
 from pyslash.state.manifest import OPERATOR, Manifest
 from pyslash.state.savepoint import location_of
 from pyslash.state.stored import StoredState
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _TIMES = ["window_start", "window_end"]
-_OPTIONS = ("epoch", "savepoint", "operator", "partitions")
+_OPTIONS = ("query", "epoch", "savepoint", "operator", "partitions")
 # A task reads about as many bytes of state.
 _PART_BYTES = 16 << 20
 _MOST_PARTS = 256
@@ -39,12 +41,14 @@ def register(spark: SparkSession) -> None:
     Filters of keys are evaluated in the tasks where Spark hands them to Python data sources: since 4.1, with
     `spark.sql.python.filterPushdown.enabled=true` when this is called. Spark refuses such a source without that.
     """
-    pushes = spark.conf.get(_PUSHDOWN, "false") == "true"
-    spark.dataSource.register(FilteredStateSource if pushes else StateSource)
+    source = FilteredStateSource if spark.conf.get(_PUSHDOWN, "false") == "true" else StateSource
+    spark.dataSource.register(type(source.__name__, (source,), {"queries": str(folder_of(spark))}))
 
 
 class StateSource(DataSource):  # type: ignore[misc]
-    """The state of one operator of a query, as of an epoch or a savepoint."""
+    """The state of one operator of a query, as of an epoch or a savepoint. `queries`: `running_queries.folder_of`."""
+
+    queries: str
 
     @classmethod
     def name(cls) -> str:
@@ -65,12 +69,16 @@ class StateSource(DataSource):  # type: ignore[misc]
 
     @cached_property
     def _state(self) -> StoredState:
-        path = self.options.get("path", "")
-        if not path:
-            raise InvalidInputError("slash-state reads a checkpoint: write load(checkpointLocation)")
         unknown = sorted({name.lower() for name in self.options} - {"path", *_OPTIONS})
         if unknown:
             raise InvalidInputError(f"slash-state has no option {unknown[0]}; it has {', '.join(_OPTIONS)}")
+        path, query = self.options.get("path", ""), self.options.get("query", "")
+        if bool(path) == bool(query):
+            raise InvalidInputError(
+                "slash-state reads a checkpoint or a query of this application: write load(checkpointLocation), or "
+                "option('query', its id or name) and load()"
+            )
+        path = path or checkpoint_of(Path(self.queries), query)
         if (savepoint := self.options.get("savepoint")) is not None:
             path = location_of(path, savepoint)
         operator = self._number("operator") or 0

@@ -1,4 +1,4 @@
-"""On the path of an application of `test_side_car`: the Python that the JVM starts beside its driver waits for strikes."""
+"""On the path of an application of `test_side_car`: the Python that is started beside its driver waits for strikes."""
 
 import os
 import sys

@@ -51,19 +51,23 @@ def test_groups_are_what_the_query_emits_in_complete_mode_as_of_each_epoch(strea
 
 def test_a_query_is_read_while_it_runs(stream: Stream, tmp_path: Path) -> None:
     """By the sink's function, in the middle of a micro-batch: the state as of then is what the function is given."""
-    found: list[tuple[list[str], list[str]]] = []
+    found: list[tuple[list[str], list[str], list[str]]] = []
 
     def take(rows: DataFrame, epoch: int) -> None:
         held = state(stream.spark, tmp_path).toDF("k", "total")
         assert StoredState.at(str(tmp_path)).epochs()[-1] == epoch
-        found.append((in_words(held), in_words(rows)))
+        named = stream.spark.read.format("slash-state").option("query", "totals").load()
+        found.append((in_words(held), in_words(named.toDF("k", "total")), in_words(rows)))
 
     with settings(stream.spark, {"spark.slash.mode": "require"}):
-        query = stream.read().groupBy("k").agg(F.sum("v").alias("total"))
-        writer = query.writeStream.option("checkpointLocation", str(tmp_path)).outputMode("complete").foreachBatch(take)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        totals = stream.read().groupBy("k").agg(F.sum("v").alias("total"))
+        writer = totals.writeStream.option("checkpointLocation", str(tmp_path)).outputMode("complete")
+        query = writer.trigger(availableNow=True).queryName("totals").foreachBatch(take).start()
+        query.awaitTermination()
     assert len(found) == len(BATCHES)
-    assert all(held == given for held, given in found)
+    assert all(held == named == given for held, named, given in found)
+    by_id = stream.spark.read.format("slash-state").option("query", str(query.id)).load()
+    assert in_words(by_id.toDF("k", "total")) == found[-1][0]
 
 
 def test_windows_are_what_the_query_emits_in_complete_mode_whatever_the_partitions(
@@ -148,7 +152,8 @@ def test_what_cannot_be_read_is_said(stream: Stream, tmp_path: Path) -> None:
     query = stream.read().groupBy("k").agg(F.sum("v"))
     attempt(query, tmp_path, output="complete")
     for options, told in [
-        ({"epochs": "1"}, "slash-state has no option epochs; it has epoch, savepoint, operator, partitions"),
+        ({"query": "totals"}, "write load\\(checkpointLocation\\), or option"),
+        ({"epochs": "1"}, "slash-state has no option epochs; it has query, epoch, savepoint, operator, partitions"),
         ({"epoch": "x"}, "the option epoch of slash-state is 'x': write a number"),
         ({"epoch": "99"}, "has no manifest of epoch 99, only from 0 to "),
         ({"savepoint": "../up"}, "is no name of a savepoint"),
@@ -158,6 +163,8 @@ def test_what_cannot_be_read_is_said(stream: Stream, tmp_path: Path) -> None:
             StateSource({"path": str(tmp_path), **options}).schema()
     with pytest.raises(PySparkException, match=r"holds no state of pyslash"):
         state(stream.spark, tmp_path / "nothing").collect()
+    with pytest.raises(PySparkException, match=r"this application has started no query 'nobody' on pyslash, but "):
+        stream.spark.read.format("slash-state").option("query", "nobody").load()
 
 
 def test_a_damaged_file_is_an_error_and_no_row(stream: Stream, tmp_path: Path) -> None:

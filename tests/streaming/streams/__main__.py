@@ -5,6 +5,7 @@ python -m tests.streaming.streams --first 0 --count 500 many of them
 python -m tests.streaming.streams --until-differs       as many as it takes to see a difference
 python -m tests.streaming.streams --self-test           plain Spark against itself
 python -m tests.streaming.streams --others              those from topics and from Delta (scripts/pipelines.sh)
+python -m tests.streaming.streams --connect URL         as clients of a Spark Connect server with the plugin
 python -m tests.streaming.streams --page FILE ...       the page of what was seen equal, from the results of runs
 """
 
@@ -57,6 +58,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=0, help="as many as there are cells, by default")
     parser.add_argument("--tries", type=int, default=100, help="runs that shrinking a named seed may take")
     parser.add_argument("--others", action="store_true", help="sources that need a broker, and Delta")
+    parser.add_argument("--connect", metavar="URL", help="of a Spark Connect server with the plugin")
     parser.add_argument("--until-differs", action="store_true", help="stop at the first difference")
     parser.add_argument("--every", type=int, default=100, help="tell how far it is after so many streams")
     parser.add_argument("--self-test", action="store_true", help="run plain Spark twice")
@@ -69,6 +71,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 @contextmanager
 def _made(options: argparse.Namespace, sources: tuple[str, ...]) -> Iterator[Streams]:
     engines = (SPARK, SPARK if options.self_test else SLASH)
+    if options.connect:
+        clients = Clients(options.connect)
+        try:
+            yield Streams(clients, engines, sources)
+        finally:
+            clients.stop()
+        return
     if options.others:
         settings = {"spark.jars": f"{connector()},{delta()}", **DELTA_SETTINGS}
         with broker() as servers, streams(_session(settings), engines, sources, servers) as made:
@@ -77,6 +86,26 @@ def _made(options: argparse.Namespace, sources: tuple[str, ...]) -> Iterator[Str
     spark = _session(SETTINGS)
     with quiet_files(spark), streams(spark, engines, sources) as made:
         yield made
+
+
+class Clients:
+    """Those of a Spark Connect server. Garbage would close its channel wherever it is noticed, and wait there for a
+    thread that waits for it.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sessions: list[SparkSession] = []
+
+    def newSession(self) -> SparkSession:
+        """With a configuration of its own."""
+        self._sessions.append(SparkSession.builder.remote(self._url).create())
+        return self._sessions[-1]
+
+    def stop(self) -> None:
+        """The sessions end."""
+        for session in self._sessions:
+            session.stop()
 
 
 @dataclass

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.streaming.streams.case import Case
 from tests.streaming.streams.figures import different
-from tests.streaming.streams.run import Outcome, SinkFailedError
+from tests.streaming.streams.job_function import SinkFailedError
+from tests.streaming.streams.run import Outcome
 
 SINK = SinkFailedError.__name__
 OVERFLOW = "ARITHMETIC_OVERFLOW"

@@ -33,7 +33,7 @@ class Figures:
             one = json.loads(progress.json)
             if "addBatch" in one["durationMs"]:
                 found[int(one["batchId"])] = cls(
-                    input_rows=int(one["numInputRows"]),
+                    input_rows=sum(int(source["numInputRows"]) for source in one["sources"]),
                     output_rows=int(one["sink"]["numOutputRows"]),
                     times=dict(one.get("eventTime", {})),
                     observed=dict(one.get("observedMetrics", {})),

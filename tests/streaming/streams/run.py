@@ -18,9 +18,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from pyslash.connect import is_clients
 from pyslash.migrate.export import export
+from tests.driver.connect_client import started as started_by_client
 from tests.streaming.streams.case import Case, Run
 from tests.streaming.streams.figures import Figures
+from tests.streaming.streams.job_function import FunctionOfClient, SinkFailedError, plain
 from tests.streaming.streams.sources import Feed, feed
 
 SPARK, SLASH = "off", "require"
@@ -28,10 +31,6 @@ INTO_SLASH = "off, then require"
 INTO_SPARK = "require, then off"
 SECONDS = 240
 _MEMORY = Path("/dev/shm")
-
-
-class SinkFailedError(Exception):
-    """What the job's function raises where a case has it fail."""
 
 
 @dataclass
@@ -152,6 +151,8 @@ class _Running:
         return True
 
     def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        if is_clients(self._spark) and self._case.sink == "foreachBatch":
+            return started_by_client(writer.foreachBatch(FunctionOfClient(str(self._work), self._case.crash)))
         if self._case.sink == "memory":
             return writer.format("memory").queryName(f"stream_{uuid.uuid4().hex}").start()
         if self._case.sink == "files":
@@ -162,15 +163,17 @@ class _Running:
         """What is in a sink of Spark's."""
         if self._case.sink == "memory":
             table = str(query.name)
-            self._result.batches = [(-1, schema, [_plain(row) for row in self._spark.table(table).collect()])]
+            self._result.batches = [(-1, schema, [plain(row) for row in self._spark.table(table).collect()])]
             self._spark.catalog.dropTempView(table)
         elif self._case.sink == "files":
             self._result.batches, self._result.parts = [], {}
             for batch, files in sorted(_files(self._work / "out").items()):
                 found = [row for path in files for row in pq.read_table(path).to_pylist()]
-                self._result.batches.append((batch, schema, [_plain(row) for row in found]))
+                self._result.batches.append((batch, schema, [plain(row) for row in found]))
                 if not found:
                     self._result.parts[batch] = len(files)
+        elif is_clients(self._spark):
+            self._result.batches = FunctionOfClient.calls(self._work)
 
     def _step(self, query: StreamingQuery, end: int) -> None:
         query.processAllAvailable()
@@ -186,7 +189,7 @@ class _Running:
         self._next = max(self._next, end)
 
     def _sink(self, rows: DataFrame, batch: int) -> None:
-        found = [_plain(row) for row in rows.collect()]
+        found = [plain(row) for row in rows.collect()]
         self._result.batches.append((batch, rows.schema.simpleString(), found))
         if not found:
             self._result.parts[batch] = rows._jdf.queryExecution().toRdd().getNumPartitions()
@@ -210,7 +213,7 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
 # The last line of a Python traceback, or what Py4J says below it of a Java exception.
 _PYTHON_ERROR = re.compile(r"^(?:: )?(?:[\w$]+\.)+(\w+: .*)$", re.MULTILINE)
 # How Spark wraps what failed; what is inside is compared.
-_WRAPPERS = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FOREACH_USER_FUNCTION_ERROR"}
+_WRAPPERS = {"STREAM_FAILED", "PYTHON_EXCEPTION", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FOREACH_USER_FUNCTION_ERROR"}
 
 
 def _conditions(message: str) -> str:
@@ -222,12 +225,3 @@ def _conditions(message: str) -> str:
         return str(found[0].split(".")[0])
     errors = _PYTHON_ERROR.findall(message)
     return str(errors[-1] if errors else message)[:500]
-
-
-def _plain(value: Any) -> Any:
-    """A row as tuples, whose `repr` does not depend on the engine."""
-    if isinstance(value, dict):
-        return tuple(_plain(item) for item in value.values())
-    if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
-    return bytes(value) if isinstance(value, bytearray) else value

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from pyspark.sql import SparkSession
@@ -67,6 +68,13 @@ class Comparison:
         return "\n".join([str(self.case), *self.lines])
 
 
+class Application(Protocol):
+    """A session of the application, or a server that makes some."""
+
+    def newSession(self) -> SparkSession:
+        """One whose configuration is its own."""
+
+
 class Streams:
     """Runs cases in sessions of one application; `engines` other than the default make it test itself.
 
@@ -75,7 +83,7 @@ class Streams:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: Application,
         engines: tuple[str, str] = (SPARK, SLASH),
         sources: tuple[str, ...] = FILES,
         servers: str = "",

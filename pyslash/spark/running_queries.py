@@ -1,0 +1,56 @@
+"""Which queries an application runs on pyslash, and where their checkpoints are: a file for each, beside the driver.
+
+A process that Spark starts beside the driver to plan a read of `slash-state` has no JVM to ask.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pyslash.errors import InvalidInputError
+
+_PROPERTY = "pyslash.queries"  # of Java: every Python of an application finds the same folder
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def folder_of(spark: SparkSession) -> Path:
+    """The application's folder. It goes with the JVM."""
+    jvm: Any = spark._jvm
+    found = jvm.java.lang.System.getProperty(_PROPERTY)
+    if found is None:
+        utils = jvm.org.apache.spark.util.Utils
+        made = utils.createTempDir(utils.getLocalDir(spark.sparkContext._jsc.sc().conf()), "pyslash-queries")
+        found = made.getAbsolutePath()
+        jvm.java.lang.System.setProperty(_PROPERTY, found)
+    return Path(found)
+
+
+def add(spark: SparkSession, query: StreamingQuery) -> None:
+    """Let it be found by its id and by its name, also when it has ended."""
+    checkpoint = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    folder = folder_of(spark)
+    hidden = folder / f".{uuid4().hex}"
+    hidden.write_text(json.dumps({"name": query.name, "checkpoint": checkpoint}))
+    hidden.rename(folder / str(query.id))
+
+
+def checkpoint_of(folder: Path, query: str) -> str:
+    """That of a query by its id, or of the one of this name that was started last.
+
+    Raises:
+        InvalidInputError: the application has started no such query on pyslash.
+    """
+    files = [path for path in folder.iterdir() if _ID.fullmatch(path.name)]
+    told = {path: json.loads(path.read_text()) for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)}
+    found = [one for path, one in told.items() if query in (path.name, one["name"])]
+    if not found:
+        names = ", ".join(sorted(one["name"] or path.name for path, one in told.items())) or "none at all"
+        raise InvalidInputError(f"this application has started no query {query!r} on pyslash, but {names}")
+    return str(found[-1]["checkpoint"])

@@ -1,0 +1,76 @@
+"""A Spark Connect server with the plugin, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from pyslash.spark.jvm_bridge import jar_path
+
+BIN = Path(pyspark.__file__).parent / "bin"
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_PLUGIN = {"spark.jars": str(jar_path()), "spark.plugins": "io.pyslash.SlashPlugin"}
+# A client's function may be one of these tests', which a worker beside the server imports.
+_ROOT = str(Path(__file__).parents[2])
+_ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _ROOT}
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that runs, and the folder in which it does."""
+
+    url: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def run(self, *command: str | Path, folder: Path, seconds: float = 900, **environment: str) -> str:
+        """A client's command, which has to succeed; what it prints."""
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=_ENVIRONMENT | environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-3000:] + self.log.read_text()[-3000:]
+        return done.stdout
+
+
+@contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
+    """The server while it runs, with these settings of Spark, and of Java those of its environment."""
+    host, port = "127.0.0.1", str(_free_port())
+    own = {
+        "spark.connect.grpc.binding.address": host,
+        "spark.connect.grpc.binding.port": port,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    submit = [str(BIN / "spark-submit"), "--class", _SERVER]
+    for name, value in {**settings, **_PLUGIN, **own}.items():
+        submit += ["--conf", f"{name}={value}"]
+    running = Server(f"sc://{host}:{port}", folder)
+    with running.log.open("w") as log:
+        process = subprocess.Popen([*submit, "spark-internal"], cwd=folder, env=_ENVIRONMENT, stdout=log, stderr=log)
+        try:
+            yield running
+        finally:
+            process.terminate()
+            process.wait(120)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
