@@ -44,7 +44,7 @@ public final class ClientQuestions implements RelationPlugin {
       }
       return Optional.of(answer(UnknownFieldSet.parseFrom(asked.getValue()), planner));
     } catch (InvalidProtocolBufferException damaged) {
-      throw new IllegalArgumentException("InvalidInputError: a question that is no message: " + damaged.getMessage(), damaged);
+      throw new IllegalArgumentException("InvalidInputError: no message: " + damaged.getMessage(), damaged);
     }
   }
 

@@ -147,6 +147,8 @@ public final class DriverSide implements DriverPlugin {
       driver.sideCar(session).questions().accept(question);
     } catch (NoPythonException reason) {
       question.refuse("UnsupportedQueryError: pyslash cannot answer: " + reason.getMessage());
+    } catch (RuntimeException ended) { // by py4j
+      question.refuse("UnsupportedQueryError: the Python process of pyslash has failed while it was asked; ask again");
     }
     return question.answered();
   }
