@@ -45,6 +45,8 @@ class EpochProgress:
     owners through it, where rows are repartitioned.
     `folded` are blocks of the epoch that executors have folded before they were read, `folded_bytes` their bytes, and
     `folded_into_bytes` those of what they have become.
+    `held_by`, of a query with several watermarks: the sources of the input that the query's is of as the epoch begins,
+    and `held_ms`: how long that input's own has not risen, in this run.
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
     `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
     and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
@@ -74,6 +76,8 @@ class EpochProgress:
     blocks: int = 0
     windows: int = 0
     watermark_us: int = 0
+    held_by: str = ""
+    held_ms: int = 0
     pinned_bytes: int = 0
     spilled_bytes: int = 0
     memory: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
+from pyslash.driver.held_watermark import HeldWatermark
 from pyslash.driver.operator_runner import OperatorRunner
 from pyslash.driver.ports import Ports
 from pyslash.driver.sinks import Sink
@@ -61,6 +62,7 @@ class EpochRunner:
         self._spark_batch = spark_batch
         self._watch = watch
         self._name = name
+        self._held = HeldWatermark()
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -157,8 +159,10 @@ class EpochRunner:
                 if not self.sink.repeats:
                     raise
                 self._begin_again(epoch, progress, error)
+        held = self._held.look(execution, time.monotonic())
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
             operator.emitted(batch, figures)
+            figures.take(held)
             log.add(figures)
         if self._watch is not None:
             self._watch.epoch((time.perf_counter() - begin) * 1000, progress)

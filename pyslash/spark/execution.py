@@ -42,6 +42,14 @@ class LoggedOffsets:
         return cls(digest, int(json.loads(metadata)["batchTimestampMs"]))
 
 
+@dataclass(frozen=True)
+class InputWatermark:
+    """Of one `withWatermark`: the sources below it, and milliseconds since 1970, -1 before the first event time."""
+
+    source: str
+    millis: int
+
+
 class SparkBatch(Protocol):
     """A micro-batch and its query, as an epoch of one stateful operator needs them: `BatchExecution`, or the Spark of
     `tests/model`.
@@ -69,6 +77,9 @@ class SparkBatch(Protocol):
 
     def is_stopped_by(self, error: BaseException) -> bool:
         """Whether this error of the micro-batch is how the stop of its query shows."""
+
+    def input_watermarks(self) -> list[InputWatermark]:
+        """Those out of which Spark has made the query's watermark, each of a `withWatermark`."""
 
     @property
     def cut(self) -> OperatorCut:
@@ -190,6 +201,11 @@ class BatchExecution:
     def is_active(self) -> bool:
         """Whether the query has not been stopped."""
         return bool(self.stream.isActive())
+
+    def input_watermarks(self) -> list[InputWatermark]:
+        """Those out of which Spark has made the query's watermark, each of a `withWatermark`."""
+        found = self._bridge.inputWatermarks(self.stream)
+        return [InputWatermark(str(one.input()), int(one.millis())) for one in found]
 
     def is_stopped_by(self, error: BaseException) -> bool:
         """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""

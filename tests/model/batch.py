@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyslash.emit import merge
 from pyslash.emit.fetch import equal_cuts
 from pyslash.emit.merge import PREFIXES, MergeRequest
-from pyslash.spark.execution import LoggedOffsets, entry_of, logged_offsets
+from pyslash.spark.execution import InputWatermark, LoggedOffsets, entry_of, logged_offsets
 from tests.model.files import ControlFiles
 from tests.model.rows import SECOND, Group, Partition, Row, Step, groups_of, step
 from tests.model.update import QUERY
@@ -181,6 +181,9 @@ class MicroBatch:
 
     def is_stopped_by(self, error: BaseException) -> bool:
         return False
+
+    def input_watermarks(self) -> list[InputWatermark]:
+        return []
 
     def __str__(self) -> str:
         return f"epoch {self.number} (offsets {self.entry.start} to {self.entry.end}, version {self.version})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -490,7 +491,7 @@ def installed(query: Query) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (recovery.Recovery, "begin", query.begun(recovery.Recovery.begin)),
         (merging.Merging, "_local", lambda merging, session, rows: Frame(lambda: groups_of(rows))),
-        (merging, "JvmBridge", lambda session: None),
+        (merging, "JvmBridge", lambda session: SimpleNamespace(java=SimpleNamespace(takesMerged=lambda: True))),
         (merging, "ColumnMerge", TaskMerge),
         (fetch, "choose_transport", lambda *_: MemoryBus(world)),
         (replicate, "AgentClient", wire_to(world)),

@@ -27,6 +27,7 @@ import io.pyslash.merge.RowsDataset;
 import io.pyslash.migrate.StateExport;
 import io.pyslash.plugin.DriverSide;
 import io.pyslash.shim.DriverAnswers;
+import io.pyslash.shim.InputWatermark;
 import io.pyslash.shim.RunningStream;
 import io.pyslash.shim.SparkShim;
 import io.pyslash.shim.StatefulNodes;
@@ -103,6 +104,11 @@ public final class Bridge {
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
   public Object runningQuery(SparkSession session) {
     return RunningStream.of(session);
+  }
+
+  /** The watermarks out of which Spark makes that of a query, by its `StreamExecution`. */
+  public List<InputWatermark> inputWatermarks(Object stream) {
+    return InputWatermark.of(stream);
   }
 
   /** The physical plan of the micro-batch that a `StreamExecution` is running; copies of its nodes count in them. */

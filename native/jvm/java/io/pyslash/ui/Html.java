@@ -79,7 +79,13 @@ final class Html {
   /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */
   static String watermark(JsonNode figures) {
     long micros = figures.path("watermark_us").asLong(NONE);
-    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS));
+    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures);
+  }
+
+  /** The input that the watermark is of, if there are several. */
+  private static String held(JsonNode figures) {
+    String source = figures.path("held_by").asText();
+    return source.isEmpty() ? "" : "<br/>" + escape("by " + source + ", for " + millis(Figures.number(figures.path("held_ms"))) + " ms");
   }
 
   static String time(long millis) {
