@@ -32,10 +32,11 @@ def may_end(sink: str, fault: str, point: str) -> bool:
     """Whether a query may end by this strike: the batch failed by itself, or under the job's own function.
 
     The function may be the first to meet a loss that comes when the epoch is durable, and before its rows are read.
+    One that comes while an agent writes its file may come to that: the file may be written before the kill arrives.
     """
     if fault in ("exception", "put back") and point in DRIVER_POINTS:
         return True
-    return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in SETTLED))
+    return sink == "batch" and (point == "mid-merge" or (fault in LOSSES and point in ("mid-checkpoint", *SETTLED)))
 
 
 def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], **more: Any) -> None:
