@@ -165,10 +165,10 @@ def _take_over(query: QueryStart, operators: list[OperatorPlan], bridge: JvmBrid
     rows = with_few_windows(bridge.java, query.rows) if windows_truncated else query.rows
     with _without_schema_check(spark):
         started = query.on_pyslash(rows, EpochCallback(spark, runner))
-    running_queries.add(spark, started)
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(started.runId)] = (started, runner, temporary)
+    running_queries.add(spark, started)
     if watch is not None:
         watch.started(started, query.rows, operators)
     told = "; ".join(operator.summary for operator in operators)

@@ -90,14 +90,18 @@ class PluginCallback:
             raise
         except Exception as error:
             if thrown_by_jvm(error) is None:
-                told = "".join(traceback.format_exception(error))
-                java.refuse(f"pyslash has failed by {type(error).__name__}: {error}\n{told}")
+                java.refuse(told_of_failure(error))
             raise
 
     class Java:
         """The interface that py4j implements with this class."""
 
         implements = ("java.util.function.Consumer",)
+
+
+def told_of_failure(error: Exception) -> str:
+    """Of an error that is nobody's answer, so that the JVM can show where it comes from."""
+    return f"pyslash has failed by {type(error).__name__}: {error}\n{''.join(traceback.format_exception(error))}"
 
 
 class FiguresCallback:

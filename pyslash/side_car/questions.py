@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import traceback
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.driver import hook
 from pyslash.driver.explanation import explanation_of
+from pyslash.driver.plugin import FiguresCallback, told_of_failure
 from pyslash.errors import SlashError, UnsupportedQueryError
 from pyslash.inspect.state import source
 
@@ -31,8 +29,7 @@ class QuestionsCallback:
         except (SlashError, PySparkException) as error:
             java.refuse(f"{type(error).__name__}: {error}")
         except Exception as error:
-            told = "".join(traceback.format_exception(error))
-            java.refuse(f"pyslash has failed by {type(error).__name__}: {error}\n{told}")
+            java.refuse(told_of_failure(error))
 
     class Java:
         """The interface that py4j implements with this class."""
@@ -45,8 +42,7 @@ def _answer(kind: str, spark: SparkSession, words: dict[str, str], rows: Any) ->
     if kind == "explain":
         return explanation_of(DataFrame(rows, spark), words["output_mode"])
     if kind == "progress":
-        found = hook.progress_of_run(words["run"])
-        return json.dumps(found.epochs() if found is not None else [])
+        return FiguresCallback().apply(words["run"]) or "[]"
     if kind == "state":
         source.register(spark)
         return spark.read.format("slash-state").options(**words).load()._jdf

@@ -6,15 +6,19 @@ A process that Spark starts beside the driver to plan a read of `slash-state` ha
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.errors import InvalidInputError
+
+logger = logging.getLogger("pyslash")
 
 _PROPERTY = "pyslash.queries"  # of Java: every Python of an application finds the same folder
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -33,12 +37,15 @@ def folder_of(spark: SparkSession) -> Path:
 
 
 def add(spark: SparkSession, query: StreamingQuery) -> None:
-    """Let it be found by its id and by its name, also when it has ended."""
+    """Let it be found by its id and by its name, also when it has ended. It runs, even if that cannot be written."""
     checkpoint = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
-    folder = folder_of(spark)
-    hidden = folder / f".{uuid4().hex}"
-    hidden.write_text(json.dumps({"name": query.name, "checkpoint": checkpoint}))
-    hidden.rename(folder / str(query.id))
+    try:
+        folder = folder_of(spark)
+        hidden = folder / f".{uuid4().hex}"
+        hidden.write_text(json.dumps({"name": query.name, "checkpoint": checkpoint}))
+        hidden.rename(folder / str(query.id))
+    except (OSError, Py4JJavaError) as error:
+        logger.warning("no table of state finds this query by its name: %s", error)
 
 
 def checkpoint_of(folder: Path, query: str) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyslash.conf import Conf, check_names
+from pyslash.connect import is_clients
 from pyslash.errors import ConfigError, UnsupportedQueryError
 from pyslash.memory import Room
 
@@ -43,7 +44,7 @@ def check_classic(spark: object) -> None:
     """
     if hasattr(spark, "_jsparkSession"):
         return
-    if not any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__):
+    if not is_clients(spark):
         raise TypeError(f"pyslash takes a SparkSession, not {spark!r}: pyslash.enable(spark)")
     raise UnsupportedQueryError(
         "pyslash needs a classic Spark session, and this is a Spark Connect session, which has no JVM and no plan. "

@@ -18,10 +18,10 @@ import pytest
 from tests.cluster import dynamic
 from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
-from tests.driver.test_plugin import PLUGIN
 from tests.examples.test_page_views import java
 from tests.support.nightly import some_at_night
 from tests.support.page_views import counts_of, write_views
+from tests.support.plugin import PLUGIN
 from tests.support.stream import seconds
 
 ROOT = Path(__file__).resolve().parents[2]

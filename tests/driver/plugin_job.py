@@ -311,7 +311,7 @@ def main(source: str, folder: Path, *cases: str) -> None:
     job = Job(spark, source, folder, "require", listener)
     report: dict[str, Any] = {}
     points = [case.removeprefix(AT) for case in cases if case.startswith(AT)]
-    for case in cases[: len(cases) - len(points)]:
+    for case in (case for case in cases if not case.startswith(AT)):
         report[case] = {}
         for mode in ("off", "require"):
             spark.conf.set("spark.slash.mode", mode)

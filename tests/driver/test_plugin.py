@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from pyslash.spark.jvm_bridge import jar_path
 from tests.driver import plugin_job
+from tests.support.plugin import PLUGIN
 from tests.support.stream import in_order, seconds
 
 JOB = Path(plugin_job.__file__)
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
-PLUGIN = {"spark.jars": str(jar_path()), "spark.plugins": "io.pyslash.SlashPlugin"}
 
 
 def write_source(folder: Path) -> None:

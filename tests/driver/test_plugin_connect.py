@@ -62,6 +62,35 @@ def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server
     _check_answers(report["asked"])
 
 
+ASK = """
+import sys
+import pyslash
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+rows = spark.readStream.format("rate").load().groupBy("value").count()
+pyslash.explain(rows, "update")
+query = rows.writeStream.format("noop").outputMode("update").trigger(once=True).start()
+query.awaitTermination()
+print([epoch["epoch"] for epoch in pyslash.progress(query)])
+"""
+
+
+def test_a_client_that_has_all_of_pyspark_asks_by_the_same_names(server: Server, tmp_path: Path) -> None:
+    told = server.run(sys.executable, "-c", ASK, server.url, folder=tmp_path)
+    assert "pyslash: covered, in update mode" in told
+    assert told.splitlines()[-1] == "[0]"
+
+
+@pytest.mark.nightly
+def test_a_server_without_the_plugin_cannot_be_asked(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio")
+    ask = f"try:\n    exec({ASK!r})\nexcept Exception as error:\n    print(type(error).__name__, error)"
+    with connect_server(tmp_path, plugin_job.SETTINGS, plugin={}) as plain:
+        told = plain.run(sys.executable, "-c", ask, plain.url, folder=tmp_path)
+    assert told.startswith("UnsupportedQueryError the Spark Connect server has no pyslash: switch it on there")
+
+
 def _check_answers(asked: dict[str, Any]) -> None:
     assert asked["covered"].startswith("pyslash: covered, in update mode, with any sink\n  window      no window")
     assert asked["not covered"].startswith("pyslash: not covered, runs on plain Spark: limits of a stream's own rows")

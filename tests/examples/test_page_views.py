@@ -15,9 +15,9 @@ import pyspark
 import pytest
 
 from tests.driver.plugin_job import SETTINGS
-from tests.driver.test_plugin import PLUGIN
 from tests.support.example import EXAMPLES
 from tests.support.page_views import counts_of, write_views
+from tests.support.plugin import PLUGIN
 
 SPARK = Path(pyspark.__file__).parent
 

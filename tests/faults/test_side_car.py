@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.driver.plugin_job import AT, ORDER
-from tests.driver.test_plugin import JOB, PLUGIN, write_source
+from tests.driver.test_plugin import JOB, write_source
 from tests.faults.strike import DRIVER_POINTS
+from tests.support.plugin import PLUGIN
 
 HERE = Path(__file__).parent
 

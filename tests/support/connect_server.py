@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,11 +12,11 @@ from pathlib import Path
 
 import pyspark
 
-from pyslash.spark.jvm_bridge import jar_path
+from eval.cluster.standalone import free_port
+from tests.support.plugin import PLUGIN
 
 BIN = Path(pyspark.__file__).parent / "bin"
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_PLUGIN = {"spark.jars": str(jar_path()), "spark.plugins": "io.pyslash.SlashPlugin"}
 # A client's function may be one of these tests', which a worker beside the server imports.
 _ROOT = str(Path(__file__).parents[2])
 _ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _ROOT}
@@ -50,16 +49,19 @@ class Server:
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
-    """The server while it runs, with these settings of Spark, and of Java those of its environment."""
-    host, port = "127.0.0.1", str(_free_port())
+def connect_server(folder: Path, settings: Mapping[str, str], plugin: Mapping[str, str] = PLUGIN) -> Iterator[Server]:
+    """The server while it runs, with these settings of Spark, and of Java those of its environment. `plugin`: nothing,
+    for one without pyslash.
+    """
+    host = "127.0.0.1"
+    port = str(free_port(host))
     own = {
         "spark.connect.grpc.binding.address": host,
         "spark.connect.grpc.binding.port": port,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     submit = [str(BIN / "spark-submit"), "--class", _SERVER]
-    for name, value in {**settings, **_PLUGIN, **own}.items():
+    for name, value in {**settings, **plugin, **own}.items():
         submit += ["--conf", f"{name}={value}"]
     running = Server(f"sc://{host}:{port}", folder)
     with running.log.open("w") as log:
@@ -69,8 +71,3 @@ def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[Server
         finally:
             process.terminate()
             process.wait(120)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
