@@ -96,6 +96,10 @@ def _start_seconds(text: str) -> int:
     return parse_seconds(text, most=600)  # `MAX_DEADLINE_SECONDS` of an agent's start
 
 
+def _expiry(text: str) -> int | None:
+    return None if text.strip().lower() == "never" else parse_seconds(text, most=365 * _DAY)
+
+
 def _boolean(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is not true or false")
@@ -297,6 +301,49 @@ _KEYS = (
         "The format of the files in `spark.slash.late`. `avro` and `delta` need their packages, as in any job.",
     ),
     Key(
+        "backlog",
+        "ordered",
+        _choice("ordered", "fresh-first"),
+        "How a query reads its Kafka topics when it is behind. `ordered`: as Spark does, the oldest records first; "
+        "`fresh-first`: the newest first, and those that were skipped in micro-batches between, until none is left "
+        "(docs/fresh-first.md). A query for which that cannot be done reads in order, and the log says why.",
+    ),
+    Key(
+        "backlog.latency",
+        "2s",
+        parse_seconds,
+        "With `spark.slash.backlog=fresh-first` or `spark.slash.shed=bounded`: about how long a micro-batch may take. "
+        "Of records that cannot be read within it some are skipped.",
+    ),
+    Key(
+        "backlog.expire",
+        "never",
+        _expiry,
+        "How long records may wait to be read behind newer ones: less than the topic keeps them. `never`: any time.",
+    ),
+    Key(
+        "backlog.expired",
+        "error",
+        _choice("error", "shed"),
+        "What becomes of records that have waited for longer. `error`: the query ends, and they are still to be read; "
+        "`shed`: nobody reads them, and progress says how many they were.",
+    ),
+    Key(
+        "backlog.columns",
+        "off",
+        _switch,
+        "Whether rows for `foreachBatch` have two more columns: `_slash_fraction`, how much of what there was to read "
+        "since the query fell behind has been read, and `_slash_tentative`, whether that is not all.",
+    ),
+    Key(
+        "shed",
+        "off",
+        _choice("off", "bounded"),
+        "Whether a query over a Kafka topic may take a sample of its records when there are too many. `bounded`: "
+        "counts, sums and means are estimated then, and rows have bounds for each (docs/shedding.md); of a query that "
+        "computes anything else all records are taken, and the log says why.",
+    ),
+    Key(
         "plan.change",
         "exact",
         _choice("exact", "names", "aggregates"),
@@ -375,6 +422,12 @@ class Conf:
     snapshot_rate: int
     late_path: str
     late_format: str
+    backlog: str
+    backlog_latency: int
+    backlog_expire: int | None
+    backlog_expired: str
+    adds_backlog_columns: bool
+    shed: str
     plan_change: str
     adopt: bool
     logs: str

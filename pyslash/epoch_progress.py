@@ -47,6 +47,9 @@ class EpochProgress:
     `folded_into_bytes` those of what they have become.
     `held_by`, of a query with several watermarks: the sources of the input that the query's is of as the epoch begins,
     and `held_ms`: how long that input's own has not risen, in this run.
+    `debt`: how many records wait to be read behind newer ones (`spark.slash.backlog`), `debt_shed`: how many the epoch
+    has let go, `fraction`: how much has been read of what there was to read since there has been debt.
+    `sample_rate`: the share of its records that the epoch has taken (`spark.slash.shed`).
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
     `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
     and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
@@ -78,6 +81,10 @@ class EpochProgress:
     watermark_us: int = 0
     held_by: str = ""
     held_ms: int = 0
+    debt: int = 0
+    debt_shed: int = 0
+    fraction: float = 1.0
+    sample_rate: float = 1.0
     pinned_bytes: int = 0
     spilled_bytes: int = 0
     memory: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -89,6 +89,10 @@ class FencedError(SlashError):
     """Another driver has taken over the checkpoint of the query, so this one must end."""
 
 
+class BacklogExpiredError(SlashError):
+    """Records have waited to be read behind newer ones for longer than `spark.slash.backlog.expire`. None is lost."""
+
+
 class LateRowsError(SlashError):
     """Rows that came too late cannot be written to `spark.slash.late`. The next start repeats the micro-batch."""
 

@@ -146,7 +146,12 @@ class Checkpoint:
     @property
     def has_begun(self) -> bool:
         """Whether a query has finished a micro-batch there; a first one that is not finished binds nobody."""
-        return bool(self._numbers("commits")) or max(self._numbers("offsets"), default=0) > 0
+        return bool(self._numbers("commits")) or (self.newest or 0) > 0
+
+    @property
+    def newest(self) -> int | None:
+        """The micro-batch of the newest entry in Spark's offset log; None if it has none."""
+        return max(self._numbers("offsets"), default=None)
 
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""

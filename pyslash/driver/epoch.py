@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
+from pyslash.driver.backlog import Backlog, BacklogFigures
 from pyslash.driver.held_watermark import HeldWatermark
 from pyslash.driver.operator_runner import OperatorRunner
 from pyslash.driver.ports import Ports
@@ -50,10 +51,11 @@ class EpochRunner:
         watch: QueryWatch | None = None,
         name: str = "",
         ports: Ports | None = None,
+        backlog: Backlog | None = None,
     ) -> None:
         """`operators`, each after those below it; `spark_batch` wraps the micro-batch that Spark calls this function
         with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one;
-        `ports` is what it reaches of the application.
+        `ports` is what it reaches of the application; `backlog` is there if it does not read as Spark does.
         """
         self.operators = [OperatorRunner(operator, conf, secret, ports or Ports()) for operator in operators]
         self.progress: ProgressLog | None = None
@@ -63,6 +65,7 @@ class EpochRunner:
         self._watch = watch
         self._name = name
         self._held = HeldWatermark()
+        self._backlog = backlog
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -118,6 +121,11 @@ class EpochRunner:
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
+        if is_left and self._backlog is not None:
+            raise UnsupportedQueryError(
+                f"{error}. Plain Spark cannot continue this query, which does not read its topics as Spark does; set "
+                "spark.slash.backlog=ordered and spark.slash.shed=off to run it on plain Spark"
+            ) from error
         if is_left and any(operator.plan.windows_truncated for operator in self.operators):
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
@@ -145,9 +153,12 @@ class EpochRunner:
     def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:
         begin = time.perf_counter()
         progress = [EpochProgress(epoch, index) for index in range(len(self.operators))]
+        backlog = self._backlog.figures(execution.backlog) if self._backlog is not None else BacklogFigures()
         while True:
             try:
                 batches, result = self._prepare(execution, epoch, progress)
+                if self._backlog is not None:
+                    result = self._backlog.rows(result)
             except Exception as error:
                 self._begin_again(epoch, progress, error)
                 continue
@@ -163,9 +174,13 @@ class EpochRunner:
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
             operator.emitted(batch, figures)
             figures.take(held)
+            figures.take(backlog)
             log.add(figures)
+        spent_ms = (time.perf_counter() - begin) * 1000
+        if self._backlog is not None:
+            execution.took(spent_ms)
         if self._watch is not None:
-            self._watch.epoch((time.perf_counter() - begin) * 1000, progress)
+            self._watch.epoch(spent_ms, progress)
 
     def _prepare(
         self, execution: SparkBatch, epoch: int, progress: list[EpochProgress]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyslash.driver.backlog import told_times
 from pyslash.operators.base import EpochInputs, Update
 from pyslash.plan.cut import EventTimes
 from pyslash.plan.operator import OperatorPlan
@@ -29,7 +30,8 @@ class Stored:
 class EpochRecord:
     """An epoch whose state is stored.
 
-    `rows` and `late_rows` are those that the operator took, `times` what Spark has collected of their event times.
+    `rows` and `late_rows` are those that the operator took, `times` what Spark is told of their event times, and
+    `owed_times` what it will be.
     `blocks` are the epoch's, and `agents` all that hold state by now.
     """
 
@@ -37,6 +39,7 @@ class EpochRecord:
     rows: int
     late_rows: int
     times: list[EventTimes]
+    owed_times: list[EventTimes]
     blocks: list[Receipt]
     agents: list[AgentDescriptor]
     stored: Stored
@@ -46,12 +49,14 @@ class EpochRecord:
         """`agents`: those that the query has had before the epoch."""
         cut = inputs.batch.cut
         known = {agent.incarnation: agent for agent in agents}
+        times, owed_times = told_times(cut, inputs.batch.backlog, inputs.last)
         known.update({receipt.agent.incarnation: receipt.agent for receipt in update.written})
         return cls(
             inputs=inputs,
             rows=sum(receipt.head.rows for receipt in update.rows) + update.counted + cut.late_rows,
             late_rows=sum(receipt.head.late_rows for receipt in update.rows) + update.late + cut.late_rows,
-            times=cut.event_times(),
+            times=times,
+            owed_times=owed_times,
             blocks=update.written,
             agents=list(known.values()),
             stored=stored,
@@ -83,6 +88,7 @@ class EpochRecord:
             rows=self.rows,
             late_rows=self.late_rows,
             times=self.times,
+            owed_times=self.owed_times,
             blocks=[
                 (receipt.agent.incarnation, receipt.head.arena_offset, head_crc(receipt.raw_head))
                 for receipt in self.blocks

@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.conf import Conf
+from pyslash.driver.backlog import Backlog, reordered, sampled
 from pyslash.driver.coverage_check import Checkpoint, covered_operators
 from pyslash.driver.epoch import EpochRunner
-from pyslash.driver.sinks import OpenSink
+from pyslash.driver.sinks import FunctionSink, OpenSink
 from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import ProgressLog
 from pyslash.errors import UnsupportedQueryError
@@ -108,8 +109,9 @@ def start(query: QueryStart) -> StreamingQuery:
     """
     spark, settings = query.spark, query.settings
     conf = conf_of(spark)
+    sample = sampled(query.rows, settings, conf)
     try:
-        operators, bridge = covered_operators(query.rows, settings, conf)
+        operators, bridge = covered_operators(query.rows if sample is None else sample, settings, conf)
     except RefusedBySpark:
         return query.on_spark()
     except Uncovered as reason:
@@ -119,7 +121,7 @@ def start(query: QueryStart) -> StreamingQuery:
             ) from None
         refuse_our_state(spark, settings, f"this query is not covered: {reason}")
         return _stays(query, fallback_of(reason), conf)
-    return _take_over(query, operators, bridge, conf)
+    return _take_over(query, sample, operators, bridge, conf)
 
 
 def _stays(query: QueryStart, fallback: Fallback, conf: Conf) -> StreamingQuery:
@@ -152,17 +154,30 @@ def refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) ->
         )
 
 
-def _take_over(query: QueryStart, operators: list[OperatorPlan], bridge: JvmBridge, conf: Conf) -> StreamingQuery:
+def _take_over(
+    query: QueryStart, sample: DataFrame | None, operators: list[OperatorPlan], bridge: JvmBridge, conf: Conf
+) -> StreamingQuery:
     _sweep()
     spark, settings = query.spark, query.settings
     container = Container.of(spark.sparkContext.getConf().get, conf)
     if container is not None and container.shortage is not None:
         logger.warning(container.shortage)
-    batch_of = partial(BatchExecution.called_with, owner=spark, operators=operators, bridge=bridge.java)
+    its_way = sample if sample is not None else reordered(bridge.java, query.rows, operators, settings, conf)
+    batch_of = partial(
+        BatchExecution.called_with,
+        owner=spark,
+        operators=operators,
+        bridge=bridge.java,
+        reads_its_way=its_way is not None,
+    )
+    adds_columns = sample is None and conf.adds_backlog_columns and isinstance(query.sink, FunctionSink)
+    backlog = Backlog(settings.output_mode, adds_columns) if its_way is not None else None
     watch = QueryWatch.of(spark, settings, conf)
-    runner = EpochRunner(operators, query.sink, conf, _secret, batch_of, watch, settings.query_name or "")
+    name = settings.query_name or ""
+    runner = EpochRunner(operators, query.sink, conf, _secret, batch_of, watch, name, backlog=backlog)
     windows_truncated = any(operator.windows_truncated for operator in operators)
-    rows = with_few_windows(bridge.java, query.rows) if windows_truncated else query.rows
+    rows = its_way if its_way is not None else query.rows
+    rows = with_few_windows(bridge.java, rows) if windows_truncated else rows
     with _without_schema_check(spark):
         started = query.on_pyslash(rows, EpochCallback(spark, runner))
     temporary = settings.checkpoint(spark) is None

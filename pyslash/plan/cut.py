@@ -53,6 +53,9 @@ class OperatorCut(Protocol):
     def add_event_times(self, watermark: int, times: EventTimes) -> None:
         """Have one of them collect these as well, by its place in `event_times`."""
 
+    def forget_event_times(self) -> None:
+        """What Spark has collected of event times is not to move its watermark."""
+
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
 
@@ -123,6 +126,10 @@ class JavaCut:
     def add_event_times(self, watermark: int, times: EventTimes) -> None:
         """Have one of them collect these as well, by its place in `event_times`."""
         self.java.addEventTimes(watermark, *times)
+
+    def forget_event_times(self) -> None:
+        """What Spark has collected of event times is not to move its watermark."""
+        self.java.forgetEventTimes()
 
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError, WatermarkError
-from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.catalyst import JavaObject, answer
 from pyslash.plan.cut import EventTimes, OperatorCut
 from pyslash.plan.operator import OperatorPlan, cut_of
 from pyslash.spark.failure import thrown_by_jvm
@@ -50,6 +50,23 @@ class InputWatermark:
     millis: int
 
 
+@dataclass(frozen=True)
+class BacklogStep:
+    """What a micro-batch has read of Kafka topics that are not read as Spark reads them.
+
+    `records`: how many offsets, and `rate`: the share of them that was taken. `is_ahead`: others before them are still
+    to be read. `debt`: how many those are behind it; `read`: how many have been read since there has been debt; `shed`:
+    how many it has let go.
+    """
+
+    records: int
+    rate: float
+    is_ahead: bool
+    debt: int
+    read: int
+    shed: int
+
+
 class SparkBatch(Protocol):
     """A micro-batch and its query, as an epoch of one stateful operator needs them: `BatchExecution`, or the Spark of
     `tests/model`.
@@ -80,6 +97,13 @@ class SparkBatch(Protocol):
 
     def input_watermarks(self) -> list[InputWatermark]:
         """Those out of which Spark has made the query's watermark, each of a `withWatermark`."""
+
+    @property
+    def backlog(self) -> BacklogStep | None:
+        """What it reads, of a query that reads its topics in its own way; None if it has no rows."""
+
+    def took(self, milliseconds: float) -> None:
+        """So long has it taken, of a query that reads its topics in its own way: the next ones go by it."""
 
     @property
     def cut(self) -> OperatorCut:
@@ -149,9 +173,11 @@ class BatchExecution:
         operators: Sequence[OperatorPlan],
         bridge: JavaObject,
         index: int,
+        reads_its_way: bool = False,
     ) -> None:
         """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `index` have
-        been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`.
+        been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`; `reads_its_way`: the query
+        does not read its topics as Spark does.
         """
         self.session: SparkSession = batch.sparkSession
         self._batch = batch
@@ -160,14 +186,20 @@ class BatchExecution:
         self._operators = operators
         self._bridge = bridge
         self._index = index
+        self._reads_its_way = reads_its_way
 
     @classmethod
     def called_with(
-        cls, batch: DataFrame, owner: SparkSession, operators: Sequence[OperatorPlan], bridge: JavaObject
+        cls,
+        batch: DataFrame,
+        owner: SparkSession,
+        operators: Sequence[OperatorPlan],
+        bridge: JavaObject,
+        reads_its_way: bool,
     ) -> BatchExecution:
         """The batch of a query that `owner` started. The batch itself belongs to a clone of that session."""
         stream: Any = bridge.runningQuery(owner._jsparkSession)
-        return cls(batch, stream, bridge.runningPlan(stream), operators, bridge, 0)
+        return cls(batch, stream, bridge.runningPlan(stream), operators, bridge, 0, reads_its_way)
 
     @cached_property
     def query_id(self) -> UUID:
@@ -206,6 +238,17 @@ class BatchExecution:
         """Those out of which Spark has made the query's watermark, each of a `withWatermark`."""
         found = self._bridge.inputWatermarks(self.stream)
         return [InputWatermark(str(one.input()), int(one.millis())) for one in found]
+
+    @cached_property
+    def backlog(self) -> BacklogStep | None:
+        """What it reads, of a query that reads its topics in its own way; None if it has no rows."""
+        step = self._bridge.backlogStep(self._plan) if self._reads_its_way else None
+        return BacklogStep(**answer(step)) if step is not None else None
+
+    def took(self, milliseconds: float) -> None:
+        """So long has it taken, of a query that reads its topics in its own way: the next ones go by it."""
+        if self._reads_its_way:
+            self._bridge.backlogTook(self._plan, round(milliseconds))
 
     def is_stopped_by(self, error: BaseException) -> bool:
         """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""

@@ -27,7 +27,7 @@ from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.checkpoint_files import CheckpointFiles
 from pyslash.state.directory import BlockFile, numbers
-from pyslash.state.manifest_form import what_is_wrong
+from pyslash.state.manifest_form import OPTIONAL, what_is_wrong
 from pyslash.state.run_number import next_run
 from pyslash.state.version import VersionStep
 
@@ -57,7 +57,8 @@ class Manifest:
     `standbys` maps agents (incarnations) to those that have all of their blocks as of this epoch in memory.
     `held` maps agents to the last pane that they hold a block of (microseconds) and the bytes of their blocks; an agent
     that is not in it holds nothing. `before` is the `version` before this epoch. `pane` is, of sessions, the one that
-    holds all that are open.
+    holds all that are open. `owed_times` are, as `times`, of rows that were read before others that Spark's watermark
+    waits for.
     """
 
     epoch: int
@@ -83,6 +84,7 @@ class Manifest:
     since: list[int] = field(default_factory=list)
     is_adopted: bool = False
     held: dict[str, tuple[int, int]] | None = None
+    owed_times: list[tuple[int, int, int, float]] = field(default_factory=list)
 
     @property
     def version(self) -> str:
@@ -116,7 +118,8 @@ class Manifest:
     def encode(self) -> bytes:
         """JSON on one line, behind a line with the format and a checksum."""
         # Not by `asdict`, which copies every list and dict of them first.
-        body = json.dumps(vars(self), default=vars, sort_keys=True).encode()
+        told = {name: value for name, value in vars(self).items() if value or name not in OPTIONAL}
+        body = json.dumps(told, default=vars, sort_keys=True).encode()
         return f"pyslash-manifest {FORMAT} {zlib.crc32(body, _SEED):08x}\n".encode() + body + b"\n"
 
     @classmethod
@@ -143,7 +146,8 @@ class Manifest:
             raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
         if wrong := what_is_wrong(fields):
             raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
-        fields["times"] = [tuple(times) for times in fields["times"]]
+        for name in {"times", "owed_times"} & {*fields}:
+            fields[name] = [tuple(times) for times in fields[name]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
         fields["agents"] = [AgentDescriptor.from_record(agent) for agent in fields["agents"]]
         if fields.get("held") is not None:

@@ -54,6 +54,11 @@ def _is_agent(value: Any) -> bool:
     return True
 
 
+_times = list_of(tuple_of(_unsigned, _signed, _signed, lambda value: type(value) in (int, float)), _MOST)
+
+OPTIONAL = frozenset({"owed_times"})
+"""Fields that few manifests have; without them, those of the others are as they were before these came."""
+
 _CHECKS: dict[str, Check] = {
     "epoch": integer(0, _INT64 - 1),
     "run": _unsigned,
@@ -67,7 +72,8 @@ _CHECKS: dict[str, Check] = {
     "watermark_us": _signed,
     "rows": _unsigned,
     "late_rows": _unsigned,
-    "times": list_of(tuple_of(_unsigned, _signed, _signed, lambda value: type(value) in (int, float)), _MOST),
+    "times": _times,
+    "owed_times": _times,
     "blocks": list_of(tuple_of(is_incarnation, _unsigned, _crc), _MOST),
     "agents": list_of(_is_agent, _MOST),
     "files": list_of(_is_file, _MOST),
@@ -85,7 +91,7 @@ def what_is_wrong(record: Any) -> str:
     """In words; empty if the record has the form of a manifest."""
     if type(record) is not dict:
         return f"it holds {type(record).__name__}, not fields"
-    missing, unknown = {*_CHECKS} - {*record}, {*record} - {*_CHECKS}
+    missing, unknown = {*_CHECKS} - {*record} - OPTIONAL, {*record} - {*_CHECKS}
     if missing or unknown:
         return f"its fields lack {sorted(missing)} and have {sorted(unknown)[:9]} besides"
     for name, value in record.items():

@@ -182,6 +182,13 @@ class MicroBatch:
     def is_stopped_by(self, error: BaseException) -> bool:
         return False
 
+    @property
+    def backlog(self) -> None:
+        """Its source is read in order."""
+
+    def took(self, milliseconds: float) -> None:
+        """Its source does not care."""
+
     def input_watermarks(self) -> list[InputWatermark]:
         return []
 

@@ -1,6 +1,10 @@
 package io.pyslash;
 
 import io.pyslash.agent.Executors;
+import io.pyslash.backlog.BacklogRules;
+import io.pyslash.backlog.BacklogRules.Order;
+import io.pyslash.backlog.BacklogSource;
+import io.pyslash.backlog.Estimates;
 import io.pyslash.catalyst.LocalRows;
 import io.pyslash.catalyst.Origin;
 import io.pyslash.catalyst.OverlappingWindows;
@@ -89,6 +93,37 @@ public final class Bridge {
   /** The analysed plan with few windows a row; the plan itself where it has few. */
   public LogicalPlan withTruncatedWindows(LogicalPlan analysed) {
     return OverlappingWindows.withTruncatedWindows(analysed);
+  }
+
+  /** The names of the streaming sources of an analysed plan: a list, in JSON. */
+  public String sources(LogicalPlan analysed) {
+    return Json.of(BacklogSource.sources(analysed));
+  }
+
+  /** The analysed plan, its Kafka topics read in this order ({@link BacklogRules.Order}). */
+  public LogicalPlan withOrder(LogicalPlan analysed, String order, long latencyMs, long expireMs, boolean sheds) {
+    return BacklogSource.with(analysed, new BacklogRules(Order.valueOf(order), latencyMs, expireMs, sheds));
+  }
+
+  /** Why a query of this analysed plan cannot do with samples of its records; null if it can. */
+  public String sampleObstacle(SparkSession session, LogicalPlan analysed) {
+    return Estimates.obstacle(session.sessionState().sqlParser(), analysed);
+  }
+
+  /** The plan of what a query estimates by samples, when a micro-batch would take longer than so long. */
+  public LogicalPlan sampled(SparkSession session, LogicalPlan analysed, long latencyMs) {
+    BacklogRules rules = new BacklogRules(Order.SAMPLED, latencyMs, Long.MAX_VALUE, false);
+    return Estimates.of(session.sessionState().sqlParser(), analysed, rules);
+  }
+
+  /** What a micro-batch of such a plan reads, a {@link BacklogSource.Step} in JSON; null if it reads nothing so. */
+  public String backlogStep(SparkPlan batch) {
+    return BacklogSource.step(batch);
+  }
+
+  /** A micro-batch of such a plan has taken so long. */
+  public void backlogTook(SparkPlan batch, long ms) {
+    BacklogSource.took(batch, ms);
   }
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */

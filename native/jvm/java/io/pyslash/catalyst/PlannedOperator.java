@@ -111,6 +111,11 @@ public abstract class PlannedOperator {
     Watermark.collect(watermarks().get(watermark), count, least, greatest, mean);
   }
 
+  /** What they have collected is not to move the watermark. */
+  public void forgetEventTimes() {
+    watermarks().forEach(operator -> Watermark.times(operator).reset());
+  }
+
   /** Whether the micro-batch has no input, as Spark runs one where only the watermark has moved. */
   private boolean isWithoutRows() {
     // Static tables bring no rows of their own: Spark refuses joins that would keep them.

@@ -1,5 +1,6 @@
 package io.pyslash.kafka;
 
+import io.pyslash.backlog.Sampled;
 import io.pyslash.core.SlashException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -27,9 +28,10 @@ final class KafkaReaderFactory implements PartitionReaderFactory {
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
     try {
-      KafkaRange range = KafkaRange.of(partition);
+      Sampled sample = partition instanceof Sampled some ? some : null;
+      KafkaRange range = KafkaRange.of(sample == null ? partition : sample.kafka());
       if (range.isResolved()) {
-        return new KafkaRecords(range, needed, spark, fetched);
+        return new KafkaRecords(range, sample, needed, spark, fetched);
       }
     } catch (SlashException | LinkageError unknown) {
       LOGGER.info("Spark reads its Kafka records itself: {}", unknown.toString());

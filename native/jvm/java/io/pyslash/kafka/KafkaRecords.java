@@ -1,5 +1,6 @@
 package io.pyslash.kafka;
 
+import io.pyslash.backlog.Sampled;
 import java.io.IOException;
 import java.sql.Timestamp;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -31,6 +33,8 @@ final class KafkaRecords implements PartitionReader<InternalRow> {
   private static final int TIMESTAMP_TYPE = 6;
 
   private final KafkaRange range;
+  private final Sampled sample; // null: all of them
+  private final int topic; // the hash code of its name
   private final PartitionReaderFactory spark;
   private final boolean[] needed;
   private final Object[] values;
@@ -42,15 +46,21 @@ final class KafkaRecords implements PartitionReader<InternalRow> {
   private KafkaCursor cursor;
   private PartitionReader<InternalRow> rest; // Spark's, once it has taken over
 
-  KafkaRecords(KafkaRange range, boolean[] needed, PartitionReaderFactory spark, LongAccumulator fetched) {
+  KafkaRecords(
+      KafkaRange range, Sampled sample, boolean[] needed, PartitionReaderFactory spark, LongAccumulator fetched) {
     this.fetched = fetched;
     this.range = range;
+    this.sample = sample;
+    this.topic = range.partition().topic().hashCode();
     this.spark = spark;
     this.needed = needed;
     values = new Object[needed.length];
     row = new GenericInternalRow(values);
     values[TOPIC] = UTF8String.fromString(range.partition().topic());
     values[PARTITION] = range.partition().partition();
+    if (sample != null) {
+      values[values.length - 1] = sample.weight();
+    }
     needsPlace = needed[OFFSET] || needed[TIMESTAMP] || needed[TIMESTAMP_TYPE];
     next = range.from();
   }
@@ -91,11 +101,14 @@ final class KafkaRecords implements PartitionReader<InternalRow> {
       cursor.skipTo(next);
       return false;
     }
-    fill(record);
+    boolean takes = sample == null || sample.takes(topic, range.partition().partition(), found);
+    if (takes) {
+      fill(record);
+    }
     cursor.take();
     next = found + 1;
     count++;
-    return true;
+    return takes;
   }
 
   private void fill(ConsumerRecord<byte[], byte[]> record) {
@@ -113,7 +126,8 @@ final class KafkaRecords implements PartitionReader<InternalRow> {
   private void leaveToSpark(String why) {
     LOGGER.info("Spark reads {} from offset {} on: {}", range.partition(), next, why);
     discard();
-    rest = spark.createReader(range.rest(next));
+    InputPartition left = range.rest(next);
+    rest = spark.createReader(sample == null ? left : new Sampled(left, sample.rate()));
   }
 
   @Override

@@ -1,5 +1,6 @@
 package io.pyslash.kafka;
 
+import io.pyslash.backlog.BacklogStream;
 import io.pyslash.records.ScanInPlaceExec;
 import io.pyslash.shim.KafkaConnector;
 import java.util.Set;
@@ -35,7 +36,7 @@ public final class KafkaScanExec extends ScanInPlaceExec {
 
   /** Whether rows of this scan can be read without Spark's reader: its columns are known, and Spark makes no token. */
   public static boolean canRead(MicroBatchScanExec scan, Set<Long> needed) {
-    if (!KafkaConnector.reads(scan.stream())) {
+    if (!KafkaConnector.reads(BacklogStream.inside(scan.stream()))) {
       return false;
     }
     boolean wantsHeaders =

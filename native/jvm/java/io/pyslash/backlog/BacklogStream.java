@@ -1,0 +1,179 @@
+package io.pyslash.backlog;
+
+import io.pyslash.backlog.BacklogRules.Order;
+import io.pyslash.core.Json;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/**
+ * Kafka's stream as a query reads it that is behind: the newest records first, and what was skipped is debt, which
+ * micro-batches of its own pay, the oldest first; or a sample. It decides which offsets a micro-batch has; Spark's connector
+ * does all else.
+ */
+public final class BacklogStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private final MicroBatchStream kafka;
+  private final BacklogRules rules;
+  private final Pace pace;
+  private boolean paysNext;
+
+  BacklogStream(MicroBatchStream kafka, BacklogRules rules) {
+    this.kafka = kafka;
+    this.rules = rules;
+    this.pace = new Pace(rules.latencyMs());
+  }
+
+  /** What Spark's connector has made, of a stream that may be in another order. */
+  public static SparkDataStream inside(SparkDataStream stream) {
+    return stream instanceof BacklogStream fresh ? fresh.kafka : stream;
+  }
+
+  /** An offset of this stream. */
+  private static final class At extends Offset {
+    private final String json;
+
+    At(Backlog backlog) {
+      json = backlog.toJson();
+    }
+
+    @Override
+    public String json() {
+      return json;
+    }
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return new At(Backlog.parse(kafka.initialOffset().json()));
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return new At(Backlog.parse(json));
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return admission().getDefaultReadLimit();
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) should be called instead of this method");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    return new At(next(Backlog.parse(start.json()).settled(), limit));
+  }
+
+  private Backlog next(Backlog at, ReadLimit limit) {
+    long now = System.currentTimeMillis();
+    if (at.debt().isEmpty() && rules.order() == Order.ORDERED) {
+      return Backlog.at(newest(at, limit));
+    }
+    if (at.debt().isEmpty() && rules.order() == Order.SAMPLED) {
+      return at.sampled(newest(at, limit), pace.most());
+    }
+    Offsets newest = newest(at, ReadLimit.allAvailable()); // which the connector's own figures need, too
+    if (at.oldest() < now - rules.expireMs()) {
+      return rules.expired(at, now);
+    }
+    long most = Math.min(pace.most(), mostRows(limit));
+    boolean pays = !at.debt().isEmpty() && (paysNext || rules.order() != Order.FRESH_FIRST || newest.equals(at.head()));
+    paysNext = !pays;
+    return pays ? at.paid(most) : at.fresh(newest, most, now);
+  }
+
+  private Offsets newest(Backlog at, ReadLimit limit) {
+    return Backlog.parse(admission().latestOffset(offset(at.head()), limit).json()).head();
+  }
+
+  private static long mostRows(ReadLimit limit) {
+    Stream<ReadLimit> limits =
+        limit instanceof CompositeReadLimit all ? Arrays.stream(all.getReadLimits()) : Stream.of(limit);
+    return limits
+        .filter(ReadMaxRows.class::isInstance)
+        .mapToLong(one -> ((ReadMaxRows) one).maxRows())
+        .min()
+        .orElse(Long.MAX_VALUE);
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    List<InputPartition> planned = new ArrayList<>();
+    Backlog after = Backlog.parse(end.json());
+    for (Range range : after.since(Backlog.parse(start.json()))) {
+      for (InputPartition one : kafka.planInputPartitions(offset(range.from()), offset(range.to()))) {
+        planned.add(rules.order() == Order.SAMPLED ? new Sampled(one, after.rate()) : one);
+      }
+    }
+    return planned.toArray(new InputPartition[0]);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    PartitionReaderFactory readers = kafka.createReaderFactory();
+    return rules.order() == Order.SAMPLED ? new SampledReaders(readers) : readers;
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    return admission().reportLatestOffset();
+  }
+
+  @Override
+  public Map<String, String> metrics(Optional<Offset> consumed) {
+    return kafka instanceof ReportsSourceMetrics told
+        ? told.metrics(consumed.map(one -> offset(Backlog.parse(one.json()).head())))
+        : Map.of();
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    ((SupportsTriggerAvailableNow) kafka).prepareForTriggerAvailableNow();
+  }
+
+  @Override
+  public void commit(Offset end) {
+    kafka.commit(offset(Backlog.parse(end.json()).head()));
+  }
+
+  @Override
+  public void stop() {
+    kafka.stop();
+  }
+
+  /** As Spark's progress calls it. */
+  @Override
+  public String toString() {
+    return kafka.toString();
+  }
+
+  /** A micro-batch of so many records has taken so long. */
+  void took(long records, long ms) {
+    pace.took(records, ms);
+  }
+
+  private Offset offset(Offsets offsets) {
+    return kafka.deserializeOffset(Json.of(offsets.toMap()));
+  }
+
+  private SupportsAdmissionControl admission() {
+    return (SupportsAdmissionControl) kafka;
+  }
+}

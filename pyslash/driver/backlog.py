@@ -1,0 +1,181 @@
+"""Queries that do not read their topics as Spark does when they are behind.
+
+`spark.slash.shed`: they take a sample of the records, and estimate. `spark.slash.backlog`: they read the newest first.
+The JVM's `io.pyslash.backlog` decides which records a micro-batch has: then the newest, or some of those that were
+skipped, the oldest first. A record is late, and a window complete, by the records before it, all of which have been
+read: so Spark's watermark follows the records that have none before them still to be read, and the others when those
+are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyslash.conf import Conf
+from pyslash.driver.coverage_check import Checkpoint
+from pyslash.errors import ConfigError, RowBridgeUnavailableError
+from pyslash.plan.catalyst import JavaObject, answer
+from pyslash.plan.cut import EventTimes, OperatorCut
+from pyslash.plan.operator import OperatorPlan
+from pyslash.plan.output_mode import OutputMode
+from pyslash.spark.execution import BacklogStep, entry_of
+from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.writer import WriterSettings
+from pyslash.state.checkpoint_files import files_of_spark
+from pyslash.state.manifest import Manifest
+
+logger = logging.getLogger("pyslash")
+
+FRACTION = "_slash_fraction"
+TENTATIVE = "_slash_tentative"
+_NEVER_MS = 1 << 50
+
+
+def obstacle(sources: Sequence[str], operators: Sequence[OperatorPlan]) -> str:
+    """Why a query with these sources and operators reads its records in order; empty if it need not."""
+    if list(sources) != ["kafka"]:
+        return f"it reads {', '.join(sources) or 'nothing'}, and not from Kafka alone, once"
+    if len(operators) > 1:
+        return "it has several stateful operators, one above the other"
+    if operators[0].backfill_obstacle or operators[0].emission.new_only:
+        return f"its rows depend on the order in which records come: {operators[0].summary}"
+    return ""
+
+
+def reordered(
+    bridge: JavaObject, rows: DataFrame, operators: Sequence[OperatorPlan], settings: WriterSettings, conf: Conf
+) -> DataFrame | None:
+    """The rows of a query that is about to start, read the newest first; None: it reads them in order.
+
+    A checkpoint with records that were skipped has them read, whatever the query is set to now.
+    """
+    is_fresh_first = conf.backlog == "fresh-first"
+    analysed: Any = rows._jdf.queryExecution().analyzed()
+    sources = answer(bridge.sources(analysed))
+    if not is_fresh_first and ("kafka" not in sources or not _has_debt(rows, settings)):
+        return None
+    if reason := obstacle(sources, operators):
+        logger.warning("query %s reads its backlog in order: %s", settings.query_name or "without a name", reason)
+        return None
+    order = "FRESH_FIRST" if is_fresh_first else "ORDERED"
+    expire_ms = conf.backlog_expire * 1000 if conf.backlog_expire is not None else _NEVER_MS
+    latency_ms, sheds = conf.backlog_latency * 1000, conf.backlog_expired == "shed"
+    return _frame(bridge.withOrder(analysed, order, latency_ms, expire_ms, sheds), rows)
+
+
+def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame | None:
+    """What a query that is about to start estimates by samples of its records; None: it takes all of them.
+
+    Raises:
+        ConfigError: it is to read the newest records first, too.
+    """
+    if conf.shed == "off":
+        return None
+    if conf.backlog == "fresh-first":
+        raise ConfigError(
+            "spark.slash.shed=bounded keeps up with topics by samples, and spark.slash.backlog=fresh-first by reading "
+            "later what it skips; choose one of them"
+        )
+    try:
+        bridge = JvmBridge(rows.sparkSession).java
+    except RowBridgeUnavailableError:
+        return None  # the query does not run on pyslash, and the log will say why
+    session: Any = rows.sparkSession._jsparkSession
+    analysed: Any = rows._jdf.queryExecution().analyzed()
+    if reason := bridge.sampleObstacle(session, analysed):
+        logger.warning("query %s takes all records: %s", settings.query_name or "without a name", reason)
+        return None
+    return _frame(bridge.sampled(session, analysed, conf.backlog_latency * 1000), rows)
+
+
+def _frame(plan: JavaObject, rows: DataFrame) -> DataFrame:
+    session = rows.sparkSession
+    jvm: Any = session._jvm
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def _has_debt(rows: DataFrame, settings: WriterSettings) -> bool:
+    """Whether the newest entry of Spark's offset log names records that were skipped."""
+    location = settings.checkpoint(rows.sparkSession)
+    if location is None:
+        return False
+    newest = Checkpoint(rows.sparkSession, location).newest
+    if newest is None:
+        return False
+    entry = entry_of(files_of_spark(rows.sparkSession, location, "offsets"), newest)
+    return entry is not None and b'"debt":[' in entry
+
+
+def told_times(
+    cut: OperatorCut, step: BacklogStep | None, last: Manifest | None
+) -> tuple[list[EventTimes], list[EventTimes]]:
+    """What Spark is told of an epoch's event times, and what it will be told once those of the records before are."""
+    collected = cut.event_times()
+    owed = last.owed_times if last is not None else []
+    if step is not None and step.is_ahead:
+        cut.forget_event_times()
+        return cut.event_times(), [_together(*both) for both in zip(owed or collected, collected, strict=True)]
+    if step is None or step.debt or not owed:
+        return collected, owed
+    for index, times in enumerate(owed):
+        if times[0]:
+            cut.add_event_times(index, times)
+    return cut.event_times(), []
+
+
+def _together(one: EventTimes, other: EventTimes) -> EventTimes:
+    if not one[0] or not other[0]:
+        return one if one[0] else other
+    count = one[0] + other[0]
+    mean = (one[0] * one[3] + other[0] * other[3]) / count
+    return count, min(one[1], other[1]), max(one[2], other[2]), mean
+
+
+@dataclass(frozen=True)
+class BacklogFigures:
+    """`debt`: how many records are skipped; `debt_shed`: how many the epoch has let go; `fraction`: how much has been
+    read of what there was to read since there has been debt; `sample_rate`: the share of its records that were taken.
+    """
+
+    debt: int = 0
+    debt_shed: int = 0
+    fraction: float = 1.0
+    sample_rate: float = 1.0
+
+    @classmethod
+    def of(cls, step: BacklogStep) -> BacklogFigures:
+        """Of an epoch that has read this."""
+        share = step.read / (step.read + step.debt) if step.debt else 1.0
+        return cls(step.debt, step.shed, round(share, 6), step.rate)
+
+
+class Backlog:
+    """That of a query which does not read its topics as Spark does, from epoch to epoch."""
+
+    def __init__(self, mode: OutputMode, adds_columns: bool) -> None:
+        """`adds_columns`: rows have `FRACTION` and `TENTATIVE`."""
+        self._mode = mode
+        self._adds_columns = adds_columns
+        self._figures = BacklogFigures()
+
+    def figures(self, step: BacklogStep | None) -> BacklogFigures:
+        """Of an epoch; one without rows leaves all as it is."""
+        if step is not None:
+            self._figures = BacklogFigures.of(step)
+        else:
+            self._figures = replace(self._figures, debt_shed=0, sample_rate=1.0)
+        return self._figures
+
+    def rows(self, result: DataFrame) -> DataFrame:
+        """The rows of the epoch as its sink gets them; windows that are complete are made of all records."""
+        if not self._adds_columns:
+            return result
+        is_final = self._mode is OutputMode.APPEND or not self._figures.debt
+        fraction = 1.0 if is_final else self._figures.fraction
+        return result.withColumns({FRACTION: F.lit(fraction), TENTATIVE: F.lit(not is_final)})

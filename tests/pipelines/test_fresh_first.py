@@ -1,0 +1,291 @@
+"""Behind a backlog of a Kafka topic the newest records come first; in the end the rows are plain Spark's."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from eval.pipelines.job import ROOT, Job
+from eval.pipelines.topic import create
+from tests.pipelines.test_kafka import produce
+
+START = 1_700_000_000
+RECORDS = 8_000
+MOST = 1_000  # of a micro-batch
+ARRIVALS = 4
+SCHEMA = "at timestamp, key string, value int"
+
+
+def records(first: int, count: int) -> list[bytes]:
+    """In the order of their times, a hundredth of a second apart."""
+    made = []
+    for number in range(first, first + count):
+        at = datetime.fromtimestamp(START + number * 0.01, UTC).isoformat()
+        made.append(json.dumps({"at": at, "key": f"k{number % 7}", "value": number}).encode())
+    return made
+
+
+def source(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
+    """The topic, in micro-batches of so many records at most."""
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MOST)}
+    return spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": kafka}, **options).load()
+
+
+def by_key(rows: DataFrame) -> DataFrame:
+    """Windows of eight seconds, of which a micro-batch has one or two."""
+    parsed = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+    timed = parsed.withWatermark("at", "1 second").groupBy(F.window("at", "8 seconds"), "key")
+    return timed.agg(F.count("*").alias("count"), F.sum("value").alias("sum"), F.max("value").alias("greatest"))
+
+
+@dataclass
+class Given:
+    """What a query has given: of each micro-batch its rows and its figures."""
+
+    batches: list[list[Any]] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+    watermarks: list[str] = field(default_factory=list)
+
+    @property
+    def last(self) -> dict[Any, Any]:
+        """The row of each group that came last, as a table would have it."""
+        return {(row["window"]["start"], row["key"]): row[1:5] for batch in self.batches for row in batch}
+
+
+@contextmanager
+def settings(spark: SparkSession, **conf: str) -> Iterator[None]:
+    """`spark.slash.*` while a query starts; underscores are dots."""
+    pyslash.enable(spark)
+    names = {f"spark.slash.{name.replace('_', '.')}": value for name, value in conf.items()}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in names:
+            spark.conf.unset(name)
+        pyslash.disable()
+
+
+def run(rows: DataFrame, folder: Path, output: str, given: Given, **conf: str) -> None:
+    """All that the topic has, from its checkpoint if there is one."""
+    with settings(rows.sparkSession, **conf):
+        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode(output)
+        query = writer.foreachBatch(lambda batch, _: given.batches.append(batch.collect()))
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+        if conf["mode"] == "require":
+            given.progress += pyslash.progress(started)
+        given.watermarks += [one["eventTime"]["watermark"] for one in started.recentProgress if one["eventTime"]]
+
+
+def offsets(folder: Path) -> list[dict[str, Any]]:
+    """The topic's offsets in Spark's log, by micro-batch."""
+    files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    return [json.loads(path.read_text().splitlines()[-1]) for path in files]
+
+
+@pytest.mark.parametrize("mode", ["update", "complete", "append"])
+def test_the_rows_are_sparks_once_all_is_read(spark: SparkSession, kafka: str, tmp_path: Path, mode: str) -> None:
+    """The newest come first, the watermark waits, and plain Spark could go on from the offsets."""
+    topic = f"fresh-{mode}"
+    rows = by_key(source(spark, kafka, topic))
+    plain, ours = Given(), Given()
+    produce(spark, kafka, topic, records(0, RECORDS))
+    run(rows, tmp_path / "plain", mode, plain, mode="off")
+    run(rows, tmp_path / "ours", mode, ours, mode="require", backlog="fresh-first")
+    assert ours.last == plain.last
+    assert len(ours.last) > 50
+    debts = [one["debt"] for one in ours.progress]
+    assert debts[0] == RECORDS - MOST
+    assert debts == sorted(debts, reverse=True)
+    assert debts[-1] == 0
+    assert all(one["records_fetched"] or not one["rows"] for one in ours.progress), "past Spark's reader, as in order"
+    assert "debt" in offsets(tmp_path / "ours")[0]
+    assert offsets(tmp_path / "ours")[-1] == offsets(tmp_path / "plain")[-1]
+    watermarks = [one["watermark_us"] for one in ours.progress]
+    assert watermarks == sorted(watermarks)
+    if mode == "append":  # windows are given as their debt is paid, each once, by Spark's watermarks
+        assert sum(len(batch) for batch in ours.batches) == len(ours.last)
+        assert ours.watermarks[-1] == plain.watermarks[-1]
+    else:
+        newest = max(start for start, _ in plain.last)
+        assert newest in {row["window"]["start"] for row in ours.batches[0]}
+
+
+def test_what_arrives_meanwhile_comes_in_between(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Newer records in every other micro-batch, while those that were skipped are read; and rows say what they are."""
+    topic = "fresh-arrivals"
+    rows = by_key(source(spark, kafka, topic))
+    plain, ours = Given(), Given()
+    produce(spark, kafka, topic, records(0, RECORDS))
+    with settings(spark, mode="require", backlog="fresh-first", backlog_columns="on"):
+
+        def keep(batch: DataFrame, number: int) -> None:
+            ours.batches.append(batch.collect())
+            if number < ARRIVALS:
+                produce(spark, kafka, topic, records(RECORDS + 100 * number, 100))
+
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("update")
+        query = writer.foreachBatch(keep).start()
+        try:
+            query.processAllAvailable()
+            ours.progress = pyslash.progress(query)
+        finally:
+            query.stop()
+    run(rows, tmp_path / "plain", "update", plain, mode="off")
+    assert ours.last == plain.last
+    read = [one["rows"] for one in ours.progress if one["rows"]]
+    assert read[1:8:2] == [MOST] * 4, "of those that were skipped"
+    assert all(0 < fresh < MOST for fresh in read[2:6:2]), "of those that have come meanwhile"
+    shares = [one["fraction"] for one in ours.progress]
+    assert shares[0] == MOST / RECORDS
+    assert shares[-1] == 1.0
+    for batch, figures in zip(ours.batches, ours.progress, strict=True):
+        assert {row["_slash_tentative"] for row in batch} <= {figures["debt"] > 0}
+        assert {row["_slash_fraction"] for row in batch} <= {figures["fraction"]}
+
+
+class SinkError(Exception):
+    """What a job's own function raises in these tests."""
+
+
+@pytest.mark.parametrize("then", ["fresh-first", "ordered"])
+def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_path: Path, then: str) -> None:
+    """Also where the query has been set to read in order since; the failed micro-batch comes again as it was."""
+    topic = f"fresh-restart-{then}"
+    rows = by_key(source(spark, kafka, topic))
+    plain, ours = Given(), Given()
+    produce(spark, kafka, topic, records(0, RECORDS))
+
+    def fail(batch: DataFrame, number: int) -> None:
+        if number == 2:
+            raise SinkError
+        ours.batches.append(batch.collect())
+
+    with settings(spark, mode="require", backlog="fresh-first"):
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
+        with pytest.raises(StreamingQueryException, match="SinkError"):
+            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    produce(spark, kafka, topic, records(RECORDS, MOST // 2))
+    run(rows, tmp_path / "ours", "append", ours, mode="require", backlog=then)
+    run(rows, tmp_path / "plain", "append", plain, mode="off")
+    assert ours.last == plain.last
+    assert sum(len(batch) for batch in ours.batches) == len(ours.last)
+    assert ours.progress[0]["replayed"]
+    assert ours.progress[0]["debt"] == RECORDS - 3 * MOST
+    assert ours.progress[-1]["debt"] == 0
+    assert ours.watermarks[-1] == plain.watermarks[-1]
+
+
+def test_records_that_wait_for_too_long(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """An error that leaves all as it was, or they are let go, and progress says so."""
+    topic = "fresh-expired"
+    rows = by_key(source(spark, kafka, topic))
+    produce(spark, kafka, topic, records(0, RECORDS))
+    expires = {"mode": "require", "backlog": "fresh-first", "backlog_expire": "1s"}
+
+    def slow(batch: DataFrame, number: int) -> None:
+        time.sleep(1.2)  # the time of the test: until what was skipped is too old
+
+    for _ in range(2):  # the second start finds what the first one has left
+        with settings(spark, **expires):
+            writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("update")
+            with pytest.raises(StreamingQueryException, match=r"BacklogExpiredError: 7000 records have waited"):
+                writer.foreachBatch(slow).trigger(availableNow=True).start().awaitTermination()
+    given = Given()
+    run(rows, tmp_path / "ours", "update", given, **expires, backlog_expired="shed")
+    assert given.progress[0]["debt_shed"] == RECORDS - MOST
+    assert given.progress[-1]["debt"] == 0
+    assert sum(one["rows"] for one in given.progress) == 0
+    produce(spark, kafka, topic, records(RECORDS, 10))
+    run(rows, tmp_path / "ours", "update", given, **expires, backlog_expired="shed")
+    assert "debt" not in offsets(tmp_path / "ours")[-1]
+    assert sum(one["rows"] for one in given.progress) == 10
+
+
+def test_a_query_whose_rows_depend_on_their_order_reads_in_order(
+    spark: SparkSession, kafka: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the log says why; it runs on pyslash all the same."""
+    topic = "fresh-never"
+    produce(spark, kafka, topic, records(0, 3 * MOST))
+    of_topic = source(spark, kafka, topic)
+    parsed = of_topic.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+    union = by_key(of_topic.unionByName(source(spark, kafka, topic)))
+    for number, (rows, why) in enumerate(
+        [
+            (parsed.dropDuplicates(["key"]), "depend on the order in which records come"),
+            (union, "it reads kafka, kafka"),
+        ]
+    ):
+        given = Given()
+        with settings(spark, mode="require", backlog="fresh-first"):
+            writer = rows.writeStream.option("checkpointLocation", str(tmp_path / str(number))).outputMode("append")
+            query = writer.foreachBatch(lambda batch, _: None).trigger(availableNow=True).start()
+            query.awaitTermination()
+            given.progress = pyslash.progress(query)
+        assert why in caplog.text
+        assert {one["debt"] for one in given.progress} == {0}
+        assert "debt" not in offsets(tmp_path / str(number))[0]
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.nightly)])
+def test_each_record_counts_once_under_kills(kafka: str, tmp_path: Path, kills: int) -> None:
+    """The example, its driver killed at moments of chance: the last row of each window is the right one."""
+    from confluent_kafka import Producer
+
+    topic, clicks = f"fresh-killed-{kills}", 6_000 * kills
+    create(kafka, topic)
+    producer = Producer({"bootstrap.servers": kafka})
+    expected: Counter[tuple[str, str]] = Counter()
+    for number in range(clicks):
+        at, page = datetime.fromtimestamp(START + number * 0.05, UTC), f"/{number % 5}"
+        producer.produce(topic, json.dumps({"at": at.isoformat(), "page": page}), partition=number * 7 % 2)
+        expected[at.strftime("%H:%M"), page] += 1
+    producer.flush()
+    script = ROOT / "examples" / "fresh_clicks.py"
+    arguments = ["--servers", kafka, "--topic", topic, "--checkpoint", str(tmp_path / "checkpoint"), "--available-now"]
+    arguments += ["--rows", str(tmp_path / "rows"), "--offsets-per-trigger", "600"]
+    on = {
+        "spark.slash.backlog": "fresh-first",
+        "spark.slash.backlog.columns": "on",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    job, draw = Job(script, arguments, tmp_path, **on), random.Random(7)
+    commits = tmp_path / "checkpoint" / "commits"
+    done = 0
+    for _ in range(kills):
+        job.start()
+        aim = done + draw.randrange(2, 5)
+        while job.is_running() and done < aim:
+            done = max((int(path.name) for path in commits.glob("[0-9]*")), default=0)
+            time.sleep(draw.random() * 0.05)
+        assert job.is_running(), "it has ended before it was killed"
+        job.kill()
+    job.start()
+    while job.is_running():
+        time.sleep(0.1)
+    found, tentative = {}, {}
+    for folder in sorted((tmp_path / "rows").iterdir()):
+        for path in folder.glob("*.json"):
+            for line in path.read_text().splitlines():
+                row = json.loads(line)
+                found[row["start"][11:16], row["page"]] = row["count"]
+                tentative[folder.name] = row["_slash_tentative"]
+    assert found == expected
+    assert set(tentative.values()) == {True, False}

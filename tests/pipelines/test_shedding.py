@@ -1,0 +1,172 @@
+"""Too many records of a Kafka topic: counts, sums and means are estimated by a sample, with bounds that hold."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pyslash
+from tests.pipelines.test_fresh_first import SinkError, offsets, settings
+
+RECORDS, GROUPS = 400_000, 1_000
+FIRST = 100_000  # records of a first micro-batch, of which nobody knows how long it takes
+SCHEMA = "at timestamp, key int, value double, price decimal(8,2)"
+
+
+def produce(spark: SparkSession, kafka: str, topic: str, first: int, count: int) -> None:
+    """Records in the order of their times, a millisecond apart; of some the value is not known."""
+    number = F.col("id")
+    event = F.struct(
+        F.date_format(F.timestamp_millis(F.lit(1_700_000_000_000) + number), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias(
+            "at"
+        ),
+        (F.abs(F.xxhash64(number)) % GROUPS).cast("int").alias("key"),
+        F.when(number % 10 > 0, F.exp(F.abs(F.xxhash64(number, F.lit(1))) % 300 / 100)).alias("value"),
+        ((number % 997) / 10).cast("decimal(8,2)").alias("price"),
+    )
+    rows = spark.range(first, first + count).select(
+        F.to_json(event).cast("binary").alias("value"), (number % 2).cast("int").alias("partition")
+    )
+    rows.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", topic).save()
+
+
+def by_key(rows: DataFrame) -> DataFrame:
+    """All that can be estimated."""
+    parsed = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+    return (
+        parsed.withWatermark("at", "1 hour")
+        .groupBy("key")
+        .agg(
+            F.count("*").alias("count"),
+            F.count("value").alias("known"),
+            F.sum("value").alias("sum"),
+            F.avg("value").alias("mean"),
+            F.sum("price").alias("price"),
+        )
+        .where("count > 0")
+    )
+
+
+def stream(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
+    """The topic from its beginning."""
+    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic, "startingOffsets": "earliest"}
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+@pytest.fixture(scope="module")
+def topic(spark: SparkSession, kafka: str) -> str:
+    """Too many records for a first micro-batch."""
+    produce(spark, kafka, "shed", 0, RECORDS)
+    return "shed"
+
+
+def truth(spark: SparkSession, kafka: str, topic: str) -> dict[int, Any]:
+    """By Spark, of all records."""
+    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic}
+    return {row["key"]: row for row in by_key(spark.read.format("kafka").options(**options).load()).collect()}
+
+
+def run(rows: DataFrame, folder: Path, **conf: str) -> tuple[list[list[Any]], list[dict[str, Any]]]:
+    """Its micro-batches and their figures, until nothing is left."""
+    batches: list[list[Any]] = []
+    with settings(rows.sparkSession, mode="require", shed="bounded", **conf):
+        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode("update")
+        query = writer.foreachBatch(lambda batch, _: batches.append(batch.collect())).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return batches, pyslash.progress(query)
+
+
+def test_the_bounds_hold_the_truth(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
+    """Of a thousand groups, about 95 of 100 intervals of each aggregate; by chance 93 to 97, nearly always."""
+    (rows, *_), (figures, *_) = run(by_key(stream(spark, kafka, topic)), tmp_path / "c")
+    assert figures["sample_rate"] == FIRST / RECORDS
+    assert figures["rows"] == pytest.approx(FIRST, rel=0.02)
+    assert figures["records_fetched"] == RECORDS
+    expected, inside = truth(spark, kafka, topic), defaultdict[str, int](int)
+    assert {row["key"] for row in rows} == expected.keys()
+    for row in rows:
+        for name in ("count", "known", "sum", "mean", "price"):
+            low, high = row[f"{name}_95"]
+            assert low < float(row[name]) + 0.5
+            assert float(row[name]) - 0.5 < high
+            inside[name] += low <= float(expected[row["key"]][name]) <= high
+    assert {name: 925 <= held <= 975 for name, held in inside.items()} == dict.fromkeys(inside, True), inside
+    total = sum(row["count"] for row in rows)
+    assert total == pytest.approx(RECORDS, rel=4 * math.sqrt((1 - 0.25) / FIRST))
+    assert offsets(tmp_path / "c")[0]["rate"] == FIRST / RECORDS
+
+
+def test_a_micro_batch_that_comes_again_takes_the_same_records(
+    spark: SparkSession, kafka: str, tmp_path: Path, topic: str
+) -> None:
+    """Also by Spark's own reader: a record is in the sample or not by its place."""
+    query = by_key(stream(spark, kafka, topic))
+    first: list[list[Any]] = []
+
+    def fail(batch: DataFrame, number: int) -> None:
+        first.append(sorted(batch.collect()))
+        raise SinkError
+
+    with settings(spark, mode="require", shed="bounded"):
+        writer = query.writeStream.option("checkpointLocation", str(tmp_path / "c")).outputMode("update")
+        with pytest.raises(StreamingQueryException, match="SinkError"):
+            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    again, _ = run(query, tmp_path / "c")
+    assert sorted(again[0]) == first[0]
+    by_spark, (figures, *_) = run(query, tmp_path / "d", ingest_kafka="spark")
+    assert figures["records_fetched"] == 0
+    assert sorted(by_spark[0]) == first[0]
+
+
+def test_with_few_records_all_are_taken(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """The rows are Spark's, and the bounds say that they are exact; sampled rows before and behind stay estimates."""
+    name = "shed-few"
+    produce(spark, kafka, name, 0, 20_000)
+    query = by_key(stream(spark, kafka, name))
+    (rows, *_), (figures, *_) = run(query, tmp_path / "c")
+    assert figures["sample_rate"] == 1.0
+    expected = truth(spark, kafka, name)
+    for row in rows:
+        for column in ("count", "known", "sum", "mean", "price"):
+            assert row[column] == expected[row["key"]][column]
+            assert row[f"{column}_95"] == pytest.approx([float(row[column])] * 2)
+    assert "rate" not in offsets(tmp_path / "c")[0]
+    produce(spark, kafka, name, 20_000, 600_000)
+    (rows, *_), (figures, *_) = run(query, tmp_path / "c")
+    assert figures["sample_rate"] < 1
+    expected = truth(spark, kafka, name)
+    wide = [row for row in rows if row["count_95"]["low"] < row["count_95"]["high"]]
+    assert len(wide) == GROUPS
+    held = sum(row["sum_95"]["low"] <= expected[row["key"]]["sum"] <= row["sum_95"]["high"] for row in rows)
+    assert 925 <= held <= 975
+
+
+def test_what_a_sample_says_nothing_of(
+    spark: SparkSession, kafka: str, tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All records are taken, and the log says why."""
+    parsed = stream(spark, kafka, topic).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+    events = parsed.select("event.*").withWatermark("at", "1 hour")
+    refused = {
+        "max of a sample says nothing of the rest": events.groupBy("key").agg(F.max("value").alias("most")),
+        "computes with aggregates in their own list": events.groupBy("key").agg((F.sum("value") / 2).alias("half")),
+        "without Deduplicate": events.dropDuplicates(["key"]),
+    }
+    for number, (why, query) in enumerate(refused.items()):
+        _, figures = run(query, tmp_path / str(number))
+        assert why in caplog.text
+        assert sum(one["rows"] for one in figures) == RECORDS
+        assert {one["sample_rate"] for one in figures} == {1.0}
+
+
+def test_one_way_to_keep_up_is_chosen(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
+    """Neither is guessed."""
+    with pytest.raises(Exception, match="choose one of them"):
+        run(by_key(stream(spark, kafka, topic)), tmp_path / "c", backlog="fresh-first")
