@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from examples import shed_clicks
 from tests.pipelines.test_fresh_first import SinkError, offsets, settings
 
 RECORDS, GROUPS = 400_000, 1_000
@@ -170,3 +171,24 @@ def test_one_way_to_keep_up_is_chosen(spark: SparkSession, kafka: str, tmp_path:
     """Neither is guessed."""
     with pytest.raises(Exception, match="choose one of them"):
         run(by_key(stream(spark, kafka, topic)), tmp_path / "c", backlog="fresh-first")
+
+
+def test_the_example(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """It knows of no samples, and its rows have bounds."""
+    clicks, name = 300_000, "shed-clicks"
+    at = F.date_format(F.timestamp_millis(F.lit(1_700_000_000_000) + F.col("id")), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+    page = F.concat(F.lit("/"), (F.col("id") % 3).cast("string"))
+    click = F.struct(at.alias("at"), page.alias("page"), (F.col("id") % 50).cast("double").alias("milliseconds"))
+    records = spark.range(clicks).select(F.to_json(click).cast("binary").alias("value"))
+    records.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", name).save()
+    arguments = ["--servers", kafka, "--topic", name, "--rows", str(tmp_path / "rows"), "--available-now"]
+    with settings(spark, mode="require", shed="bounded"):
+        query = shed_clicks.start(spark, shed_clicks.parse([*arguments, "--checkpoint", str(tmp_path / "checkpoint")]))
+        query.awaitTermination()
+        assert pyslash.progress(query)[0]["sample_rate"] < 1
+    found = spark.read.json(str(tmp_path / "rows")).collect()
+    assert len(found) == 3 * 5  # minutes that are over
+    for row in found:
+        assert row["clicks_95"]["low"] < row["clicks"] < row["clicks_95"]["high"]
+        assert row["load_ms_95"]["low"] < row["load_ms"] < row["load_ms_95"]["high"]
+    assert sum(row["clicks"] for row in found) == pytest.approx(clicks * 280 / 300, rel=0.1)

@@ -170,11 +170,9 @@ KEPT: list[tuple[dict[str, str], Callable[[Stream], DataFrame]]] = [
     ({"spark.sql.streaming.statefulOperator.allowMultiple": "false"}, joined),
     ({"spark.sql.streaming.multipleWatermarkPolicy": "min"}, of_two_watermarks),
     (ROCKSDB, chained),
-    (ROCKSDB | {STATE + "encodingFormat": "avro"}, sums),
     (ROCKSDB | {STATE + "rowChecksum.enabled": "true"}, sums),
     (ROCKSDB | {"spark.sql.streaming.join.stateFormatVersion": "3"}, joined),
     (ROCKSDB | {"spark.sql.streaming.join.stateFormatVersion": "4"}, joined),
-    ({"spark.sql.streaming.join.stateFormatVersion": "1"}, joined),
     ({"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, chained),
     ({"spark.sql.streaming.statefulOperator.useStrictDistribution": "false"}, chained),
     ({"spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "false"}, joined),
@@ -204,6 +202,24 @@ def test_what_is_honoured_or_has_no_meaning(
 ) -> None:
     skip_unless_known(stream.spark, values)
     assert_as_spark(started_twice(stream, query, values), on_pyslash=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "query", "words"),
+    [
+        (ROCKSDB | {STATE + "encodingFormat": "avro"}, sums, "encoding format as avro is not supported"),
+        ({"spark.sql.streaming.join.stateFormatVersion": "1"}, joined, "with state format version 1"),
+    ],
+    ids=["encodingFormat", "join.stateFormatVersion"],
+)
+def test_what_spark_refuses_is_refused(
+    stream: Stream, values: dict[str, str], query: Callable[[Stream], DataFrame], words: str
+) -> None:
+    """As it starts, or in its first micro-batch."""
+    skip_unless_known(stream.spark, values)
+    for mode in ("off", "auto"):
+        with changed(stream.spark, values), pytest.raises(PySparkException, match=words):
+            raise attempt(query(stream), stream.folder / mode, mode).error or AssertionError(mode)
 
 
 # Options of a writer.

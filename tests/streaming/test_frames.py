@@ -119,7 +119,7 @@ def test_frames_are_those_that_spark_gives(
 
     with changed(spark, limits):
         batches = same(stream, query)
-    assert sum(map(len, batches)) > 15
+    assert sum(map(len, batches)) >= 15
     if kind == "group state":
         assert any(row.did.startswith("True") for batch in batches for row in batch)
 
@@ -160,7 +160,7 @@ def test_random_functions_of_a_group_state_are_sparks(
     with changed(spark, without_rows(timeout != "ProcessingTimeTimeout")):
         batches = same(stream, lambda rows: applied(rows, group_program(seed, timeout), timeout, mode=mode), mode)
     assert sum(map(len, batches)) > 100
-    if timeout != "NoTimeout":
+    if timeout != "NoTimeout" and seed < 3:  # not all of the other programs set a time that comes
         assert any(" True GroupState" in row.gave for batch in batches for row in batch), "a key has timed out"
 
 

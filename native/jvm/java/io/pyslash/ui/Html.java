@@ -79,7 +79,20 @@ final class Html {
   /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */
   static String watermark(JsonNode figures) {
     long micros = figures.path("watermark_us").asLong(NONE);
-    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures);
+    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures) + debt(figures);
+  }
+
+  /** The records that it waits for, if newer ones have been read before them. */
+  private static String debt(JsonNode figures) {
+    double debt = Figures.number(figures.path("debt"));
+    return debt == 0 ? "" : "<br/>behind " + number(debt) + " skipped";
+  }
+
+  /** The rows of an epoch, and which share of the records they were taken from, if not all. */
+  static String rows(JsonNode figures) {
+    double rate = figures.path("sample_rate").asDouble(1);
+    String taken = rate == 1 ? "" : String.format(Locale.ROOT, "<br/>%.1f %% taken", 100 * rate);
+    return number(Figures.number(figures.path("rows"))) + taken;
   }
 
   /** The input that the watermark is of, if there are several. */

@@ -183,7 +183,8 @@ final class QueryPage extends WebUIPage {
     cells.add(Html.number(Figures.number(figures.path("operator"))));
     cells.add(Html.time(epoch.millis));
     cells.add(Html.watermark(figures));
-    for (String name : List.of("rows", "late_rows", "groups", "windows", "merged_rows")) {
+    cells.add(Html.rows(figures));
+    for (String name : List.of("late_rows", "groups", "windows", "merged_rows")) {
       cells.add(Html.number(Figures.number(figures.path(name))));
     }
     cells.add(Html.escape(figures.path("ingest").asText()));

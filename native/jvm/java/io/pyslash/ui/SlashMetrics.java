@@ -49,9 +49,14 @@ public final class SlashMetrics extends SparkListener implements Source {
 
   private static final Map<String, String> GAUGES =
       Map.of("groups", "groups", "windows", "windows", "blocks", "blocks");
-  // Of agents, which all operators of a query share.
+  // Of agents and of the source, which all operators of a query share.
   private static final Map<String, String> SHARED_GAUGES =
-      Map.of("pinnedBytes", "pinned_bytes", "spilledBytes", "spilled_bytes", "agents", "agents");
+      Map.ofEntries(
+          Map.entry("pinnedBytes", "pinned_bytes"),
+          Map.entry("spilledBytes", "spilled_bytes"),
+          Map.entry("agents", "agents"),
+          Map.entry("debt", "debt"),
+          Map.entry("sampleRate", "sample_rate"));
   private static final Map<String, String> OF_AGENT =
       Map.of("usedBytes", "used_bytes", "arenaBytes", "arena_bytes", "spilledBytes", "spilled_bytes");
 
