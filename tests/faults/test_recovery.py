@@ -48,7 +48,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, point: str, strike_at: int) -> None:
 
     def faulty(self: Any, *arguments: Any) -> Any:
         calls["made"] += bool(coordinators)  # an earlier query may be ending still
-        is_struck = coordinators and calls["made"] == strike_at
+        is_struck = bool(coordinators) and calls["made"] == strike_at
         if is_struck and not after:
             kill_agents(coordinators[-1])
         result = real(self, *arguments)
