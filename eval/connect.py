@@ -1,4 +1,4 @@
-"""`python -m eval connect`: what a stream costs as a client of Spark Connect, over the same stream in a classic session.
+"""`python -m eval connect`: what a stream costs a client of Spark Connect, over the same stream in a classic session.
 
 One application is both: its driver has a classic session, and a Connect server for a client in a process of its own. So
 the two queries take turns in one JVM, asked about by one Python beside it, over the same files. Two bars: the seconds
@@ -73,7 +73,9 @@ def main(args: argparse.Namespace) -> int:
                     runs[way].append(found)
                     load = os.getloadavg()[0]
                     note(out, "", way=way, pair=pair, load=load, **found, machine=machine.describe())
-                    print(f"{way:8} {found['seconds']:7.2f} s {found['cpu_seconds']:7.1f} s of processor, load {load:.1f}")
+                    print(
+                        f"{way:8} {found['seconds']:7.2f} s {found['cpu_seconds']:7.1f} s of processor, load {load:.1f}"
+                    )
     bars = [
         bar(name, *([one[figure] for one in runs[way]] for way in (CLIENT, CLASSIC)))
         for name, figure in (("time", "seconds"), ("processor time", "cpu_seconds"))

@@ -43,8 +43,8 @@ environment() {
   esac
 }
 
-# What a wheel for another machine takes beyond one for this. `cross` are settings of CMake; Python's headers are its
-# own, which differ between machines of 64 bits in nothing that an extension sees.
+# What a wheel for another machine takes beyond one for this. `cross` are settings of CMake; Python's headers are
+# those of the one that builds, which differ between the two machines in nothing that an extension sees.
 cross_compile() { # MACHINE PYTHON
   local machine=$1 prefix=$1-linux-gnu suffix
   if ! command -v "$prefix-g++" >/dev/null; then
