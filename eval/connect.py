@@ -86,15 +86,16 @@ def main(args: argparse.Namespace) -> int:
 
 
 def bar(name: str, client: list[float], classic: list[float]) -> Bar:
-    """The median of the pairs' ratios, and its standard error, as `eval.watch.bar` has it. Not measured where the bar
-    lies within the error, or where there are too few pairs to know one.
+    """The median of the pairs' ratios, and twice its standard error, of which `eval.watch.bar` says how it comes about.
+
+    Not measured where the bar lies within that error, or where there are too few pairs to know one.
     """
     ratios = [one / other for one, other in zip(client, classic, strict=True)]
     ratio = statistics.median(ratios)
     if len(ratios) < 4:
         return Bar(f"{name} of a client over a classic session", f"{ratio:.3f}", f"<= {MOST}", None)
     low, _, high = statistics.quantiles(ratios, n=4)
-    error = 0.93 * (high - low) / len(ratios) ** 0.5
+    error = 2 * 0.93 * (high - low) / len(ratios) ** 0.5
     met = None if ratio - error <= MOST < ratio + error else ratio <= MOST
     return Bar(f"{name} of a client over a classic session", f"{ratio:.3f} ± {error:.3f}", f"<= {MOST}", met)
 
