@@ -108,7 +108,11 @@ def test_the_driver_is_in_a_container_too(cluster: Yarn, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("build", "where"),
-    [(sql, "client"), (sql, "cluster"), pytest.param(java, "cluster", marks=pytest.mark.nightly)],
+    [
+        (sql, "cluster"),
+        pytest.param(java, "cluster", marks=pytest.mark.nightly),
+        pytest.param(sql, "client", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_job_that_does_not_know_pyslash_runs_by_the_plugin(
     build: Callable[[Path], list[str]], where: str, cluster: Yarn, tmp_path: Path
