@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|nexmark|model|scale|watch|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|scale|watch|connect|cluster`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ TOOLS = {
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
     "scale": ("eval.scale.command", "what a merge makes each of many executors' agents do, on one machine"),
     "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
+    "connect": ("eval.connect", "what a stream costs as a client of Spark Connect, over a classic session"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
 }
 

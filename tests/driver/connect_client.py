@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQueryListener
 
 
 def writer(spark: SparkSession, source: str, folder: Path) -> Any:
@@ -55,6 +57,47 @@ def counted(spark: SparkSession, source: str, folder: Path) -> dict[str, list[st
     query = writer(spark, source, folder).format("noop").start()
     assert query.awaitTermination(900)
     return {str(one["batchId"]): [str(one["sink"]["numOutputRows"])] for one in query.recentProgress}
+
+
+class Listener(StreamingQueryListener):
+    """What it is told, on the client, of the queries of this session."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, list[str]] = {}
+        self.began = self.ended = 0
+        self.over = threading.Event()
+
+    def onQueryStarted(self, event: Any) -> None:
+        self.began += 1
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress
+        told = [
+            sum(one.numInputRows for one in progress.sources),
+            progress.sink.numOutputRows,
+            progress.sink.description,
+        ]
+        self.batches[str(progress.batchId)] = [json.dumps(told)]
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self.ended += 1
+        self.over.set()
+
+
+def listened(spark: SparkSession, source: str, folder: Path) -> dict[str, list[str]]:
+    """What a listener of the client hears."""
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        query = writer(spark, source, folder).format("noop").start()
+        assert query.awaitTermination(900)
+        assert listener.over.wait(900)
+    finally:
+        spark.streams.removeListener(listener)
+    return {**listener.batches, "began and ended": [f"{listener.began} {listener.ended}"]}
 
 
 def refused(spark: SparkSession, source: str) -> str:
@@ -103,7 +146,7 @@ def main(server: str, source: str, folder: Path) -> None:
     for mode in ("off", "require"):
         spark.conf.set("spark.slash.mode", mode)
         report[mode] = {
-            case.__name__: case(spark, source, folder / mode / case.__name__) for case in (function, counted)
+            case.__name__: case(spark, source, folder / mode / case.__name__) for case in (function, counted, listened)
         }
     report["refused"] = refused(spark, source)
     report["asked"] = asked(spark, source, folder / "asked")

@@ -54,7 +54,8 @@ def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server
     server.run(sys.executable, CLIENT, server.url, source, tmp_path, folder=tmp_path, PYTHONPATH=path)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["require"] == report["off"]
-    assert [len(batches) for batches in report["require"].values()] == [4, 4]
+    assert [len(batches) for batches in report["require"].values()] == [4, 4, 5]
+    assert report["require"]["listened"]["began and ended"] == ["1 1"]
     assert "UnsupportedQueryError: spark.slash.mode=require, but pyslash does not cover this query" in report["refused"]
     for case in report["require"]:
         assert (tmp_path / "require" / case / "checkpoint" / "slash").is_dir()

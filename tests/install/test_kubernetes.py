@@ -16,9 +16,13 @@ import pytest
 
 from tests.cluster.grouped import FOUND
 from tests.install.kubernetes import ROOT, Cluster, kubernetes
+from tests.support.example import EXAMPLES
+from tests.support.page_views import counts_of, write_views
+from tests.support.plugin import PLUGIN
 
 FOLDER = ROOT / "spark-conf" / "kubernetes"
-OURS = ["--properties-file", str(ROOT / "spark-conf" / "k8s.conf"), "--conf", "spark.kubernetes.container.image=IMAGE"]
+CONF = ROOT / "spark-conf" / "k8s.conf"
+OURS = ["--properties-file", str(CONF), "--conf", "spark.kubernetes.container.image=IMAGE"]
 
 
 def submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,6 +55,42 @@ def test_a_query_runs_on_the_executor_of_a_pod_with_rdma(tmp_path: Path) -> None
     (container,) = pod["spec"]["containers"]
     assert container["resources"]["limits"] == {"memory": f"{(4 + 7) * 1024}Mi", "rdma/hca_shared_devices_a": "1"}
     assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+
+
+@pytest.mark.nightly
+def test_a_job_that_does_not_know_pyslash_runs_by_the_plugin(tmp_path: Path) -> None:
+    """By the lines that the file has for it, with the jar where this environment has it and not the image."""
+    offered = dict(re.findall(r"^# (spark\.\S+) +(\S+)$", CONF.read_text(), re.MULTILINE))
+    jar = "spark.jars"
+    assert offered[jar] == "local:///opt/pyslash.spark.jar"
+    assert "/opt/pyslash.spark.jar \\" in (FOLDER / "Dockerfile").read_text()
+    ways = {
+        "off": {"spark.pyspark.driver.python": "python3"},
+        "require": {**offered, jar: f"local://{PLUGIN[jar]}"},
+    }
+    del ways["require"]["spark.kubernetes.executor.podTemplateFile"]
+    assert ways["require"].keys() == PLUGIN.keys() | {"spark.pyspark.driver.python"}
+    write_views(tmp_path / "views")
+    found = {}
+    with kubernetes(tmp_path) as (master, _):
+        for mode, settings in ways.items():
+            folder = tmp_path / mode
+            settings |= {
+                "spark.submit.deployMode": "client",
+                "spark.executor.instances": "1",
+                "spark.slash.mode": mode,
+                "spark.sql.session.timeZone": "UTC",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            }
+            given = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
+            folders = [str(tmp_path / "views"), str(folder / "counts"), str(folder / "checkpoint")]
+            done = submit(master, tmp_path, *given, str(EXAMPLES / "page_views_sql.py"), *folders, "1")
+            logs = "".join(log.read_text(errors="replace")[-3000:] for log in tmp_path.glob("*/log"))
+            assert done.returncode == 0, done.stderr[-4000:] + logs
+            assert ("runs on pyslash" in done.stderr) == (mode == "require")
+            found[mode] = counts_of(folder / "counts")
+    assert found["require"] == found["off"]
 
 
 def test_the_driver_is_a_pod_with_slash_python(tmp_path: Path) -> None:

@@ -202,6 +202,11 @@ def test_there_is_an_image_for_each_spark_that_is_supported(tmp_path: Path) -> N
     assert 'ARG PYSPARK=">=4.0,<4.4"' in (ROOT / "spark-conf" / "kubernetes" / "Dockerfile").read_text()
 
 
+def steps(workflow: dict[Any, Any], job: str, action: str) -> list[dict[str, Any]]:
+    """Those of a job that are this action of GitHub's."""
+    return [step for step in workflow["jobs"][job]["steps"] if step.get("uses", "").startswith(f"actions/{action}@")]
+
+
 def test_a_release_is_a_rehearsal_unless_it_is_told_otherwise() -> None:
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     workflow = yaml.safe_load(text)
@@ -213,5 +218,9 @@ def test_a_release_is_a_rehearsal_unless_it_is_told_otherwise() -> None:
     assert may_publish == {"publish"}
     publish = workflow["jobs"]["publish"]
     assert (publish["if"], publish["environment"]) == ("inputs.publish", "release")
+    assert set(publish["needs"]) == workflow["jobs"].keys() - {"publish"}, "all of it is rehearsed before"
+    built = {step["with"]["name"]: step["with"]["path"] for step in steps(workflow, "build", "upload-artifact")}
+    uploaded = [step["with"]["name"] for step in steps(workflow, "publish", "download-artifact")]
+    assert uploaded == [name for name, path in built.items() if path.endswith(".whl")]
     assert "secrets." not in text
     assert [step["uses"].partition("@")[0] for step in publish["steps"]][-1] == "pypa/gh-action-pypi-publish"

@@ -31,21 +31,6 @@ def tag_of(version: tuple[int, int]) -> str:
     return "cp311" if version == (3, 11) else ABI3
 
 
-@pytest.fixture(scope="module")
-def wheel() -> Callable[[str], Path]:
-    """`make wheels ARGS=TAG`, and what came out."""
-
-    def build(tag: str) -> Path:
-        done = subprocess.run(["make", "wheels", f"ARGS={tag}"], cwd=ROOT, capture_output=True, text=True, check=False)
-        if "NOT BUILT" in done.stderr:
-            pytest.skip(f"no wheel {tag}: {done.stderr.partition('NOT BUILT: ')[2].strip()}")
-        assert done.returncode == 0, done.stderr
-        (found,) = (ROOT / "dist").glob(f"pyslash_streaming-*-{tag}-*.whl")
-        return found
-
-    return build
-
-
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A folder with every program of this machine but compilers."""
