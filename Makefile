@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly tenth chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka
-.PHONY: scale bench-latency bench-overload eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: scale bench-latency bench-overload bench-backlog eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,11 @@ bench-latency: setup ## from a message's creation to its row in another topic, a
 bench-overload: setup ## a burst, and a backlog of 50 M JSON messages from a Kafka topic (20 minutes); ARGS="--rows 4000000"
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.overload $(ARGS)
+
+bench-backlog: setup ## how old answers are behind a backlog, in order and fresh first; what a sample saves (20 minutes)
+	@scripts/pipelines.sh
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.fresh $(ARGS)
+	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.shed $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

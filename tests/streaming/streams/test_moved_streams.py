@@ -7,6 +7,7 @@ more of them.
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count, islice
@@ -22,6 +23,9 @@ from tests.streaming.streams.session import THREADS, streams
 STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
 LONG = 60
 LEAST_ROWS = 30  # else there is little state to move
+# A stream may have a state that stays where it is though `moving` does not see it: a cube of windows, say.
+_REFUSED = re.compile("refused: (UnsupportedQuery|InvalidInput)Error: .* cannot be moved between plain Spark and pyslash")
+MOST_REFUSED = 5  # one of so many
 # Drawn functions whose states cannot be moved.
 _STAY: tuple[str, ...] = (
     *("first(", "last(", "any_value(", "_by(", "approx_count", "percentile", "median", "collect", "listagg", "mode("),
@@ -52,7 +56,9 @@ def moving(seed: int) -> Case | None:
 def _check(spark: SparkSession, engine: str, cases: list[Case], capsys: pytest.CaptureFixture[str]) -> None:
     with streams(spark, (SPARK, engine)) as engines, ThreadPoolExecutor(THREADS) as pool:
         found = [*pool.map(engines.compare, cases)]
-    differing = [one for one in found if one.lines]
+    refused = [one for one in found if len(one.lines) == 1 and _REFUSED.match(one.lines[0])]
+    assert len(refused) * MOST_REFUSED <= len(found), [one.case.seed for one in refused]
+    differing = [one for one in found if one.lines and one not in refused]
     with capsys.disabled():
         rows, late = (sum(getattr(one.tally, name) for one in found) for name in ("rows_out", "late"))
         print(f"\nstreams {engine}: {len(found)}, {rows} rows, {late} late ones", end=": ")
