@@ -74,6 +74,10 @@ def test_a_snapshot_beside_epochs_holds_what_is_committed_by_then(
     assert written["epoch"] == 1
     assert written["last_pane"] == 10_000_000
     file = [request.name, written["bytes"], written["crc"]]
+    more = write(agent, 2, [20])
+    client.commit(2, [more.arena_offset], PLAN, 1)
+    with pytest.raises(InvalidRequestError, match="asked for before"):
+        client.snapshot(request, 20)  # arrives twice: the manifest names what it was the first time
     with pytest.raises(FencedError):
         client.snapshot(Snapshot(PLAN, 0, str(tmp_path), "other.arrow", RATE), 20)
     reply = client.restore(Restore(PLAN, 2, str(tmp_path), [file]), 20)

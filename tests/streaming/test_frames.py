@@ -96,7 +96,14 @@ def wide(spark: SparkSession, folder: Path, seed: int, batches: int = 3) -> Stre
 # A null makes the keys of a batch that are integers floating-point numbers.
 KEYS = [("k",), ("day", "whether"), ("number",), ("at", "raw"), ("tiny", "two words")]
 QUICK = [("processor", ("number",), "7"), ("group state", ("day", "whether"), "7")]
-ALL = [(kind, keys, rows) for kind in ("processor", "group state") for keys in KEYS for rows in ("7", "10000")]
+# Plain Spark gives processors no keys that are times without a value, and no columns whose names have spaces.
+OF_PROCESSORS = KEYS[:3]
+ALL = [
+    (kind, keys, rows)
+    for kind, all_keys in (("processor", OF_PROCESSORS), ("group state", KEYS))
+    for keys in all_keys
+    for rows in ("7", "10000")
+]
 
 
 @pytest.mark.parametrize(

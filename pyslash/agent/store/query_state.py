@@ -57,6 +57,7 @@ class QueryState:
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
     own: OwnBlocks = field(default_factory=OwnBlocks)
+    snapshots: set[str] = field(default_factory=set)  # files that were asked for in this run
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, PendingReplica] = field(default_factory=dict)

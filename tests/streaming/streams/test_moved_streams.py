@@ -24,7 +24,7 @@ STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
 LONG = 60
 LEAST_ROWS = 30  # else there is little state to move
 # A stream may have a state that stays where it is though `moving` does not see it: a cube of windows, say.
-_REFUSED = re.compile("refused: (UnsupportedQuery|InvalidInput)Error: .* cannot be moved between plain Spark and pyslash")
+_REFUSED = re.compile("refused: (UnsupportedQuery|InvalidInput)Error: .* cannot be moved between plain Spark")
 MOST_REFUSED = 5  # one of so many
 # Drawn functions whose states cannot be moved.
 _STAY: tuple[str, ...] = (
