@@ -24,7 +24,7 @@ from pyslash.plan.catalyst import JavaObject, answer
 from pyslash.plan.cut import EventTimes, OperatorCut
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
-from pyslash.spark.execution import BacklogStep, entry_of
+from pyslash.spark.execution import BacklogStep, entry_of, has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.checkpoint_files import files_of_spark
@@ -109,7 +109,7 @@ def _has_debt(rows: DataFrame, settings: WriterSettings) -> bool:
     if newest is None:
         return False
     entry = entry_of(files_of_spark(rows.sparkSession, location, "offsets"), newest)
-    return entry is not None and b'"debt":[' in entry
+    return entry is not None and has_own_offsets(entry)
 
 
 def told_times(

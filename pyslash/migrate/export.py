@@ -32,6 +32,7 @@ from pyslash.plan.arrow_types import arrow_type
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
+from pyslash.spark.execution import has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.block_file import StoredBlock, segments_of
 from pyslash.state.directory import BlockDirectory, numbers
@@ -97,6 +98,11 @@ def _committed(state: StoredState) -> int:
 def _settings(state: StoredState, session: SparkSession, epoch: int) -> tuple[dict[str, str], int]:
     """Spark's settings that the query has had since its first batch, and the partitions of its state."""
     entry = BlockDirectory(f"{state.location}/offsets").content(str(epoch)).to_pybytes()
+    if has_own_offsets(entry):
+        raise InvalidInputError(
+            "the query has skipped records of its topic (spark.slash.backlog, spark.slash.shed), and plain Spark would "
+            "not know of them. Let pyslash go on until none is left to be read"
+        )
     conf = {name: str(value) for name, value in json.loads(entry.decode().splitlines()[1])["conf"].items()}
     store = conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if not store.endswith("HDFSBackedStateStoreProvider"):

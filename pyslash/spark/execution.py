@@ -333,6 +333,13 @@ def _unique(names: Sequence[str]) -> list[str]:
     return found
 
 
+def has_own_offsets(entry: bytes) -> bool:
+    """Whether an entry of Spark's offset log names records that were skipped, or sampled, as no connector of Spark's
+    does.
+    """
+    return b'"debt":[' in entry
+
+
 def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
     """The entry of a micro-batch in Spark's offset log.
 

@@ -21,6 +21,8 @@ from pyspark.sql import functions as F
 import pyslash
 from eval.pipelines.job import ROOT, Job
 from eval.pipelines.topic import create
+from pyslash.errors import InvalidInputError
+from pyslash.migrate.export import export
 from tests.pipelines.test_kafka import produce
 
 START = 1_700_000_000
@@ -181,6 +183,8 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_pa
         writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
         with pytest.raises(StreamingQueryException, match="SinkError"):
             writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    with pytest.raises(InvalidInputError, match="has skipped records of its topic"):
+        export(spark, str(tmp_path / "ours"))
     produce(spark, kafka, topic, records(RECORDS, MOST // 2))
     run(rows, tmp_path / "ours", "append", ours, mode="require", backlog=then)
     run(rows, tmp_path / "plain", "append", plain, mode="off")

@@ -23,7 +23,7 @@ import java.util.TreeSet;
 record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, double rate) {
   /** Of Kafka's own offsets no topic can be called so: their value would be no list. */
   private static final String DEBT = "debt";
-  private static final double LEAST_RATE = 0.001;
+  private static final double LEAST_RATE = 0.01; // to read a record, and not to take it, costs something too
   private static final double STEPS = 1000;
 
   /** All records before these have been read. */
