@@ -47,6 +47,7 @@ class EpochProgress:
     `folded_into_bytes` those of what they have become.
     `held_by`, of a query with several watermarks: the sources of the input that the query's is of as the epoch begins,
     and `held_ms`: how long that input's own has not risen, in this run.
+    `behind`: how many records of Kafka topics there were behind it when its offsets were chosen.
     `debt`: how many records wait to be read behind newer ones (`spark.slash.backlog`), `debt_shed`: how many the epoch
     has let go, `fraction`: how much has been read of what there was to read since there has been debt.
     `sample_rate`: the share of its records that the epoch has taken (`spark.slash.shed`).
@@ -81,6 +82,7 @@ class EpochProgress:
     watermark_us: int = 0
     held_by: str = ""
     held_ms: int = 0
+    behind: int = 0
     debt: int = 0
     debt_shed: int = 0
     fraction: float = 1.0

@@ -66,6 +66,7 @@ class EpochRunner:
         self._name = name
         self._held = HeldWatermark()
         self._backlog = backlog
+        self._reads_topics = True
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -171,16 +172,26 @@ class EpochRunner:
                     raise
                 self._begin_again(epoch, progress, error)
         held = self._held.look(execution, time.monotonic())
+        behind = self._records_behind(execution)
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
             operator.emitted(batch, figures)
             figures.take(held)
             figures.take(backlog)
+            figures.behind = behind
             log.add(figures)
         spent_ms = (time.perf_counter() - begin) * 1000
         if self._backlog is not None:
             execution.took(spent_ms)
         if self._watch is not None:
             self._watch.epoch(spent_ms, progress)
+
+    def _records_behind(self, execution: SparkBatch) -> int:
+        """Of the query's topics; a query that reads none is asked until it has rows: each time would cost a call."""
+        if not self._reads_topics:
+            return 0
+        behind = execution.records_behind()
+        self._reads_topics = behind >= 0 or execution.cut.is_without_rows
+        return max(behind, 0)
 
     def _prepare(
         self, execution: SparkBatch, epoch: int, progress: list[EpochProgress]

@@ -92,6 +92,9 @@ class SparkBatch(Protocol):
     def is_active(self) -> bool:
         """Whether the query has not been stopped."""
 
+    def records_behind(self) -> int:
+        """How many records of Kafka topics it has left for those behind it; -1 if it reads none."""
+
     def is_stopped_by(self, error: BaseException) -> bool:
         """Whether this error of the micro-batch is how the stop of its query shows."""
 
@@ -238,6 +241,10 @@ class BatchExecution:
         """Those out of which Spark has made the query's watermark, each of a `withWatermark`."""
         found = self._bridge.inputWatermarks(self.stream)
         return [InputWatermark(str(one.input()), int(one.millis())) for one in found]
+
+    def records_behind(self) -> int:
+        """How many records of Kafka topics it has left for those behind it; -1 if it reads none."""
+        return int(self._bridge.recordsBehind(self._plan))
 
     @cached_property
     def backlog(self) -> BacklogStep | None:

@@ -189,6 +189,10 @@ class MicroBatch:
     def took(self, milliseconds: float) -> None:
         """Its source does not care."""
 
+    def records_behind(self) -> int:
+        """It reads no topics."""
+        return -1
+
     def input_watermarks(self) -> list[InputWatermark]:
         return []
 

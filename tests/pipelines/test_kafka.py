@@ -43,3 +43,5 @@ def test_json_from_kafka(
         spark.conf.unset("spark.slash.mode")
         pyslash.disable()
     native.check(plain, records=8000)
+    left = [one["behind"] for one in native.ours if one["rows"]]
+    assert left == [2500, 1000, 0] * 2, "of the records of each part, behind those of its micro-batches"

@@ -74,11 +74,13 @@ def truth(spark: SparkSession, kafka: str, topic: str) -> dict[int, Any]:
     return {row["key"]: row for row in by_key(spark.read.format("kafka").options(**options).load()).collect()}
 
 
-def run(rows: DataFrame, folder: Path, **conf: str) -> tuple[list[list[Any]], list[dict[str, Any]]]:
+def run(
+    rows: DataFrame, folder: Path, output: str = "update", **conf: str
+) -> tuple[list[list[Any]], list[dict[str, Any]]]:
     """Its micro-batches and their figures, until nothing is left."""
     batches: list[list[Any]] = []
     with settings(rows.sparkSession, mode="require", shed="bounded", **conf):
-        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode("update")
+        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode(output)
         query = writer.foreachBatch(lambda batch, _: batches.append(batch.collect())).trigger(availableNow=True).start()
         query.awaitTermination()
         return batches, pyslash.progress(query)
@@ -149,6 +151,29 @@ def test_with_few_records_all_are_taken(spark: SparkSession, kafka: str, tmp_pat
     assert 925 <= held <= 975
 
 
+def test_windows_that_overlap(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
+    """A record is in several groups, and stands for as many in each; so it is in each grouping of a cube."""
+    for number, groups in enumerate([[F.window("at", "2 minutes", "1 minute")], [F.col("key") % 3]]):
+
+        def query(rows: DataFrame, groups: list[Any] = groups, number: int = number) -> DataFrame:
+            parsed = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+            timed = parsed.withWatermark("at", "1 hour")
+            grouped = timed.cube(*groups) if number else timed.groupBy(*groups)
+            return grouped.agg(F.count("*").alias("count"), F.sum("value").alias("sum"))
+
+        (rows, *_), (figures, *_) = run(query(stream(spark, kafka, topic)), tmp_path / str(number))
+        assert figures["sample_rate"] < 1
+        options = {"kafka.bootstrap.servers": kafka, "subscribe": topic}
+        truth = {row[0]: row for row in query(spark.read.format("kafka").options(**options).load()).collect()}
+        assert {row[0] for row in rows} == truth.keys()
+        for row in rows:
+            off = (row["count_95"]["high"] - row["count_95"]["low"]) / 2
+            assert 0 < off < 0.05 * row["count"]
+            assert abs(row["count"] - truth[row[0]]["count"]) < 2.5 * off, "five standard errors"
+            off = (row["sum_95"]["high"] - row["sum_95"]["low"]) / 2
+            assert abs(row["sum"] - truth[row[0]]["sum"]) < 2.5 * off
+
+
 def test_what_a_sample_says_nothing_of(
     spark: SparkSession, kafka: str, tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,9 +184,11 @@ def test_what_a_sample_says_nothing_of(
         "max of a sample says nothing of the rest": events.groupBy("key").agg(F.max("value").alias("most")),
         "computes with aggregates in their own list": events.groupBy("key").agg((F.sum("value") / 2).alias("half")),
         "without Deduplicate": events.dropDuplicates(["key"]),
+        "is another session": events.groupBy(F.session_window("at", "1 second"), "key").count(),
     }
     for number, (why, query) in enumerate(refused.items()):
-        _, figures = run(query, tmp_path / str(number))
+        output = "append" if "session" in why else "update"
+        _, figures = run(query, tmp_path / str(number), output)
         assert why in caplog.text
         assert sum(one["rows"] for one in figures) == RECORDS
         assert {one["sample_rate"] for one in figures} == {1.0}

@@ -22,6 +22,7 @@ import io.pyslash.ingest.UpdateRows;
 import io.pyslash.ingest.UpdateSpec;
 import io.pyslash.ingest.UpdateTask;
 import io.pyslash.join.StreamingJoin;
+import io.pyslash.kafka.KafkaLag;
 import io.pyslash.merge.ArrowRows;
 import io.pyslash.merge.CloseHomes;
 import io.pyslash.merge.MergeCounts;
@@ -139,6 +140,11 @@ public final class Bridge {
   /** The `StreamExecution` whose thread this is, of a query that the session has started. */
   public Object runningQuery(SparkSession session) {
     return RunningStream.of(session);
+  }
+
+  /** How many records of Kafka topics a micro-batch has left for those behind it; -1 if it reads none. */
+  public long recordsBehind(SparkPlan batch) {
+    return KafkaLag.of(batch);
   }
 
   /** The watermarks out of which Spark makes that of a query, by its `StreamExecution`. */

@@ -197,7 +197,8 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
   private List<Long[]> read(Backlog start, Partition partition) {
     Long before = start.head.of(partition);
     Long after = head.of(partition);
-    if (before == null || after == null) { // the connector knows what a new partition, or a deleted one, means
+    // The connector knows what it means that a partition is new, or gone, or begins anew.
+    if (before == null || after == null || after < before) {
       return List.<Long[]>of(new Long[] {before, after});
     }
     List<Long[]> left = spans(partition, debt);

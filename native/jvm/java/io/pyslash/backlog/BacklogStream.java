@@ -42,6 +42,11 @@ public final class BacklogStream implements MicroBatchStream, SupportsTriggerAva
     return stream instanceof BacklogStream fresh ? fresh.kafka : stream;
   }
 
+  /** How many partitions these offsets are of. */
+  public static int partitions(Offset offset) {
+    return Backlog.parse(offset.json()).head().byPartition().size();
+  }
+
   /** An offset of this stream. */
   private static final class At extends Offset {
     private final String json;

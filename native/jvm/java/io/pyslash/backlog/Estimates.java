@@ -11,11 +11,13 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SessionWindow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -88,6 +90,9 @@ public final class Estimates {
       list(below.output()).stream().filter(this::isCarried).forEach(columns::add);
       return new Project(seq(columns), below);
     }
+    if (plan instanceof Expand expand) {
+      return expanded(expand, rewritten(expand.child()));
+    }
     boolean passes =
         plan instanceof Filter
             || plan instanceof EventTimeWatermark
@@ -98,6 +103,20 @@ public final class Estimates {
     }
     LogicalPlan below = rewritten(plan.children().head());
     return plan.withNewChildren(seq(List.of(below)));
+  }
+
+  /** Of each row, several: for the windows that overlap, or for the groupings of a rollup. */
+  private LogicalPlan expanded(Expand expand, LogicalPlan below) {
+    List<Attribute> more = list(below.output()).stream().filter(this::isCarried).toList();
+    List<Seq<Expression>> projections = new ArrayList<>();
+    for (Seq<Expression> one : list(expand.projections())) {
+      List<Expression> columns = list(one);
+      columns.addAll(more);
+      projections.add(seq(columns));
+    }
+    List<Attribute> output = list(expand.output());
+    output.addAll(more);
+    return new Expand(seq(projections), seq(output), below);
   }
 
   private boolean isCarried(Attribute column) {
@@ -124,6 +143,9 @@ public final class Estimates {
   private LogicalPlan estimated(Aggregate aggregate, LogicalPlan below) {
     if (!carried.remove(weight.exprId().id())) {
       throw new ObstacleException("it has one aggregation above another");
+    }
+    if (list(aggregate.groupingExpressions()).stream().anyMatch(Estimates::isSession)) {
+      throw new ObstacleException("a session without some of its records is another session");
     }
     List<NamedExpression> inputs = new ArrayList<>(list(below.output()));
     List<NamedExpression> aggregated = new ArrayList<>();
@@ -163,6 +185,10 @@ public final class Estimates {
     } catch (ParseException impossible) {
       throw new IllegalStateException(sql, impossible);
     }
+  }
+
+  private static boolean isSession(Expression grouping) {
+    return grouping instanceof Attribute column && column.metadata().contains(SessionWindow.marker());
   }
 
   private static boolean containsAggregate(Expression expression) {

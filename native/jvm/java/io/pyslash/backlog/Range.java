@@ -21,7 +21,9 @@ record Range(Offsets from, Offsets to, long since) {
   }
 
   long records() {
-    return to.byPartition().entrySet().stream().mapToLong(end -> end.getValue() - from.of(end.getKey())).sum();
+    return to.byPartition().entrySet().stream()
+        .mapToLong(end -> Math.max(0, end.getValue() - from.of(end.getKey())))
+        .sum();
   }
 
   /** Whether each partition has a beginning and an end. */

@@ -88,11 +88,13 @@ final class Html {
     return debt == 0 ? "" : "<br/>behind " + number(debt) + " skipped";
   }
 
-  /** The rows of an epoch, and which share of the records they were taken from, if not all. */
+  /** The rows of an epoch, which share of the records they are, and how many more the topics had, if there is such. */
   static String rows(JsonNode figures) {
     double rate = figures.path("sample_rate").asDouble(1);
+    double behind = Figures.number(figures.path("behind"));
+    String left = behind == 0 ? "" : "<br/>" + number(behind) + " behind";
     String taken = rate == 1 ? "" : String.format(Locale.ROOT, "<br/>%.1f %% taken", 100 * rate);
-    return number(Figures.number(figures.path("rows"))) + taken;
+    return number(Figures.number(figures.path("rows"))) + taken + left;
   }
 
   /** The input that the watermark is of, if there are several. */

@@ -55,6 +55,7 @@ public final class SlashMetrics extends SparkListener implements Source {
           Map.entry("pinnedBytes", "pinned_bytes"),
           Map.entry("spilledBytes", "spilled_bytes"),
           Map.entry("agents", "agents"),
+          Map.entry("behind", "behind"),
           Map.entry("debt", "debt"),
           Map.entry("sampleRate", "sample_rate"));
   private static final Map<String, String> OF_AGENT =
