@@ -28,6 +28,7 @@ from eval import machine
 from eval.bars import Bar
 from eval.cluster.standalone import free_port
 from eval.meter import MARK, Meter
+from eval.one_session import plain_session
 from eval.records import note
 from eval.workloads import Aggregate, Workload
 
@@ -128,25 +129,16 @@ def application() -> Iterator[tuple[SparkSession, str]]:
     """A classic session with the plugin, and the address of the Connect server in its driver."""
     os.environ.setdefault("SPARK_LOCAL_IP", HOST)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
     from pyslash.spark.jvm_bridge import jar_path
 
-    cores, port = len(os.sched_getaffinity(0)), free_port(HOST)
+    port = free_port(HOST)
     settings = {
         "spark.jars": str(jar_path()),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin,io.pyslash.SlashPlugin",
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.slash.mode": "require",
     }
-    spark = SparkSession.builder.master(f"local[{cores}]").appName("eval connect").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = plain_session("connect", settings)
     try:
         yield spark, f"sc://{HOST}:{port}"
     finally:

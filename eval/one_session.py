@@ -22,10 +22,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def session(name: str, conf: dict[str, str]) -> SparkSession:
-    """On all cores of this machine."""
-    from pyspark.sql import SparkSession
-
+    """On all cores of this machine, on pyslash."""
     import pyslash
+
+    spark = plain_session(name, conf)
+    pyslash.enable(spark)
+    return spark
+
+
+def plain_session(name: str, conf: dict[str, str]) -> SparkSession:
+    """The same, on pyslash only if it is among the settings."""
+    from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0))
     settings = {
@@ -42,7 +49,6 @@ def session(name: str, conf: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    pyslash.enable(spark)
     return spark
 
 

@@ -29,6 +29,7 @@ from eval import machine
 from eval.bars import Bar
 from eval.cluster.standalone import free_port
 from eval.meter import MARK, Meter
+from eval.one_session import session
 from eval.records import note
 from eval.workloads import Aggregate, Workload
 
@@ -169,6 +170,7 @@ def timed(posts: list[Post]) -> Iterator[None]:
 def everything_shown(port: int, events: Path) -> dict[str, str]:
     """Settings of an application with a UI on that port, an event log in that folder, and Prometheus' servlet."""
     return {
+        "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
         "spark.ui.showConsoleProgress": "false",
         "spark.eventLog.enabled": "true",
@@ -183,23 +185,10 @@ def watched(scratch: Path) -> Iterator[SparkSession]:
     """An application in which everything can be seen, and somebody looks."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    import pyslash
-
-    cores, port = len(os.sched_getaffinity(0)), free_port("127.0.0.1")
+    port = free_port("127.0.0.1")
     events = scratch / "events"
     events.mkdir()
-    settings = {
-        **everything_shown(port, events),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.slash.mode": "require",
-    }
-    spark = SparkSession.builder.master(f"local[{cores}]").appName("eval watch").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    pyslash.enable(spark)
+    spark = session("watch", everything_shown(port, events))
     done = threading.Event()
 
     def scrape() -> None:

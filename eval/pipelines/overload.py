@@ -112,9 +112,11 @@ def take_burst(name: str, address: str, source: str, folder: str) -> None:
 class Sender:
     """Sends events of now at a rate, and keeps what the windows have to have of them."""
 
-    def __init__(self, address: str, to: str) -> None:
+    def __init__(self, address: str, to: str, keys: int = KEYS) -> None:
+        """`keys`: how many users the events are of, in turn."""
         from confluent_kafka import Producer
 
+        self._keys = keys
         self._producer = Producer({"bootstrap.servers": address, "log_level": 0, "linger.ms": 20})
         self._to = to
         self.windows: dict[tuple[int, str], tuple[int, int]] = {}
@@ -124,7 +126,7 @@ class Sender:
         """So many events of one moment."""
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_us // 1_000_000))}.{at_us % 1_000_000:06}Z"
         for number in range(self.sent, self.sent + count):
-            user, amount = f"user-{number % KEYS}", number % 997
+            user, amount = f"user-{number % self._keys}", number % 997
             message = f'{{"event_time":"{stamp}","user_id":"{user}","page_id":"p","amount":{amount}}}'
             self._produce(message, number % topic.PARTITIONS)
             groups = (at_us // WINDOW_US * WINDOW_US, user)

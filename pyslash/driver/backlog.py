@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyslash.conf import Conf
 from pyslash.driver.coverage_check import Checkpoint
 from pyslash.errors import ConfigError, RowBridgeUnavailableError
-from pyslash.plan.catalyst import JavaObject, answer
+from pyslash.plan.catalyst import JavaObject, answer, frame_of
 from pyslash.plan.cut import EventTimes, OperatorCut
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
@@ -66,7 +66,7 @@ def reordered(
     order = "FRESH_FIRST" if is_fresh_first else "ORDERED"
     expire_ms = conf.backlog_expire * 1000 if conf.backlog_expire is not None else _NEVER_MS
     latency_ms, sheds = conf.backlog_latency * 1000, conf.backlog_expired == "shed"
-    return _frame(bridge.withOrder(analysed, order, latency_ms, expire_ms, sheds), rows)
+    return frame_of(bridge.withOrder(analysed, order, latency_ms, expire_ms, sheds), rows.sparkSession)
 
 
 def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame | None:
@@ -91,13 +91,7 @@ def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame 
     if reason := bridge.sampleObstacle(session, analysed):
         logger.warning("query %s takes all records: %s", settings.query_name or "without a name", reason)
         return None
-    return _frame(bridge.sampled(session, analysed, conf.backlog_latency * 1000), rows)
-
-
-def _frame(plan: JavaObject, rows: DataFrame) -> DataFrame:
-    session = rows.sparkSession
-    jvm: Any = session._jvm
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+    return frame_of(bridge.sampled(session, analysed, conf.backlog_latency * 1000), rows.sparkSession)
 
 
 def _has_debt(rows: DataFrame, settings: WriterSettings) -> bool:

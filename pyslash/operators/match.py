@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from pyslash.conf import Conf
 from pyslash.operators.table import plan_types_of
-from pyslash.plan.catalyst import JavaObject, elements, items, name_of
+from pyslash.plan.catalyst import JavaObject, elements, frame_of, items, name_of
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
@@ -114,14 +114,7 @@ def _told_of_each_other(operators: list[OperatorPlan]) -> Iterator[OperatorPlan]
 
 def with_few_windows(bridge: JavaObject, df: DataFrame) -> DataFrame:
     """What a query is started with whose rows have many windows: the same with few windows a row."""
-    session = df.sparkSession
-    analysed = df._jdf.queryExecution().analyzed()
-    return DataFrame(
-        session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(
-            session._jsparkSession, bridge.withTruncatedWindows(analysed)
-        ),
-        session,
-    )
+    return frame_of(bridge.withTruncatedWindows(df._jdf.queryExecution().analyzed()), df.sparkSession)
 
 
 def _planned(bridge: JavaObject, df: DataFrame, analysed: JavaObject, mode: OutputMode) -> JavaObject:

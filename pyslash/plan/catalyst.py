@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.plan.reasons import Uncovered
 
@@ -40,6 +41,12 @@ def children(node: JavaObject) -> list[JavaObject]:
 def optional(option: JavaObject) -> JavaObject | None:
     """A Scala `Option` as a value or None."""
     return option.get() if option.isDefined() else None
+
+
+def frame_of(plan: JavaObject, session: SparkSession) -> DataFrame:
+    """The rows of a logical plan."""
+    jvm: Any = session._jvm
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def answer(text: JavaObject) -> Any:

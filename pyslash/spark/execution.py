@@ -254,8 +254,9 @@ class BatchExecution:
 
     def took(self, milliseconds: float) -> None:
         """So long has it taken, of a query that reads its topics in its own way: the next ones go by it."""
-        if self._reads_its_way:
-            self._bridge.backlogTook(self._plan, round(milliseconds))
+        if self.backlog is not None:
+            taken = round(self.backlog.records * self.backlog.rate)
+            self._bridge.backlogTook(self._plan, taken, round(milliseconds))
 
     def is_stopped_by(self, error: BaseException) -> bool:
         """Whether this error of the micro-batch is how the stop of its query shows: by a cancelled job, say."""

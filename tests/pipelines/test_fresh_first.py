@@ -6,8 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from eval.pipelines.topic import create
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
 from tests.pipelines.test_kafka import produce
+from tests.support.attempt import settings as on_pyslash
 
 START = 1_700_000_000
 RECORDS = 8_000
@@ -68,19 +68,9 @@ class Given:
         return {(row["window"]["start"], row["key"]): row[1:5] for batch in self.batches for row in batch}
 
 
-@contextmanager
-def settings(spark: SparkSession, **conf: str) -> Iterator[None]:
-    """`spark.slash.*` while a query starts; underscores are dots."""
-    pyslash.enable(spark)
-    names = {f"spark.slash.{name.replace('_', '.')}": value for name, value in conf.items()}
-    for name, value in names.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in names:
-            spark.conf.unset(name)
-        pyslash.disable()
+def settings(spark: SparkSession, **conf: str) -> AbstractContextManager[None]:
+    """`spark.slash.*` while a query starts, on pyslash; underscores are dots."""
+    return on_pyslash(spark, {f"spark.slash.{name.replace('_', '.')}": value for name, value in conf.items()})
 
 
 def run(rows: DataFrame, folder: Path, output: str, given: Given, **conf: str) -> None:
@@ -127,6 +117,23 @@ def test_the_rows_are_sparks_once_all_is_read(spark: SparkSession, kafka: str, t
     else:
         newest = max(start for start, _ in plain.last)
         assert newest in {row["window"]["start"] for row in ours.batches[0]}
+
+
+def test_sessions_are_whole(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """A session that begins among the records that are skipped, and ends among those that are read, is one."""
+    topic = "fresh-sessions"
+    parsed = source(spark, kafka, topic).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+    timed = parsed.select("event.*").where("value % 300 < 200").withWatermark("at", "1 second")
+    keyed = timed.groupBy(F.session_window("at", "500 milliseconds"), F.col("value") % 2)
+    rows = keyed.agg(F.count("*"), F.sum("value"))
+    plain, ours = Given(), Given()
+    produce(spark, kafka, topic, records(0, RECORDS))
+    run(rows, tmp_path / "plain", "append", plain, mode="off")
+    run(rows, tmp_path / "ours", "append", ours, mode="require", backlog="fresh-first")
+    found, expected = (sorted(row for batch in given.batches for row in batch) for given in (ours, plain))
+    assert found == expected
+    assert len(found) > 20
+    assert ours.progress[0]["debt"] == RECORDS - MOST
 
 
 def test_what_arrives_meanwhile_comes_in_between(spark: SparkSession, kafka: str, tmp_path: Path) -> None:

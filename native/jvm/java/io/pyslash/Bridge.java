@@ -122,9 +122,9 @@ public final class Bridge {
     return BacklogSource.step(batch);
   }
 
-  /** A micro-batch of such a plan has taken so long. */
-  public void backlogTook(SparkPlan batch, long ms) {
-    BacklogSource.took(batch, ms);
+  /** So many records of such a micro-batch, those that it has taken, were so long under way. */
+  public void backlogTook(SparkPlan batch, long records, long ms) {
+    BacklogSource.took(batch, records, ms);
   }
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */

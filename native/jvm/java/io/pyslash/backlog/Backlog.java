@@ -8,6 +8,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -68,6 +69,10 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
   }
 
   long owed() {
+    return owed(debt);
+  }
+
+  private static long owed(List<Range> debt) {
     return debt.stream().mapToLong(Range::records).sum();
   }
 
@@ -91,38 +96,16 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
       return new Backlog(newest, debt, List.of(), debt.isEmpty() ? 0 : read + records, 1);
     }
     Range rest = arrived.without(records - most); // what is read: the last of each partition
-    SortedMap<Partition, Long> begins = new TreeMap<>();
-    SortedMap<Partition, Long> ends = new TreeMap<>();
-    arrived.to().byPartition()
-        .forEach(
-            (partition, end) -> {
-              Long first = rest.from().of(partition);
-              long begin = arrived.from().of(partition);
-              long skipped = first == null ? end : first;
-              if (skipped > begin) {
-                begins.put(partition, begin);
-                ends.put(partition, skipped);
-              }
-            });
     List<Range> all = new ArrayList<>(debt);
-    all.add(new Range(new Offsets(begins), new Offsets(ends), now));
+    all.add(arrived.before(rest));
     return new Backlog(newest, all, List.of(), (debt.isEmpty() ? 0 : read) + rest.records(), 1);
   }
 
   /** What has arrived behind the head, in partitions that were there before. */
   private Range arrived(Offsets newest, long now) {
-    SortedMap<Partition, Long> begins = new TreeMap<>();
-    SortedMap<Partition, Long> ends = new TreeMap<>();
-    newest.byPartition()
-        .forEach(
-            (partition, end) -> {
-              Long begin = head.of(partition);
-              if (begin != null && begin < end) {
-                begins.put(partition, begin);
-                ends.put(partition, end);
-              }
-            });
-    return new Range(new Offsets(begins), new Offsets(ends), now);
+    Set<Partition> known = new TreeSet<>(newest.byPartition().keySet());
+    known.retainAll(head.byPartition().keySet());
+    return Range.between(known, head::of, newest::of, now);
   }
 
   /** So many records of the debt, the oldest, have been read. */
@@ -137,8 +120,7 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
         left.add(unread);
       }
     }
-    Backlog after = new Backlog(head, left, List.of(), read, 1);
-    return new Backlog(head, left, List.of(), read + owed() - after.owed(), 1);
+    return new Backlog(head, left, List.of(), read + owed() - owed(left), 1);
   }
 
   /** Debt from before this time, in milliseconds since 1970, is let go. */

@@ -1,5 +1,6 @@
 package io.pyslash.backlog;
 
+import io.pyslash.core.Fields;
 import io.pyslash.core.Json;
 import java.util.ArrayList;
 import java.util.List;
@@ -28,12 +29,7 @@ public final class BacklogSource {
   /** The plan, its topics read so. */
   public static LogicalPlan with(LogicalPlan plan, BacklogRules rules) {
     if (plan instanceof StreamingRelationV2 relation && relation.table() instanceof SupportsRead kafka) {
-      Object[] fields = new Object[relation.productArity()];
-      for (int i = 0; i < fields.length; i++) {
-        Object field = relation.productElement(i);
-        fields[i] = field == kafka ? new BacklogTable(kafka, rules) : field;
-      }
-      return relation.makeCopy(fields);
+      return relation.makeCopy(Fields.of(relation, kafka, new BacklogTable(kafka, rules)));
     }
     List<LogicalPlan> children = new ArrayList<>();
     CollectionConverters.asJava(plan.children()).forEach(child -> children.add(with(child, rules)));
@@ -60,22 +56,14 @@ public final class BacklogSource {
     }
     Backlog start = Backlog.parse(scan.start().json());
     Backlog end = Backlog.parse(scan.end().json());
+    long records = end.since(start).stream().filter(Range::isWhole).mapToLong(Range::records).sum();
     long shed = end.shed().stream().mapToLong(Range::records).sum();
-    return Json.of(new Step(records(start, end), end.rate(), end.isAhead(start), end.owed(), end.read(), shed));
+    return Json.of(new Step(records, end.rate(), end.isAhead(start), end.owed(), end.read(), shed));
   }
 
-  /** A micro-batch has taken so long. */
-  public static void took(SparkPlan batch, long ms) {
-    MicroBatchScanExec scan = scan(batch);
-    if (scan != null) {
-      Backlog end = Backlog.parse(scan.end().json());
-      long records = records(Backlog.parse(scan.start().json()), end);
-      ((BacklogStream) scan.stream()).took(Math.round(records * end.rate()), ms);
-    }
-  }
-
-  private static long records(Backlog start, Backlog end) {
-    return end.since(start).stream().filter(Range::isWhole).mapToLong(Range::records).sum();
+  /** So many records of a micro-batch, those that it has taken, were so long under way. */
+  public static void took(SparkPlan batch, long records, long ms) {
+    ((BacklogStream) scan(batch).stream()).took(records, ms);
   }
 
   private static MicroBatchScanExec scan(SparkPlan plan) {

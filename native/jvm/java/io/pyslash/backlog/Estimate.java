@@ -53,8 +53,8 @@ record Estimate(AggregateExpression call, int number, String type) {
 
   /** What is summed up besides what the job sums up itself, by name. */
   Map<String, String> sums() {
-    String more = "(_slash_weight - 1D)";
-    String variance = "(_slash_weight * (_slash_weight - 1D))";
+    String more = "(" + Sampled.WEIGHT + " - 1D)";
+    String variance = "(" + Sampled.WEIGHT + " * " + more + ")";
     String skew = variance + " * " + more;
     String value = "CAST(" + name("x") + " AS DOUBLE)";
     String isNull = name("x") + " IS NULL";
@@ -100,7 +100,8 @@ record Estimate(AggregateExpression call, int number, String type) {
     String squared = 2 * MIDDLE + "D * greatest(" + variance() + ", 0D) + " + middle + " * " + middle;
     String off = "sqrt(" + squared + ")";
     String from = estimate() + " + " + middle;
-    String told = " WHEN " + name("n") + " >= " + LEAST_RECORDS + " THEN " + bounds(from + " - " + off, from + " + " + off);
+    String estimated = bounds(from + " - " + off, from + " + " + off);
+    String told = " WHEN " + name("n") + " >= " + LEAST_RECORDS + " THEN " + estimated;
     return "CASE WHEN " + isExact() + " THEN " + bounds(estimate(), estimate()) + told + " END";
   }
 

@@ -1,14 +1,14 @@
 package io.pyslash.backlog;
 
 import io.pyslash.backlog.BacklogRules.Order;
+import io.pyslash.catalyst.WindowedInput;
+import io.pyslash.core.Fields;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SessionWindow;
@@ -26,7 +26,6 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
-import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -131,12 +130,7 @@ public final class Estimates {
     StreamingRelationV2 sampled = (StreamingRelationV2) BacklogSource.with(relation, rules);
     List<AttributeReference> output = list(relation.output());
     output.add(weight);
-    Object[] fields = new Object[sampled.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      Object field = sampled.productElement(i);
-      fields[i] = field == sampled.output() ? seq(output) : field;
-    }
-    return sampled.makeCopy(fields);
+    return sampled.makeCopy(Fields.of(sampled, sampled.output(), seq(output)));
   }
 
   /** What is aggregated, and above it what follows from that, under the names and ids of the job's own columns. */
@@ -158,24 +152,18 @@ public final class Estimates {
         continue;
       }
       Estimate estimate = Estimate.of(column, intervals.size());
-      inputs.add(alias(estimate.input(), estimate.name("x")));
-      aggregated.add(alias(estimate.call(), estimate.name("s")));
-      estimate.sums().forEach((name, sql) -> aggregated.add(alias(parsed(sql), estimate.name(name))));
-      results.add(alias(parsed(estimate.value()), column.name(), column.exprId()));
-      Alias interval = alias(parsed(estimate.interval()), column.name() + INTERVAL);
+      inputs.add(WindowedInput.alias(estimate.input(), estimate.name("x")));
+      aggregated.add(WindowedInput.alias(estimate.call(), estimate.name("s")));
+      estimate.sums().forEach((name, sql) -> aggregated.add(WindowedInput.alias(parsed(sql), estimate.name(name))));
+      results.add(WindowedInput.alias(parsed(estimate.value()), column.toAttribute()));
+      NamedExpression interval = WindowedInput.alias(parsed(estimate.interval()), column.name() + INTERVAL);
       carried.add(interval.exprId().id());
       intervals.add(interval);
     }
     results.addAll(intervals);
-    Object[] fields = new Object[aggregate.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      fields[i] = aggregate.productElement(i);
-      if (fields[i] == aggregate.aggregateExpressions()) {
-        fields[i] = seq(aggregated);
-      } else if (fields[i] == aggregate.child()) {
-        fields[i] = new Project(seq(inputs), below);
-      }
-    }
+    LogicalPlan given = new Project(seq(inputs), below);
+    Object[] fields =
+        Fields.of(aggregate, aggregate.aggregateExpressions(), seq(aggregated), aggregate.child(), given);
     return new Project(seq(results), aggregate.makeCopy(fields));
   }
 
@@ -194,14 +182,6 @@ public final class Estimates {
   private static boolean containsAggregate(Expression expression) {
     return expression instanceof AggregateExpression
         || CollectionConverters.asJava(expression.children()).stream().anyMatch(Estimates::containsAggregate);
-  }
-
-  private static Alias alias(Expression expression, String name) {
-    return alias(expression, name, NamedExpression.newExprId());
-  }
-
-  private static Alias alias(Expression expression, String name, ExprId id) {
-    return new Alias(expression, name, id, seq(List.of()), Option.empty(), seq(List.of()));
   }
 
   private static <T> List<T> list(scala.collection.Seq<? extends T> items) {

@@ -3,8 +3,11 @@ package io.pyslash.backlog;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.pyslash.backlog.Offsets.Partition;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.function.ToLongFunction;
 
 /**
  * Records of topics that have been left for later.
@@ -28,29 +31,44 @@ record Range(Offsets from, Offsets to, long since) {
 
   /** Whether each partition has a beginning and an end. */
   boolean isWhole() {
-    return from.byPartition().keySet().equals(to.byPartition().keySet());
+    return from.byPartition().keySet().equals(partitions());
+  }
+
+  /** Of these partitions, the records from one offset to another; those that have none are not in it. */
+  static Range between(
+      Set<Partition> partitions, ToLongFunction<Partition> from, ToLongFunction<Partition> to, long since) {
+    SortedMap<Partition, Long> begins = new TreeMap<>();
+    SortedMap<Partition, Long> ends = new TreeMap<>();
+    for (Partition partition : partitions) {
+      long begin = from.applyAsLong(partition);
+      long end = to.applyAsLong(partition);
+      if (begin < end) {
+        begins.put(partition, begin);
+        ends.put(partition, end);
+      }
+    }
+    return new Range(new Offsets(begins), new Offsets(ends), since);
+  }
+
+  private Set<Partition> partitions() {
+    return to.byPartition().keySet();
   }
 
   /** What is left once so many records, at most all, have been read: of each partition the same share. */
   Range without(long records) {
     long all = records();
-    SortedMap<Partition, Long> begins = new TreeMap<>();
-    SortedMap<Partition, Long> ends = new TreeMap<>();
-    to.byPartition()
-        .forEach(
-            (partition, end) -> {
-              long begin = from.of(partition);
-              long next = begin + share(end - begin, records, all);
-              if (next < end) {
-                begins.put(partition, next);
-                ends.put(partition, end);
-              }
-            });
-    return new Range(new Offsets(begins), new Offsets(ends), since);
+    return between(
+        partitions(), one -> from.of(one) + share(to.of(one) - from.of(one), records, all), to::of, since);
+  }
+
+  /** What comes before such a rest. */
+  Range before(Range rest) {
+    return between(
+        partitions(), from::of, one -> Objects.requireNonNullElse(rest.from.of(one), to.of(one)), since);
   }
 
   /** Of so many, as many as {@code part} is of {@code all}; rounded up, so that whoever repeats it comes to an end. */
-  static long share(long of, long part, long all) {
+  private static long share(long of, long part, long all) {
     return part >= all ? of : Math.min(of, (long) Math.ceil((double) of * part / all));
   }
 }

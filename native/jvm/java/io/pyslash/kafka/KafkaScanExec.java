@@ -1,6 +1,7 @@
 package io.pyslash.kafka;
 
 import io.pyslash.backlog.BacklogStream;
+import io.pyslash.core.Fields;
 import io.pyslash.records.ScanInPlaceExec;
 import io.pyslash.shim.KafkaConnector;
 import java.util.Set;
@@ -60,11 +61,7 @@ public final class KafkaScanExec extends ScanInPlaceExec {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    Object[] fields = new Object[spark.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      Object field = spark.productElement(i);
-      fields[i] = field == spark.stream() ? new Stream(spark, needed, fetched) : field;
-    }
+    Object[] fields = Fields.of(spark, spark.stream(), new Stream(spark, needed, fetched));
     RDD<InternalRow> read = ((MicroBatchScanExec) spark.makeCopy(fields)).inputRDD();
     Function1<Iterator<InternalRow>, Iterator<InternalRow>> counted = new Counted(rows());
     return read.mapPartitionsInternal(counted, true, ClassTag$.MODULE$.apply(InternalRow.class));

@@ -1,6 +1,7 @@
 package io.pyslash.records;
 
 import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.core.Fields;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -150,12 +151,7 @@ public final class LineScanExec extends ScanInPlaceExec {
             format,
             relation.options(),
             relation.sparkSession());
-    Object[] fields = new Object[spark.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      Object field = spark.productElement(i);
-      fields[i] =
-          field == relation ? read : field == spark.output() ? output : field == spark.requiredSchema() ? columns : field;
-    }
+    Object[] fields = Fields.of(spark, relation, read, spark.output(), output, spark.requiredSchema(), columns);
     return (FileSourceScanExec) spark.makeCopy(fields);
   }
 

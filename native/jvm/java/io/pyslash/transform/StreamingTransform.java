@@ -4,6 +4,7 @@ import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.catalyst.PlannedOperator;
 import io.pyslash.catalyst.StableSql;
 import io.pyslash.catalyst.WindowedInput;
+import io.pyslash.core.Fields;
 import io.pyslash.core.Json;
 import io.pyslash.shim.StatefulNodes;
 import io.pyslash.shim.TransformNode;
@@ -153,8 +154,7 @@ public final class StreamingTransform extends PlannedOperator {
   }
 
   private static SparkPlan anew(SparkPlan node) {
-    Object[] arguments = CollectionConverters.asJava(node.productIterator().toSeq()).toArray();
-    return node.makeCopy(arguments);
+    return node.makeCopy(Fields.of(node));
   }
 
   /** The whole plan, with the rows that the processor has given in the place of the operator. */
