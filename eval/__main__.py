@@ -19,6 +19,7 @@ from eval.records import BASELINE, Results, note
 from eval.report import table
 from eval.report.page import page
 from eval.session import Comparison, Session, say
+from eval.steady import Steady
 from eval.suites import SUITES, in_order
 from eval.workloads import WORKLOADS, Workload
 
@@ -44,6 +45,7 @@ def main() -> int:
     run = commands.add_parser("run", help="one workload on some engines")
     run.add_argument("--workload", choices=WORKLOADS, default="aggregate")
     run.add_argument("--engines", default=",".join(QUICK_ENGINES), help=f"of {', '.join(ENGINES)}")
+    run.add_argument("--steady", action="store_true", help="measure the steady part of a long stream: eval/steady.py")
     run.add_argument("--baseline", choices=ENGINES, default=BASELINE)
     for name, kind, text in _parameters():
         run.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text)
@@ -80,7 +82,8 @@ def _measure(args: argparse.Namespace) -> int:
         note(out, session.started, command=command, machine=machine.describe())
         if args.command == "run":
             workload = _workload(args)
-            session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(","))))
+            steady = Steady() if args.steady else None
+            session.compare(Comparison(_title(workload), workload, tuple(args.engines.split(",")), steady=steady))
         else:
             _suites(session, args)
         print(table([each for each in session.records if "engine" in each], getattr(args, "baseline", BASELINE)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,20 @@ from eval.workloads.nexmark import QUERIES, SELECTS
 
 Record = dict[str, Any]
 NO_BAR = "(no bar)"
-PATHS = ("slash", "slash-files", "slash-rows", "slash-arrow")
-# Least ratios to Spark's RocksDB store: of the best path, of the row bridge, of the Arrow path.
-BEST = "best path"
+# Least ratios of pyslash to a store of Spark's.
 RATIOS = {
-    suites.TUMBLING: {BEST: 15.0, "slash-rows": 6.0, "slash-arrow": 2.5},
-    suites.SLIDING: {BEST: 50.0, "slash-rows": 25.0, "slash-arrow": 15.0},
-    suites.LARGE: {BEST: 15.0, "slash-rows": 10.0},
+    suites.TUMBLING: (suites.BASELINE, 8.0),
+    suites.LARGE: (suites.BASELINE, 14.0),
+    suites.SLIDING: (suites.BASELINE, 60.0),
+    suites.MANY_KEYS: (suites.DEFAULT, 12.0),
+    suites.SESSIONS: (suites.BASELINE, 8.0),
+    suites.JOIN_WITHIN: (suites.BASELINE, 8.0),
+    suites.YSB: (suites.BASELINE, None),
 }
-# Most that a small micro-batch may take, over that of a query without any aggregation into the same sink.
-MOST_OF_STATELESS = 1.2
+STRINGS_OF_INTEGERS = 0.6  # least rate with string keys, over that with integer keys
+MOST_OF_STATELESS = 0.7  # that a small micro-batch may take, over one of plain Spark without any aggregation
+# Of NEXMark's geometric means over RocksDB, Flink's heap and Flink's RocksDB; by the size of micro-batches.
+NEXMARK = {suites.nexmark_title: (3.0, 1.0, 2.0), suites.nexmark_large_title: (5.0, 1.5, 3.0)}
 # Most cycles a record on one core, by the name of the native benchmark.
 CYCLES = {"update_columns/ysb_count/10000": 53.0, "update_columns/sum_count_max/100000": 80.0}
 
@@ -68,10 +72,6 @@ class Measured:
         rates = [run["rows_per_second"] for run in self.runs(title, engine)]
         return statistics.median(rates) if rates else None
 
-    def best(self, title: str) -> float | None:
-        """The best path's rate."""
-        return max((rate for path in PATHS if (rate := self.rate(title, path))), default=None)
-
     def most(self, title: str, engine: str, figure: str) -> float | None:
         """The highest value of a figure."""
         return max((run[figure] for run in self.runs(title, engine) if run.get(figure)), default=None)
@@ -93,13 +93,13 @@ def verdicts(records: Iterable[Record], kernels: Path | None = None) -> list[Bar
         *_correct(measured),
         *_cycles(kernels),
         *_throughput(measured),
-        *_latency(measured),
+        *_small(measured),
         *_modes(measured),
         *_memory(measured),
         *_skew(measured),
         *_repartition(measured),
         *_costs_nothing(measured),
-        *_nexmark(measured),
+        *(bar for title, least in NEXMARK.items() for bar in _nexmark(measured, title, least)),
     ]
 
 
@@ -120,47 +120,24 @@ def _cycles(kernels: Path | None) -> list[Bar]:
 
 
 def _throughput(measured: Measured) -> list[Bar]:
-    bars = []
-    base = suites.BASELINE
-    for title, paths in RATIOS.items():
-        for path, least in paths.items():
-            ours = measured.best(title) if path == BEST else measured.rate(title, path)
-            bars.append(_ratio(f"{title}: {path} / {base}", ours, measured.rate(title, base), least))
-    for title in (suites.TUMBLING, suites.LARGE):
-        bars.append(_ratio(f"{title}: {BEST} / duckdb", measured.best(title), measured.rate(title, "duckdb"), 0.7))
-    many = suites.MANY_KEYS
-    ysb = suites.YSB
+    integers, strings = (measured.rate(title, "slash") for title in (suites.TUMBLING, suites.STRINGS))
     return [
-        *bars,
-        _ratio(f"{many}: {BEST} / spark-hdfs", measured.best(many), measured.rate(many, "spark-hdfs"), 15.0),
-        _ratio(f"{ysb}, a join below: slash / {base}", measured.rate(ysb, "slash"), measured.rate(ysb, base), 10.0),
-        # As fast as this no state can be: the same source, filter and join, and no aggregation.
-        _ratio(f"{ysb}, a join below: noop / {base}", measured.rate(ysb, "noop"), measured.rate(ysb, base), None),
-        # Rows that are dropped are not even copied, which makes the bar on a bare copy a little higher than asked.
-        _ratio(
-            "row bridge / rows dropped in the JVM",
-            measured.rate(suites.FLOORS, "slash-rows"),
-            measured.rate(suites.FLOORS, "noop"),
-            0.7,
+        *(
+            _ratio(f"{title}: slash / {store}", measured.rate(title, "slash"), measured.rate(title, store), least)
+            for title, (store, least) in RATIOS.items()
         ),
-        _ratio(
-            "Arrow path / bare mapInArrow",
-            measured.rate(suites.FLOORS, "slash-arrow"),
-            measured.rate(suites.FLOORS, "bare-arrow"),
-            0.8,
-        ),
+        _ratio("slash with string keys / with integer keys", strings, integers, STRINGS_OF_INTEGERS),
     ]
 
 
-def _latency(measured: Measured) -> list[Bar]:
+def _small(measured: Measured) -> list[Bar]:
     bars = []
-    for title in (suites.CLOSING, suites.STAYING):
-        for kind, what in (("batch_ms", ""), ("input_batch_ms", ", with input")):
-            engines = ("slash", suites.BASELINE, "stateless")
-            ours, base, floor = (batch_ms(measured.runs(title, engine), kind) for engine in engines)
-            bars.append(_at_most(f"{title}{what}: slash, under {suites.BASELINE}", ours or None, base or None, " ms"))
-            ratio = ours / floor if ours and floor else None
-            bars.append(_at_most(f"{title}{what}: slash / no aggregation", ratio, MOST_OF_STATELESS, "x"))
+    for title in (suites.CLOSING, suites.UPDATE_SMALL):
+        engines = ("slash", suites.BASELINE, "stateless")
+        ours, base, floor = (batch_ms(measured.runs(title, engine)) for engine in engines)
+        bars.append(_at_most(f"{title}: slash, under {suites.BASELINE}", ours or None, base or None, " ms"))
+        ratio = ours / floor if ours and floor else None
+        bars.append(_at_most(f"{title}: slash / no aggregation", ratio, MOST_OF_STATELESS, "x"))
     return bars
 
 
@@ -172,10 +149,7 @@ def _modes(measured: Measured) -> list[Bar]:
         _ratio(f"{title}: slash / {base}", measured.rate(title, "slash"), measured.rate(title, base), ratio)
         for title, ratio in least.items()
     ]
-    small = suites.UPDATE_SMALL
-    ours, floor = (batch_ms(measured.runs(small, engine)) for engine in ("slash", "stateless"))
-    bars.append(_at_most(f"{small}: slash / no aggregation", ours / floor if floor else None, MOST_OF_STATELESS, "x"))
-    for title in (*least, small):
+    for title in (*least, suites.UPDATE_SMALL):
         sizes = (measured.most(title, engine, "peak_bytes") for engine in ("slash", base))
         ours_gb, theirs_gb = (size / 1e9 if size else None for size in sizes)
         bars.append(_at_most(f"{title}: peak memory of slash, under {base}", ours_gb, theirs_gb, " GB"))
@@ -209,36 +183,37 @@ def _repartition(measured: Measured) -> list[Bar]:
 
 def _costs_nothing(measured: Measured) -> list[Bar]:
     ours, theirs = (measured.rate(suites.READ_ONLY, engine) for engine in ("slash", suites.BASELINE))
-    return [_ratio("no state: with pyslash / without", ours, theirs, None)]
+    return [_ratio("no state: with pyslash / without", ours, theirs, 1.0)]
 
 
-def _nexmark(measured: Measured) -> list[Bar]:
+def _nexmark(measured: Measured, title: Callable[[int], str], least: tuple[float, float, float]) -> list[Bar]:
     """Over all queries of a kind, or not at all: a mean without the hardest ones would say nothing."""
     stateful, plain = (
-        [q for q, described in QUERIES.items() if described.has_state is state] for state in (True, False)
+        [title(q) for q, described in QUERIES.items() if described.has_state is state] for state in (True, False)
     )
+    selected = [title(q) for q in SELECTS]
     base = suites.BASELINE
-    means = [(base, stateful, 5.0), ("flink", list(SELECTS), 1.5), ("flink-rocksdb", list(SELECTS), 3.4)]
+    means = zip((base, "flink", "flink-rocksdb"), (stateful, selected, selected), least, strict=True)
+    what = title(0).replace(" q0", "")
     return [
         *(
-            _least(f"NEXMark, geometric mean of {len(queries)} queries with state: slash / {other}", mean, least)
-            for other, queries, least in means
-            for mean in [_geometric_mean(_nexmark_ratios(measured, queries, other))]
+            _least(f"{what}, geometric mean of {len(titles)} queries with state: slash / {other}", mean, bar)
+            for other, titles, bar in means
+            for mean in [_geometric_mean(_ratios(measured, titles, other))]
         ),
-        _least(f"NEXMark, the least query with state: slash / {base}", _lowest(measured, stateful), 1.0),
-        _least(f"NEXMark, the least query without state: slash / {base}", _lowest(measured, plain), 0.98),
+        _least(f"{what}, the least query with state: slash / {base}", _lowest(measured, stateful), 1.2),
+        _least(f"{what}, the least query without state: slash / {base}", _lowest(measured, plain), 1.0),
     ]
 
 
-def _nexmark_ratios(measured: Measured, queries: list[int], other: str) -> list[float] | None:
-    titles = [suites.nexmark_title(q) for q in queries]
+def _ratios(measured: Measured, titles: list[str], other: str) -> list[float] | None:
     rates = [(measured.rate(title, "slash"), measured.rate(title, other)) for title in titles]
     ratios = [ours / theirs for ours, theirs in rates if ours and theirs]
-    return ratios if len(ratios) == len(queries) else None
+    return ratios if len(ratios) == len(titles) else None
 
 
-def _lowest(measured: Measured, queries: list[int]) -> float | None:
-    return min(_nexmark_ratios(measured, queries, suites.BASELINE) or [], default=None)
+def _lowest(measured: Measured, titles: list[str]) -> float | None:
+    return min(_ratios(measured, titles, suites.BASELINE) or [], default=None)
 
 
 def _geometric_mean(ratios: list[float] | None) -> float | None:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +46,7 @@ class Meter:
         self._over = threading.Event()
         self.cpu_seconds = 0.0
         self.peak_bytes = 0
+        self._samples: list[tuple[float, float]] = []  # when, and processor time until then
 
     def __enter__(self) -> Meter:
         self._began = self._cpu()
@@ -62,9 +64,15 @@ class Meter:
     def _sample(self) -> None:
         while True:
             last = self._over.wait(SAMPLE_SECONDS)
+            self._samples.append((time.time(), self._cpu()))
             self.peak_bytes = max(self.peak_bytes, memory(self.processes()).total)
             if last:
                 return
+
+    def cpu_between(self, begin: float, end: float) -> float:
+        """Processor seconds from one time (seconds since 1970) to another, to the nearest samples."""
+        first, last = (min(self._samples, key=lambda sample: abs(sample[0] - at)) for at in (begin, end))
+        return last[1] - first[1]
 
     def _cpu(self) -> float:
         return sum(map(cpu_seconds, self.processes()))

@@ -14,6 +14,7 @@ from typing import Any
 
 from eval.engines import CannotRunError, Engine
 from eval.meter import MARK, Meter
+from eval.steady import Steady
 from eval.stream import START_TO_END_SECONDS
 from eval.workloads import Workload
 
@@ -44,7 +45,7 @@ class EngineProcess:
             del os.environ[MARK]
         theirs.close()
 
-    def ask(self, what: str, workload: Workload, folder: Path) -> Any:
+    def ask(self, what: str, workload: Workload, folder: Path, *more: Any) -> Any:
         """One of the `Runner`'s methods.
 
         Raises:
@@ -52,7 +53,7 @@ class EngineProcess:
             EngineError: it raised there, gave no answer in time, or the process is gone.
         """
         try:
-            self._connection.send((what, workload, folder))
+            self._connection.send((what, workload, folder, *more))
             if not self._connection.poll(ANSWER_SECONDS):
                 raise EngineError(f"{self.engine.name}: no answer to {what} in {ANSWER_SECONDS} s; log: {self.log}")
             outcome, answer = self._connection.recv()
@@ -64,15 +65,21 @@ class EngineProcess:
             raise EngineError(f"{self.engine.name}: {answer}; log: {self.log}")
         return answer
 
-    def measure(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        """The figures of one `run`, with the processor time and the peak memory of all of the engine's processes.
+    def measure(self, workload: Workload, folder: Path, rule: Steady | None) -> dict[str, Any]:
+        """The figures of one `run`, or of the steady part of one, and what all of the engine's processes took for them.
+
+        `cpu_seconds` and `peak_bytes`; the latter of the whole run.
 
         Raises:
             CannotRunError, EngineError: as `ask`.
         """
         with Meter(self._mark) as meter:
-            figures: dict[str, Any] = self.ask("run", workload, folder)
-        return figures | {"cpu_seconds": meter.cpu_seconds, "peak_bytes": meter.peak_bytes}
+            figures: dict[str, Any] = (
+                self.ask("steady", workload, folder, rule) if rule else self.ask("run", workload, folder)
+            )
+        part = figures.pop("part", None)  # of the run, from when to when
+        seconds = meter.cpu_between(*part) if part else meter.cpu_seconds
+        return figures | {"cpu_seconds": seconds, "peak_bytes": meter.peak_bytes}
 
     def __enter__(self) -> EngineProcess:
         return self
@@ -102,9 +109,9 @@ def _serve(connection: Connection, engine: Engine, settings: dict[str, str], log
         return
     try:
         while True:
-            what, workload, folder = connection.recv()
+            what, *given = connection.recv()
             try:
-                connection.send(("done", getattr(runner, what)(workload, folder)))
+                connection.send(("done", getattr(runner, what)(*given)))
             except Exception as error:  # a failed run is an answer: the other engines go on
                 traceback.print_exc()
                 connection.send(_failure(error))

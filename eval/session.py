@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,10 @@ from eval.engines import ENGINES, CannotRunError, SparkEngine
 from eval.engines.spark import ROCKSDB_AS_IT_COMES
 from eval.machine import memory_bytes
 from eval.process import EngineError, EngineProcess
+from eval.steady import Steady
 from eval.workloads import Workload
 
+COMPARED_ROWS, FEW_BATCHES = 2_000_000, 40
 LONG_SECONDS = 15  # a run of this length varies little: it is not repeated
 SHARE_OF_MEMORY = 0.7  # for heaps: engines have more than these
 ORACLE = SparkEngine("oracle", ROCKSDB_AS_IT_COMES)  # the one store that has all of Spark's operators
@@ -31,7 +33,8 @@ class Comparison:
 
     `first`: engines that are measured on the first so many micro-batches only, as their rate is low and steady.
     `repeats`: instead of the session's. `memory`: GiB, instead of the session's, of each JVM's heap. `cold`: neither
-    checked nor warmed, in processes of their own one after the other: for what memory is taken.
+    checked nor warmed, in processes of their own one after the other: for what memory is taken. `steady`: each engine
+    runs once, and the steady part of its stream counts; rows are compared in another run, of the first micro-batches.
     """
 
     title: str
@@ -41,6 +44,13 @@ class Comparison:
     repeats: int | None = None
     memory: int | None = None
     cold: bool = False
+    steady: Steady | None = None
+
+    @property
+    def beginning(self) -> Workload:
+        """The first micro-batches of a steady stream: enough of them for some rows to be compared."""
+        workload = self.workload
+        return workload.first(max(2, min(FEW_BATCHES, COMPARED_ROWS * workload.batches // workload.rows)))
 
 
 @dataclass
@@ -102,6 +112,10 @@ class Session:
         self._write_oracles(comparison, outcomes)
         for group in self._groups(comparison, outcomes):
             self._close(set(self._up) - {self._key(comparison, outcome) for outcome in group if not comparison.cold})
+            if comparison.steady:
+                for outcome in group:
+                    self._measure_steady(comparison, comparison.steady, outcome, suite)
+                continue
             for outcome in () if comparison.cold else group:
                 self._prepare(comparison, outcome)
             self._measure(comparison, group, suite)
@@ -125,6 +139,23 @@ class Session:
                 engine.ask("run", warm_up, warm_up.generate(self.cache))
                 engine.warm.add(comparison.workload.query_name)
 
+    def _measure_steady(self, comparison: Comparison, rule: Steady, outcome: Outcome, suite: str) -> None:
+        """Compare the rows of the first micro-batches, which warms the engine; then measure a stream of its own."""
+        with _Failures(outcome):
+            engine = self._engine(comparison, outcome)
+            found: dict[str, Any] = {}
+            if (checked := self._checked(comparison, outcome)) is not None:
+                if engine.engine.checks_runs:
+                    engine.ask("run", checked, checked.generate(self.cache))
+                self._check(engine, outcome, checked)
+                if outcome.correct is False and engine.engine.checks_runs:
+                    found["differences"] = self._differences(engine, checked)
+            workload = comparison.workload
+            figures = engine.measure(workload, workload.generate(self.cache), rule)
+            outcome.runs.append(figures)
+            say(f"{_told(outcome, figures)}, {len(figures.get('batch_ms', ()))} steady micro-batches")
+            self._record(comparison, suite, outcome, {"steady": asdict(rule), **figures, **found, "conf": engine.conf})
+
     def _measure(self, comparison: Comparison, outcomes: Sequence[Outcome], suite: str) -> None:
         for repeat in range(comparison.repeats or self.repeats):
             for outcome in outcomes:
@@ -135,14 +166,11 @@ class Session:
                     workload = self._measured(comparison, outcome)
                     if not comparison.cold:
                         self._wake(engine, workload)
-                    figures = engine.measure(workload, workload.generate(self.cache))
+                    figures = engine.measure(workload, workload.generate(self.cache), None)
                     outcome.runs.append(figures)
                     part = {"first_batches": workload.batches} if workload != comparison.workload else {}
-                    say(
-                        f"  {outcome.engine:20} {figures['rows_per_second'] / 1e6:8.3f} M rows/s, "
-                        f"{figures['seconds']:6.1f} s, {figures['peak_bytes'] / 1e9:5.2f} GB"
-                        + (f", first {workload.batches} of {comparison.workload.batches} micro-batches" if part else "")
-                    )
+                    of = f", first {workload.batches} of {comparison.workload.batches} micro-batches" if part else ""
+                    say(_told(outcome, figures) + of)
                     found: dict[str, Any] = {}
                     if engine.engine.checks_runs and self._checked(comparison, outcome) is not None:
                         self._check(engine, outcome, workload)
@@ -181,6 +209,8 @@ class Session:
         engine = ENGINES[outcome.engine]
         if comparison.cold or not engine.aggregates:
             return None
+        if comparison.steady:
+            return comparison.beginning
         if engine.checks_runs:
             return self._measured(comparison, outcome)
         return comparison.workload if self.full_check else comparison.workload.sample()
@@ -297,6 +327,13 @@ class _Failures:
             say(f"  {error}")
             return True
         return False
+
+
+def _told(outcome: Outcome, figures: Mapping[str, Any]) -> str:
+    return (
+        f"  {outcome.engine:20} {figures['rows_per_second'] / 1e6:8.3f} M rows/s, "
+        f"{figures['seconds']:6.1f} s, {figures['peak_bytes'] / 1e9:5.2f} GB"
+    )
 
 
 def say(line: str) -> None:

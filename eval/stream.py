@@ -5,11 +5,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from eval.emitted import Emitted, EmittedRows, sink
 from eval.refusal import CannotRunError
+from eval.steady import Entry, Steady, bounds, executed
 from eval.workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 START_TO_END_SECONDS = 3600
 MOST_DIFFERENCES = 10
+POLL_SECONDS = 3.0
 # Of `pyslash.progress`: what the driver does in turn, within Spark's addBatch; and times of tasks, added up.
 PHASES = ("update_ms", "checkpoint_ms", "replica_ms", "commit_ms", "late_ms", "merge_ms", "sink_ms")
 TASK_TIMES = ("update_task_ms", "merge_task_ms", "sink_task_ms")
@@ -57,26 +60,58 @@ def run(
         query = _start(spark, engine, writer.option("checkpointLocation", checkpoint), workload)
         _await(query, engine, workload.rows)
         seconds = time.perf_counter() - began
-        progress = query.recentProgress
-    read = sum(entry["numInputRows"] for entry in progress)
+        entries = executed(query.recentProgress)
+    read = sum(entry["numInputRows"] for entry in entries)
     if read != workload.reads * workload.rows:
         raise RuntimeError(f"{engine.name} read {read} of {workload.reads * workload.rows} rows")
-    moved = {"shuffle": _shuffled_bytes(spark) - shuffled}
+    figures = _figures(query, engine, workload, entries, seconds)
+    figures["moved_bytes"]["shuffle"] = _shuffled_bytes(spark) - shuffled
+    return figures, emitted
+
+
+def steady(spark: SparkSession, engine: Streamed, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+    """Stream until the steady part was long enough, into a sink that drops what comes: the figures of that part.
+
+    Raises:
+        RuntimeError: the stream had no steady part, or an engine of pyslash left its state to Spark.
+    """
+    result = engine.result(workload, spark, workload.stream(spark, folder), folder)
+    with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder.parent) as checkpoint:
+        writer = result.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = _start(spark, engine, writer, workload)
+        wait = rule.warm_s + rule.seconds
+        while not query.awaitTermination(wait) and not rule.is_over(executed(query.recentProgress)):
+            wait = POLL_SECONDS
+        entries = executed(query.recentProgress)
+        query.stop()
+    part = [entry for entry in rule.part(entries) if entry["numInputRows"]]
+    if not part:
+        raise RuntimeError(f"{engine.name} was through {len(entries)} micro-batches before it was warm")
+    begin, end = bounds(part)
+    figures = _figures(query, engine, workload, part, end - begin)
+    if engine.slash and workload.has_state and figures["epochs"] != len(part):
+        raise RuntimeError(f"{workload.query_name}: {len(part)} micro-batches, pyslash had {figures['epochs']} of them")
+    return figures | {"part": (begin, end)}
+
+
+def _figures(
+    query: StreamingQuery, engine: Streamed, workload: Workload, entries: list[Entry], seconds: float
+) -> dict[str, Any]:
+    rows = sum(entry["numInputRows"] for entry in entries) // workload.reads
     phases = Counter[str]()
-    for entry in progress:
+    for entry in entries:
         phases.update(entry["durationMs"])
-    executed = [entry for entry in progress if "addBatch" in entry["durationMs"]]
-    figures = {
-        "rows": workload.rows,
+    return {
+        "rows": rows,
         "seconds": seconds,
-        "rows_per_second": workload.rows / seconds,
-        "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in executed],
+        "rows_per_second": rows / seconds,
+        "batch_ms": [entry["durationMs"]["triggerExecution"] for entry in entries],
         # A micro-batch without input is Spark's way to emit what the last watermark closed.
-        "input_batch_ms": [entry["durationMs"]["triggerExecution"] for entry in executed if entry["numInputRows"]],
+        "input_batch_ms": [entry["durationMs"]["triggerExecution"] for entry in entries if entry["numInputRows"]],
         "spark_ms": dict(phases),
-        "moved_bytes": moved,
+        "moved_bytes": {},
+        **(slash_figures(query, workload, {entry["batchId"] for entry in entries}) if engine.slash else {}),
     }
-    return figures | (slash_figures(query, moved, workload) if engine.slash else {}), emitted
 
 
 def differences(spark: SparkSession, engine: Streamed, workload: Workload, folder: Path) -> list[str]:
@@ -129,22 +164,24 @@ def _shuffled_bytes(spark: SparkSession) -> int:
     return sum(int(executors.apply(i).totalShuffleWrite()) for i in range(executors.size()))
 
 
-def slash_figures(query: StreamingQuery, moved: dict[str, int], workload: Workload) -> dict[str, Any]:
-    """Those of pyslash's own progress; what owners and merges have read is added to `moved`, by transport.
+def slash_figures(query: StreamingQuery, workload: Workload, batches: Container[int]) -> dict[str, Any]:
+    """Those of pyslash's own progress, of these micro-batches; `moved_bytes` by owners and merges, by transport.
 
     Raises:
         RuntimeError: the query has state, and pyslash had none of it.
     """
     import pyslash
 
-    epochs = pyslash.progress(query)
+    epochs = [epoch for epoch in pyslash.progress(query) if epoch["epoch"] in batches]
     if workload.has_state and not epochs:
         raise RuntimeError(f"{workload.query_name} ran on plain Spark: no epoch of it was pyslash's")
+    moved = Counter[str]()
     for epoch in epochs:
-        for transport, size in [*epoch["bytes_shuffled"].items(), *epoch["bytes_read"].items()]:
-            moved[transport] = moved.get(transport, 0) + size
+        moved.update(epoch["bytes_shuffled"])
+        moved.update(epoch["bytes_read"])
     return {
-        "epochs": len(epochs),
+        "moved_bytes": dict(moved),
+        "epochs": len({epoch["epoch"] for epoch in epochs}),
         "pinned_bytes": max((epoch["pinned_bytes"] for epoch in epochs), default=0),
         "late_rows": sum(epoch["late_rows"] for epoch in epochs),
         "groups": sum(epoch["groups"] for epoch in epochs),

@@ -1,7 +1,7 @@
 """The sets of comparisons, by name: each a question, its workloads, and the engines that it is asked of.
 
-`rows` scales a suite; workloads that are compared over a parameter have the same rows at every value of it. Slow
-engines are measured on a prefix of the micro-batches.
+`rows` scales a suite: what eight micro-batches have. What bars are judged by is the steady part of long streams; sweeps
+over a parameter are short streams, measured whole, with the same rows at every value, slow engines on a prefix.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from eval.machine import memory_bytes
 from eval.session import Comparison
+from eval.steady import Steady
 from eval.workloads import (
     Aggregate,
     Arbitrary,
@@ -39,6 +40,11 @@ def nexmark_title(number: int) -> str:
     return f"NEXMark q{number}"
 
 
+def nexmark_large_title(number: int) -> str:
+    """Of the comparison of one query with large micro-batches."""
+    return f"{nexmark_title(number)}, large micro-batches"
+
+
 BASELINE = "spark-rocksdb"
 DEFAULT = "spark-hdfs"  # Spark's default store
 STORES = (BASELINE, DEFAULT)
@@ -47,15 +53,16 @@ SLOW = (*STORES, f"{BASELINE}-default", "flink", "flink-rocksdb")
 PACE = 100_000  # rows a second of event time: more rows are a longer stream, with the same groups in a window
 
 TUMBLING = "10 s tumbling"
+STRINGS = "10 s tumbling, string keys"
 SLIDING = "10 s sliding by 1 s"
 LARGE = "10 s tumbling, large micro-batches"
-FLOORS = "10 s tumbling, without aggregating"
+FLOORS = "10 s tumbling, paths and floors"
 YSB = "YSB"
 YSB_TWO = "YSB, two executors"
 MANY_KEYS = "5 M keys, 10 s tumbling"
+SESSIONS = "NB11, sessions"
 PINNED = ("memory, a tenth of the rows", "memory, all rows")
 CLOSING = "1,000 rows a batch, windows closing"
-STAYING = "1,000 rows a batch, none closing"
 READ_ONLY = "read only"
 LATE, LATE_SLIDING = (f"{title}, a part of the rows late" for title in (TUMBLING, SLIDING))
 UPDATE, UPDATE_KEYS, COMPLETE = "update, by window", "update, 1 M keys, no window", "complete, no window"
@@ -64,42 +71,42 @@ UNIQUE, UNIQUE_TIMED = "deduplication, 1 M keys", "deduplication by key and time
 JOIN_WINDOW, JOIN_WITHIN = "join by key and 10 s window", "join by key within 10 s"
 SKEWS = (0.0, 0.5, 1.0, 1.5)
 EVEN, SKEWED = (f"keys by Zipf {exponent}" for exponent in (SKEWS[0], SKEWS[-1]))
-# What `eval.bars` has bars for.
-JUDGED = {TUMBLING, SLIDING, LARGE, FLOORS, YSB, YSB_TWO, MANY_KEYS, *PINNED, CLOSING, STAYING, EVEN, SKEWED}
-JUDGED |= {LATE, LATE_SLIDING, UPDATE, UPDATE_KEYS, COMPLETE, UPDATE_SMALL, UNIQUE, UNIQUE_TIMED}
-JUDGED |= {nexmark_title(number) for number in QUERIES}
+# What `eval.bars` has bars for in `make eval`; NEXMark and Kafka have sessions of their own.
+JUDGED = {TUMBLING, STRINGS, SLIDING, LARGE, YSB, MANY_KEYS, SESSIONS, CLOSING, UPDATE_SMALL, JOIN_WITHIN, READ_ONLY}
+STEADY = Steady()
+STEADY_LARGE = Steady(warm_batches=2, batches=10)
+STEADY_SMALL = Steady(warm_batches=40)
+STEADY_NEXMARK = Steady(warm_batches=4, batches=24)
+LONG, LONG_LARGE, LONG_SMALL, LONG_NEXMARK = 120, 16, 500, 280  # micro-batches
 WINDOW_S = 10
 
 
 def windows(rows: int) -> list[Comparison]:
-    """The headline: 100,000 keys, every path of pyslash against Spark's stores, and a batch bound.
-
-    The stores are RocksDB, tuned and as it comes, and the default one. Engines that are measured against each other
-    stand together: they take turns within minutes of one machine's day.
-    """
-    tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    engines = ("slash", "slash-rows", "slash-arrow", BASELINE, DEFAULT, f"{BASELINE}-default", "duckdb")
+    """The headline: 100,000 keys against Spark's stores: RocksDB, tuned and as it comes, and the default one."""
+    tumbling = Aggregate(rows=rows, span_s=rows / PACE).lasting(LONG)
+    stores = (BASELINE, f"{BASELINE}-default", DEFAULT)
     return [
-        Comparison(TUMBLING, tumbling, (*engines, "polars"), _first(tumbling, 4)),
-        Comparison(SLIDING, replace(tumbling, slide_s=1), engines, _first(tumbling, 1)),
+        Comparison(TUMBLING, tumbling, ("slash", *stores), steady=STEADY),
+        Comparison(STRINGS, replace(tumbling, text=True), ("slash", BASELINE), steady=STEADY),
+        Comparison(SLIDING, replace(tumbling, slide_s=1), ("slash", BASELINE), steady=STEADY),
     ]
 
 
 def large(rows: int) -> list[Comparison]:
-    """The tumbling query with all rows in each micro-batch, so that what Spark takes for one of any size is little."""
-    workload = Aggregate(rows=8 * rows, span_s=8 * rows / PACE)
-    engines = ("slash", "slash-rows", BASELINE, DEFAULT, "duckdb")
-    return [Comparison(LARGE, workload, engines, _first(workload, 1))]
+    """The tumbling query with eight times the rows in each micro-batch, so that what Spark takes for one is little."""
+    workload = Aggregate(rows=8 * rows, span_s=8 * rows / PACE).lasting(LONG_LARGE)
+    return [Comparison(LARGE, workload, ("slash", BASELINE), steady=STEADY_LARGE)]
 
 
 def peers(rows: int) -> list[Comparison]:
-    """The headline's queries on what else there is, and on the floors of two paths."""
+    """The headline's queries on what else there is, short and whole; and each path for rows beside its floor."""
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    others = ("slash", "flink")
+    paths = ("slash", "slash-rows", "slash-arrow", "noop", "bare-arrow")
+    others = ("slash", "flink", *BOUNDS)
     return [
         Comparison(f"{TUMBLING}, peers", tumbling, others, _first(tumbling, 2)),
-        Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), (*others, "polars"), _first(tumbling, 1)),
-        Comparison(FLOORS, tumbling, ("slash-rows", "noop", "slash-arrow", "bare-arrow"), repeats=2),
+        Comparison(f"{SLIDING}, peers", replace(tumbling, slide_s=1), others, _first(tumbling, 1)),
+        Comparison(FLOORS, tumbling, paths, repeats=2),
     ]
 
 
@@ -117,9 +124,8 @@ def lengths(rows: int) -> list[Comparison]:
 def ysb(rows: int) -> list[Comparison]:
     """Yahoo's benchmark: a join below the aggregation, so that rows come from Spark; then between two executors."""
     workload = Ysb(rows=rows // 2, span_s=rows / 2 / PACE)
-    engines = ("slash", "noop", BASELINE, "flink", "duckdb")
     return [
-        Comparison(YSB, workload, engines, _first(workload, 4), repeats=2),
+        Comparison(YSB, workload.lasting(LONG), ("slash", "noop", BASELINE, "flink"), steady=STEADY),
         Comparison(YSB_TWO, workload, ("slash-2x", "slash-repartition-2x"), repeats=2),
         Comparison(f"{YSB}, one executor", workload, ("slash", "slash-repartition"), repeats=2),
         Comparison(f"{YSB_TWO}, transports", workload, ("slash-2x", "slash-tcp-2x"), repeats=2),
@@ -134,9 +140,9 @@ def cardinality(rows: int) -> list[Comparison]:
         workload = replace(quarter, keys=keys)
         engines = ("slash", "slash-repartition", "spark-hdfs", "duckdb")
         found.append(Comparison(f"{keys:,} keys, 10 s tumbling", workload, engines, _first(workload, 2), repeats=2))
-    many = Aggregate(rows=rows, span_s=rows / PACE, keys=5_000_000)
+    many = Aggregate(rows=rows, span_s=rows / PACE, keys=5_000_000).lasting(LONG // 2)
     heap = max(4, memory_bytes() * 6 // 10 >> 30)
-    return [Comparison(MANY_KEYS, many, ("slash", "spark-hdfs", "duckdb"), _first(many, 4), memory=heap), *found]
+    return [Comparison(MANY_KEYS, many, ("slash", DEFAULT), memory=heap, steady=STEADY), *found]
 
 
 def skew(rows: int) -> list[Comparison]:
@@ -184,18 +190,14 @@ def batches(rows: int) -> list[Comparison]:
 
 def readonly(rows: int) -> list[Comparison]:
     """A query without state, which is Spark's own whether pyslash is there or not."""
-    return [Comparison(READ_ONLY, ReadOnly(rows=rows // 2, span_s=rows / 2 / PACE), ("slash", BASELINE, *BOUNDS))]
+    workload = ReadOnly(rows=rows // 2, span_s=rows / 2 / PACE).lasting(LONG)
+    return [Comparison(READ_ONLY, workload, ("slash", BASELINE), steady=STEADY)]
 
 
 def latency(_: int) -> list[Comparison]:
-    """Forty micro-batches of 1,000 rows: with a window closing in each of them, and with none closing at all."""
-    closing = Aggregate(rows=40_000, batches=40, span_s=WINDOW_S * 40.0, keys=100)
-    staying = replace(closing, span_s=WINDOW_S * 0.9)
-    engines = ("slash", BASELINE, "stateless")
-    return [
-        Comparison(CLOSING, closing, (*engines, "spark-rtm"), repeats=1),
-        Comparison(STAYING, staying, engines, repeats=1),
-    ]
+    """Micro-batches of 1,000 rows, a window closing in each."""
+    closing = Aggregate(rows=1_000 * LONG_SMALL, batches=LONG_SMALL, span_s=WINDOW_S * float(LONG_SMALL), keys=100)
+    return [Comparison(CLOSING, closing, ("slash", BASELINE, "stateless"), steady=STEADY_SMALL)]
 
 
 def late(rows: int) -> list[Comparison]:
@@ -212,13 +214,13 @@ def modes(rows: int) -> list[Comparison]:
     keys = replace(by_window, by_window=False, keys=1_000_000)
     complete = replace(by_window, by_window=False, mode="complete")
     groups = min(rows // 20, 1_000_000)
-    small = replace(keys, rows=groups + 50_000, batches=51, keys=groups, opens=True)
+    small = replace(keys, rows=groups + 1_000 * (LONG_SMALL - 1), batches=LONG_SMALL, keys=groups, opens=True)
     engines = ("slash", *STORES)
     return [
         Comparison(UPDATE, by_window, engines, _first(by_window, 4), repeats=1),
         Comparison(UPDATE_KEYS, keys, engines, _first(keys, 4), repeats=1),
         Comparison(COMPLETE, complete, engines, _first(complete, 4), repeats=1),
-        Comparison(UPDATE_SMALL, small, (*engines, "stateless"), repeats=1),
+        Comparison(UPDATE_SMALL, small, ("slash", BASELINE, "stateless"), steady=STEADY_SMALL),
     ]
 
 
@@ -256,9 +258,8 @@ def memory(rows: int) -> list[Comparison]:
 
 def sessions(rows: int) -> list[Comparison]:
     """Sessions of 100,000 bidders: Spark shuffles and sorts every row of them."""
-    workload = BidderSessions(rows=rows, span_s=rows / PACE)
-    engines = ("slash", "slash-rows", BASELINE, DEFAULT)
-    return [Comparison("NB11", workload, engines, _first(workload, 2))]
+    workload = BidderSessions(rows=rows, span_s=rows / PACE).lasting(LONG)
+    return [Comparison(SESSIONS, workload, ("slash", BASELINE), steady=STEADY)]
 
 
 def functions(rows: int) -> list[Comparison]:
@@ -282,19 +283,27 @@ def joins(rows: int) -> list[Comparison]:
         Comparison("NB8, windows of 12 h", half_days, engines, repeats=1),
         Comparison("NB8, windows of 10 s", tens, engines, repeats=1),
         Comparison(JOIN_WINDOW, replace(within, by_window=True), engines, _first(within, 2), repeats=1),
-        Comparison(JOIN_WITHIN, within, engines, _first(within, 2), repeats=1),
+        Comparison(JOIN_WITHIN, within.lasting(LONG), ("slash", BASELINE), steady=STEADY),
     ]
 
 
 def nexmark(rows: int) -> list[Comparison]:
-    """The published benchmark's queries, those without state last."""
+    """The published benchmark's queries, those without state last, in micro-batches of 250,000 events."""
+    return _nexmark(Nexmark(rows=rows // 10, span_s=rows / 10 / RATE).lasting(LONG_NEXMARK), nexmark_title)
+
+
+def nexmark_large(rows: int) -> list[Comparison]:
+    """The same in micro-batches of 2.5 M events."""
+    return _nexmark(Nexmark(rows=rows, span_s=rows / RATE).lasting(LONG_NEXMARK // 10), nexmark_large_title)
+
+
+def _nexmark(events: Nexmark, title: Callable[[int], str]) -> list[Comparison]:
     found = []
-    for number, described in sorted(QUERIES.items(), key=lambda each: not each[1].has_state):
-        workload = Nexmark(rows=rows // 5, span_s=rows / 5 / RATE, q=number)
-        engines = ("slash", *STORES) if described.has_state else ("slash", BASELINE)
+    for number in sorted(QUERIES, key=lambda number: not QUERIES[number].has_state):
         flinks = ("flink", "flink-rocksdb") if number in SELECTS else ()
-        first = _first(workload, 4) if described.has_state else {}
-        found.append(Comparison(nexmark_title(number), workload, (*engines, *flinks), first))
+        found.append(
+            Comparison(title(number), replace(events, q=number), ("slash", BASELINE, *flinks), steady=STEADY_NEXMARK)
+        )
     return found
 
 
@@ -324,6 +333,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "joins": joins,
     "arcon": arcon,
     "nexmark": nexmark,
+    "nexmark-large": nexmark_large,
 }
 
 

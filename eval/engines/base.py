@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from eval.steady import Steady
 from eval.workloads import Workload
 
 CORES = len(os.sched_getaffinity(0))
@@ -26,6 +27,10 @@ class Runner(Protocol):
         Raises:
             CannotRunError: this engine has no way to run it.
         """
+        ...
+
+    def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+        """The same figures, of the steady part of a long stream alone: see `eval.steady`."""
         ...
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from eval import oracle
+from eval.refusal import CannotRunError
+from eval.steady import Steady
 from eval.workloads import Workload
 from eval.workloads.query import WINDOW_COLUMNS
 
@@ -23,6 +25,14 @@ class BatchRunner(ABC):
         self.drop(workload, folder)
         seconds = time.perf_counter() - began
         return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
+
+    def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+        """A batch has no steady part.
+
+        Raises:
+            CannotRunError: always.
+        """
+        raise CannotRunError("a batch query has no steady part")
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
         """Compare the windows that the oracle has; a batch query gives those that are still open, too."""

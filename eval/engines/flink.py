@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from eval import oracle
 from eval.engines.base import CORES, Engine, Runner
 from eval.engines.flink_environment import ENVIRONMENT, ROOT, VERSION, class_path, make_environment
 from eval.engines.flink_sql import job_of
+from eval.steady import Steady
 from eval.workloads import Nexmark, Workload
 
 MODULE = "eval.engines.flink_job"
@@ -85,6 +87,16 @@ class FlinkRunner:
         seconds = self._insert(workload, folder, "blackhole", {})
         return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
 
+    def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+        """A job over as many micro-batches' files as it takes `rule.seconds` for, after one that has warmed the JVM.
+
+        Flink has no micro-batches: the job is counted whole, its start with it, which is some seconds of a minute.
+        """
+        warm = workload.first(max(1, workload.batches * 20 // 100))
+        seconds = self._insert(warm, folder, "blackhole", {})
+        batches = min(workload.batches, math.ceil(warm.batches * rule.seconds / seconds))
+        return self.run(workload.first(batches), folder)
+
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
         """Compare the windows that the oracle has: at the end of its input Flink closes all the others, too.
 
@@ -118,8 +130,10 @@ class FlinkRunner:
 
     def _insert(self, workload: Workload, folder: Path, connector: str, options: dict[str, str]) -> float:
         """Seconds of a job that writes the query's rows to a sink."""
+        files = sorted(str(path) for path in (folder / "rows").glob("*.parquet"))
         order = {
-            "files": sorted(str(path) for path in (folder / "rows").glob("*.parquet")),
+            # The folder may be of a longer stream.
+            "files": files[: workload.batches * workload.files_per_batch],
             **asdict(job_of(workload, folder)),
             "connector": connector,
             "options": options,

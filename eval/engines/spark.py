@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from eval import oracle, stream
 from eval.engines.base import CORES, Engine, Runner
 from eval.refusal import CannotRunError
+from eval.steady import Steady
 from eval.workloads import Workload
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ class SparkRunner:
         self._forget()
         figures, self._emitted = stream.run(self.spark, self._engine, workload, folder)
         return figures
+
+    def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+        """See `eval.stream.steady`."""
+        return stream.steady(self.spark, self._engine, workload, folder, rule)
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
         """Compare what the last run emitted."""

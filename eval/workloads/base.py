@@ -67,6 +67,11 @@ class Workload(ABC):
         return self.name
 
     @property
+    def rows_of(self) -> Self:
+        """The workload whose files it has: another one, where only what is asked of the rows differs."""
+        return self
+
+    @property
     def reads(self) -> int:
         """How often the query reads a row."""
         return 1
@@ -146,8 +151,10 @@ class Workload(ABC):
 
     def first(self, batches: int) -> Self:
         """The first micro-batches alone: for an engine whose rate is steady and low. The same rows, if they divide."""
-        if batches >= self.batches:
-            return self
+        return self if batches >= self.batches else self.lasting(batches)
+
+    def lasting(self, batches: int) -> Self:
+        """As many micro-batches of the same size and pace."""
         share = batches / self.batches
         return replace(self, rows=round(self.rows * share), batches=batches, span_s=self.span_s * share)
 
@@ -170,7 +177,10 @@ class Workload(ABC):
         return folder
 
     def write_rows(self, folder: Path, cache: Path) -> None:
-        """Write the files with all rows."""
+        """Write the files with all rows, or links to those of the workload that has the same."""
+        if self.rows_of != self:
+            shutil.copytree(self.rows_of.generate(cache) / "rows", folder, copy_function=os.link)
+            return
         folder.mkdir(parents=True)
         files = self.batches * self.files_per_batch
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy and Arrow let go of the interpreter

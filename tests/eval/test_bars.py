@@ -30,38 +30,29 @@ def test_without_records_nothing_is_measured_and_nothing_met() -> None:
     assert {bar.met for bar in bars} == {None}
 
 
-@pytest.mark.parametrize(("rate", "met"), [(15e6, True), (14.9e6, False)])
-def test_a_ratio_is_of_medians_and_of_the_best_path(rate: float, met: bool) -> None:
-    records = [run(suites.TUMBLING, "slash-rows", each) for each in (1e6, rate, 99e6)]
-    records += [run(suites.TUMBLING, "slash-arrow", 2e6), run(suites.TUMBLING, "spark-rocksdb", 1e6)]
+@pytest.mark.parametrize(("rate", "met"), [(8e6, True), (7.9e6, False)])
+def test_a_ratio_is_of_medians_and_of_one_title(rate: float, met: bool) -> None:
+    records = [run(suites.TUMBLING, "slash", each) for each in (1e6, rate, 99e6)]
+    records += [run(suites.TUMBLING, "spark-rocksdb", 1e6), run(suites.STRINGS, "slash", 0.6 * rate)]
     bars = verdicts(records)
-    assert find(bars, f"{suites.TUMBLING}: best path / spark-rocksdb").met is met
-    assert find(bars, f"{suites.TUMBLING}: slash-arrow / spark-rocksdb").met is False
-    assert find(bars, f"{suites.LARGE}: best path / spark-rocksdb").met is None
-    assert find(bars, "10 s sliding by 1 s: best path").met is None
+    assert find(bars, f"{suites.TUMBLING}: slash / spark-rocksdb").met is met
+    assert find(bars, f"{suites.LARGE}: slash / spark-rocksdb").met is None
+    assert find(bars, "10 s sliding by 1 s: slash").met is None
+    assert find(bars, "string keys / with integer keys").figure == "0.60x"
 
 
-def test_micro_batches_of_any_size_are_held_to_the_same_ratios() -> None:
-    for title in (suites.TUMBLING, suites.LARGE):
-        bars = verdicts([run(title, "slash", 14e6), run(title, "spark-rocksdb", 1e6), run(title, "duckdb", 20e6)])
-        assert find(bars, f"{title}: best path / spark-rocksdb").met is False
-        assert find(bars, f"{title}: best path / duckdb").met is True
-
-
-@pytest.mark.parametrize(("ms", "met"), [(90, True), (150, False)])
-def test_latency_is_compared_with_the_store_of_the_same_session(ms: int, met: bool) -> None:
+@pytest.mark.parametrize(("ms", "met"), [(55, True), (150, False)])
+def test_small_micro_batches_are_compared_with_those_of_the_same_session(ms: int, met: bool) -> None:
     records = [
-        run(suites.CLOSING, "slash", 1e4, batch_ms=[ms, ms, 9_000], input_batch_ms=[ms - 20, ms, 9_000]),
-        run(suites.CLOSING, "spark-rocksdb", 1e4, batch_ms=[100], input_batch_ms=[200]),
-        run(suites.CLOSING, "stateless", 1e4, batch_ms=[80], input_batch_ms=[ms]),
+        run(suites.CLOSING, "slash", 1e4, batch_ms=[ms, ms, 9_000]),
+        run(suites.CLOSING, "spark-rocksdb", 1e4, batch_ms=[100]),
+        run(suites.CLOSING, "stateless", 1e4, batch_ms=[80]),
     ]
     bars = verdicts(records)
     assert find(bars, "windows closing: slash, under spark-rocksdb").met is met
-    assert find(bars, "windows closing, with input: slash, under spark-rocksdb").met is True
     floor = find(bars, "windows closing: slash / no aggregation")
     assert floor.figure == f"{ms / 80:.3g}x"
     assert floor.met is met
-    assert find(bars, "windows closing, with input: slash / no aggregation").figure == "1x"
 
 
 def test_memory_is_compared_by_its_peaks() -> None:
@@ -97,18 +88,19 @@ def test_nexmark_is_judged_by_the_geometric_mean_and_by_the_least() -> None:
     stateful = [q for q, described in QUERIES.items() if described.has_state]
     rates = dict.fromkeys(stateful, 4e6) | {5: 64e6, 7: 0.25e6}
     bars = verdicts(nexmark(rates, spark_rocksdb=1e6, flink=2e6, flink_rocksdb=1e6))
-    assert find(bars, "least query with state: slash").figure == "0.25x"
-    means = [bar for bar in bars if "geometric mean" in bar.what]
+    assert find(bars, "NEXMark, the least query with state: slash").figure == "0.25x"
+    means = [bar for bar in bars if "NEXMark, geometric mean" in bar.what]
     assert [bar.figure for bar in means] == ["4.00x", "2.00x", "4.00x"]
-    assert [bar.met for bar in means] == [False, True, True]
-    assert find(bars, "the least query without state").met is None
+    assert [bar.met for bar in means] == [True, True, True]
+    assert find(bars, "NEXMark, the least query without state").met is None
+    assert {bar.met for bar in bars if bar.what.startswith("NEXMark, large")} == {None}
 
 
 def test_nexmark_is_not_judged_where_a_query_is_missing() -> None:
     rates = dict.fromkeys([q for q in QUERIES if q != 23], 6e6)
     bars = verdicts(nexmark(rates, spark_rocksdb=1e6))
     assert {bar.met for bar in bars if "NEXMark" in bar.what and "with state" in bar.what} == {None}
-    assert find(bars, "the least query without state").figure == "6.00x"
+    assert find(bars, "NEXMark, the least query without state").figure == "6.00x"
 
 
 def test_kernels_come_from_the_native_benchmarks(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ def test_a_floor_has_the_rows_that_the_query_aggregates(spark: SparkSession, tmp
 def test_a_query_with_state_that_was_not_pyslashs_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyslash.progress", lambda query: [])
     with pytest.raises(RuntimeError, match="nexmark-q5 ran on plain Spark"):
-        stream.slash_figures(None, {}, Nexmark(q=5))
-    assert stream.slash_figures(None, {}, Nexmark(q=0))["epochs"] == 0
+        stream.slash_figures(None, Nexmark(q=5), {0})
+    assert stream.slash_figures(None, Nexmark(q=0), {0})["epochs"] == 0
 
 
 def test_real_time_mode_refuses_files_in_its_own_words(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -67,6 +65,11 @@ class Nexmark(Workload):
         return f"{self.name}-q{self.q}"
 
     @property
+    def rows_of(self) -> Self:
+        """All queries have the same events."""
+        return replace(self, q=0)
+
+    @property
     def reads(self) -> int:
         """Once for each view of the events that is in the query."""
         return self.described.reads
@@ -118,21 +121,10 @@ class Nexmark(Workload):
         """The first events."""
         return self.rows_from(0, generator, event_time)
 
-    def write_rows(self, folder: Path, cache: Path) -> None:
-        """Once for all queries, whose folders have links to the same files."""
-        if self == self._any_query:
-            super().write_rows(folder, cache)
-        else:
-            shutil.copytree(self._any_query.generate(cache) / "rows", folder, copy_function=os.link)
-
     def write_extras(self, folder: Path) -> None:
         """The table of q13: each key with its own digits."""
         keys = pa.array(np.arange(SIDE_INPUT_ROWS))
         pq.write_table(pa.table({"key": keys, "value": keys.cast(pa.string())}), folder / SIDE_INPUT)
-
-    @property
-    def _any_query(self) -> Self:
-        return replace(self, q=0)
 
     @property
     def _gap_us(self) -> float:
