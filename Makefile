@@ -84,9 +84,8 @@ lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream
 	@scripts/rxe_lab/lab run --hosts 2 --cpus 2 --memory 4096 --seconds 2400 --results build/lab-spark/results -- \
 	  python -m tests.cluster.over_rdma run build/lab-spark
 
-bench: setup ## a quick comparison with plain Spark (2 M rows)
-	@python -m eval suite windows latency --rows 2000000 --repeats 1 \
-	  --engines slash,slash-rows,slash-arrow,spark-rocksdb,noop $(ARGS)
+bench: setup ## a quick comparison with plain Spark: the headline, in micro-batches of 250,000 rows (10 minutes)
+	@python -m eval suite windows --rows 2000000 --engines slash,spark-rocksdb $(ARGS)
 
 bench-native: setup ## cycles a record of each native kernel, on one core
 	@scripts/bench_native.sh $(ARGS)
@@ -101,8 +100,8 @@ bench-recovery: setup ## seconds from a killed executor or driver to the next re
 bench-modes: setup ## update mode, complete mode and deduplication beside Spark's stores (15 minutes)
 	@python -m eval suite modes deduplication $(ARGS)
 
-bench-nexmark: setup ## NEXMark's queries beside Spark's stores and Flink (an hour); ARGS="--rows 10000000"
-	@python -m eval suite nexmark $(ARGS)
+bench-nexmark: setup ## NEXMark's queries beside Spark's RocksDB and Flink, in micro-batches of both sizes (4 hours)
+	@python -m eval suite nexmark nexmark-large $(ARGS)
 
 bench-kafka: setup ## JSON from a Kafka topic into windows, beside Spark with RocksDB (10 minutes); ARGS="ysb --rows 4000000"
 	@scripts/pipelines.sh
@@ -124,11 +123,11 @@ bench-backlog: setup ## how old answers are behind a backlog, in order and fresh
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)
 
-eval: setup ## pyslash beside Spark, Flink, DuckDB, Polars (20 M rows): the comparisons that start within 25 minutes
+eval: setup ## pyslash beside Spark's stores, Flink, DuckDB, Polars, steady streams first: what starts within 36 minutes
 	@mkdir -p build/eval
 	@scripts/bench_native.sh --benchmark_out=build/eval/kernels.json --benchmark_out_format=json || \
 	  echo 'eval: the native benchmarks did not run, so there are no cycles a record' >&2
-	@python -m eval suite all --minutes 25 --kernels build/eval/kernels.json --report build/eval/report.html $(ARGS)
+	@python -m eval suite all --minutes 36 --kernels build/eval/kernels.json --report build/eval/report.html $(ARGS)
 
 eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cluster-eval.md): HOSTS=FILE
 	@python -m eval cluster --hosts $(HOSTS) $(ARGS)

@@ -7,15 +7,16 @@ How a figure is made, so that it can be judged:
 
 - every engine runs in its own process and JVM; all read the same Parquet files with the same number of cores and with
   `spark.sql.shuffle.partitions` = number of cores (the default of 200 makes Spark slower on one machine);
-- before anything is measured each process has run a sample of the same workload;
-- the rows that are compared are those of the measured run: every Spark engine, pyslash or not, has the same sink
-  (`foreachBatch`), which takes a digest of what it gets (`eval/digest.py`), one aggregation a micro-batch, within the
-  time that is measured. The digest is held against Spark's batch query over the same rows, or, where rows are late,
-  against plain Spark's stream, micro-batch by micro-batch. Where they differ, another run tells which rows;
-- engines that keep none of their runs' rows (Flink, DuckDB, Polars) are compared on a sample;
-- before each run of several micro-batches the engine has just run one of full size;
-- engines take turns, so that a slow minute of the machine hits all of them; what takes more than 15 s runs once;
-- a run's time goes from `start()` to the end of `awaitTermination()` of an availableNow stream; Flink's from when its
+- what is judged is the steady part of a long stream into Spark's `noop` sink: state full, JVM warm (`eval/steady.py`).
+  Its rows are compared in a run of the stream's first micro-batches before;
+- sweeps are short streams, measured whole. Each process has run a sample of the workload before, and a micro-batch of
+  full size; their rows are those of the measured run, whose sink (`foreachBatch`, of every Spark engine) takes a digest
+  (`eval/digest.py`), one aggregation a micro-batch, within the time that is measured. Engines take turns, so that a
+  slow minute of the machine hits all of them; what takes more than 15 s runs once;
+- digests are held against Spark's batch query over the same rows, or, where rows are late, against plain Spark's
+  stream, micro-batch by micro-batch. Where they differ, another run tells which rows;
+- engines that keep none of their runs' rows (Flink, DuckDB, Polars) are compared in a run of their own;
+- a sweep's time goes from `start()` to the end of `awaitTermination()` of an availableNow stream; Flink's from when its
   job runs, as it makes a cluster for each job first;
 - micro-batches without input, in which Spark emits what the last watermark closed, are in every run's time, and in
   `batch_ms`; `input_batch_ms` has those with input alone;

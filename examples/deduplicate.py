@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It
 flights (`pyslash demo` makes one of the flights out of New York in 2013), in the order in which they were written.
 
     spark-submit examples/deduplicate.py --input flights/ --output first/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/deduplicate.py --input ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/deduplicate.py --input ...
 """
 
 import argparse

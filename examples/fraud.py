@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job with a processor of its own (`trans
 it knows of pyslash. It reads a folder of Parquet files of payments.
 
     spark-submit examples/fraud.py --input payments/ --output alerts/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/fraud.py --input ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/fraud.py --input ...
 """
 
 import argparse

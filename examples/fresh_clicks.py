@@ -5,7 +5,7 @@ much has been read of what there was to read, and whether that is not all. A tab
 which is the right one in the end.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 \
-      --properties-file spark-conf/slash.conf \
+      --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf \
       --conf spark.slash.backlog=fresh-first --conf spark.slash.backlog.columns=on \
       examples/fresh_clicks.py --servers HOST:PORT --topic clicks --rows rows/ --checkpoint checkpoint/
 """

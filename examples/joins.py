@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It
 impressions and clicks, in the order in which they were written.
 
     spark-submit examples/joins.py --input ads/ --output clicked/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/joins.py --input ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/joins.py --input ...
 """
 
 import argparse

@@ -7,7 +7,7 @@ instead of the old ones.
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,io.delta:delta-spark_4.2_2.13:4.4.0 \
       --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \
       --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \
-      --properties-file spark-conf/slash.conf \
+      --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf \
       examples/kafka_merge_delta.py --servers HOST:PORT --topic orders --table revenue/ --checkpoint checkpoint/
 """
 

@@ -5,7 +5,7 @@ with a broker and orders of its own. In update mode a micro-batch sends the rows
 with one key the last one counts. After a failure the sink may send a micro-batch again: the same messages.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 \
-      --properties-file spark-conf/slash.conf \
+      --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf \
       examples/kafka_to_kafka.py --servers HOST:PORT --topic orders --to revenue --checkpoint checkpoint/
 """
 

@@ -3,7 +3,8 @@
 An ordinary PySpark Structured Streaming job but for one setting, `spark.slash.late`, a folder for rows that come too
 late. It reads a folder of Parquet files of clicks.
 
-    slash-python examples/late_clicks.py --input clicks/ --output minutes/ --late late/ --checkpoint checkpoint/
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/late_clicks.py \
+      --input clicks/ --output minutes/ --late late/ --checkpoint checkpoint/
 """
 
 import argparse

@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job: nothing in it knows of pyslash. It
 files of clicks.
 
     spark-submit examples/sessions.py --input clicks/ --output visits/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/sessions.py --input ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/sessions.py --input ...
 """
 
 import argparse

@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job. With one setting it takes a sample
 of them. Each row then says between which bounds its true values lie, and the job writes those too.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 \
-      --properties-file spark-conf/slash.conf --conf spark.slash.shed=bounded \
+      --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf --conf spark.slash.shed=bounded \
       examples/shed_clicks.py --servers HOST:PORT --topic clicks --rows rows/ --checkpoint checkpoint/
 """
 

@@ -4,7 +4,7 @@ An ordinary PySpark Structured Streaming job with a processor of its own (`trans
 it knows of pyslash. It reads a folder of Parquet files of page views.
 
     spark-submit examples/visits.py --input views/ --output visits/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/visits.py --input ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/visits.py --input ...
 """
 
 import argparse

@@ -5,7 +5,7 @@ processor (`transformWithState`, Spark 4.3) remembers each id for a day of proce
 pyslash. It reads a folder of JSON files of deliveries.
 
     spark-submit examples/webhooks.py --input deliveries/ --output events/ --checkpoint checkpoint/
-    spark-submit --properties-file spark-conf/slash.conf examples/webhooks.py ...
+    spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf examples/webhooks.py ...
 """
 
 import argparse

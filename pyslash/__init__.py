@@ -1,7 +1,7 @@
 """pyslash: PySpark's stateful streaming queries without a shuffle and without a state store.
 
     import pyslash
-    pyslash.enable(spark)            # or spark.pyspark.driver.python=slash-python, and no line of code
+    pyslash.enable(spark)            # or spark.plugins=io.pyslash.SlashPlugin, and no line of code
 
 Queries that pyslash covers then keep partial state where their rows are, and merge it when they emit it. All others
 run on plain Spark, and `explain` says why.

@@ -479,17 +479,3 @@ def check_names(names: Iterable[str]) -> None:
             meant = f"do you mean {known[near[0]]}?" if near else "`pyslash conf` lists all of them"
             meant = _REMOVED.get(name.removeprefix(PREFIX), meant)
             raise ConfigError(f"{name} is no key of pyslash: {meant}")
-
-
-def mode_of(get: Callable[[str, str], str | None]) -> str:
-    """`spark.slash.mode` alone: what the hook asks before anything else.
-
-    Raises:
-        ConfigError: the value is none of the modes.
-    """
-    name = PREFIX + "mode"
-    key = KEYS[name]
-    try:
-        return str(key.parse(get(name, key.default) or key.default))
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from None

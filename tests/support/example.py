@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.plugin import PLUGIN
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -15,12 +17,12 @@ def run_example(name: str, source: Path, folder: Path, *arguments: str, **conf: 
 
     `conf` is of spark.slash.*.
     """
-    options = " ".join(f"--conf spark.slash.{key}={value}" for key, value in {"mode": "require", **conf}.items())
+    settings = {**PLUGIN, **{f"spark.slash.{key}": value for key, value in {"mode": "require", **conf}.items()}}
+    options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
     output, checkpoint = folder / "out", folder / "checkpoint"
     folders = ["--input", str(source), "--output", str(output), "--checkpoint", str(checkpoint)]
-    python = str(Path(sys.executable).with_name("slash-python"))
     done = subprocess.run(
-        [python, str(EXAMPLES / name), *folders, "--files-per-trigger", "1", *arguments],
+        [sys.executable, str(EXAMPLES / name), *folders, "--files-per-trigger", "1", *arguments],
         capture_output=True,
         text=True,
         timeout=900,
