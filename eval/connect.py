@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from eval import machine
 from eval.bars import Bar
 from eval.cluster.standalone import free_port
 from eval.meter import MARK, Meter
-from eval.one_session import plain_session
+from eval.one_session import median_and_error, plain_session
 from eval.records import note
 from eval.workloads import Aggregate, Workload
 
@@ -87,16 +86,15 @@ def main(args: argparse.Namespace) -> int:
 
 
 def bar(name: str, client: list[float], classic: list[float]) -> Bar:
-    """The median of the pairs' ratios, and twice its standard error, of which `eval.watch.bar` says how it comes about.
+    """The median of the pairs' ratios, and twice its standard error.
 
     Not measured where the bar lies within that error, or where there are too few pairs to know one.
     """
     ratios = [one / other for one, other in zip(client, classic, strict=True)]
-    ratio = statistics.median(ratios)
+    ratio, error = median_and_error(ratios)
     if len(ratios) < 4:
         return Bar(f"{name} of a client over a classic session", f"{ratio:.3f}", f"<= {MOST}", None)
-    low, _, high = statistics.quantiles(ratios, n=4)
-    error = 2 * 0.93 * (high - low) / len(ratios) ** 0.5
+    error *= 2
     met = None if ratio - error <= MOST < ratio + error else ratio <= MOST
     return Bar(f"{name} of a client over a classic session", f"{ratio:.3f} ± {error:.3f}", f"<= {MOST}", met)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -74,3 +75,14 @@ def keep(title: str, runs: Iterable[dict[str, Any]], workload: Workload, given: 
             record = {"title": title, "workload": workload.describe(), **one, "conf": given.conf}
             file.write(json.dumps({**record, "machine": machine.describe()}) + "\n")
     return out
+
+
+def median_and_error(values: list[float]) -> tuple[float, float]:
+    """The median and its standard error, 0 of a single value.
+
+    Of values that are spread like a Gaussian, the error is 0.93 times the distance of the quartiles, over the root of
+    their number.
+    """
+    middle = statistics.median(values)
+    low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (middle, middle, middle)
+    return middle, 0.93 * (high - low) / len(values) ** 0.5

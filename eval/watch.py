@@ -29,7 +29,7 @@ from eval import machine
 from eval.bars import Bar
 from eval.cluster.standalone import free_port
 from eval.meter import MARK, Meter
-from eval.one_session import session
+from eval.one_session import median_and_error, session
 from eval.records import note
 from eval.workloads import Aggregate, Workload
 
@@ -105,14 +105,10 @@ def main(args: argparse.Namespace) -> int:
 def bar(name: str, watched: list[float], unwatched: list[float]) -> Bar:
     """The part that watching takes, of a figure of each turn.
 
-    The two turns of a pair follow each other, so what else the machine does is mostly the same in both. Of values that
-    are spread like a Gaussian, 0.93 times the distance of the quartiles, over the root of their number, is the standard
-    error of the median; one that is larger than the bar judges nothing.
+    The two turns of a pair follow each other, so what else the machine does is mostly the same in both. An error that
+    is larger than the bar judges nothing.
     """
-    costs = [1 - off / on for on, off in zip(watched, unwatched, strict=True)]
-    cost = statistics.median(costs)
-    low, _, high = statistics.quantiles(costs, n=4) if len(costs) > 1 else (cost, cost, cost)
-    error = 0.93 * (high - low) / len(costs) ** 0.5
+    cost, error = median_and_error([1 - off / on for on, off in zip(watched, unwatched, strict=True)])
     return Bar(f"{name} that watching costs", f"{cost:.2%} ± {error:.2%}", f"<= {MOST:.0%}", max(cost, error) <= MOST)
 
 
