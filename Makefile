@@ -31,8 +31,8 @@ pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
 pipeline-kafka: setup ## the same with open windows, into another topic
 	@$(PIPELINE) kafka $(ARGS)
 
-test: setup ## native tests under sanitizers, pytest, and a list of what was not covered
-	@scripts/test.sh
+test: setup ## native tests under sanitizers, a sixth of pytest's that the commit draws, and what was not covered; WHOLE=1 for all
+	@WHOLE=$(WHOLE) scripts/test.sh
 
 test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 	@scripts/test_native.sh
@@ -40,7 +40,8 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-nightly: setup ## tests that are too long for `make test`: more of them, chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
+nightly: setup ## all of `make test`, and what is too long for it: chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
+	@WHOLE=1 scripts/test.sh
 	-@scripts/hadoop.sh
 	@pytest -m nightly --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile
 	@scripts/test_pipelines.sh -m nightly

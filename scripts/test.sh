@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Every test that this machine can run, and at the end, loudly, what it could not.
+# Native tests, and a sixth of pytest's, drawn by the commit; with WHOLE=1 every test. At the end, loudly, what this
+# machine could not run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build
 started=$SECONDS
+seed=$(git rev-parse HEAD 2>/dev/null || date +%F)
+draw=(--sixth "$seed")
+[ -z "${WHOLE:-}" ] || draw=()
 trap 'trap - INT TERM; kill 0' INT TERM # what runs in the background would not hear of an interrupt
 
 class_archive() {
@@ -26,12 +30,12 @@ mapfile -t rdma < <(grep -rl --include='test_*.py' 'mark\.rdma' tests)
 rdma() {
   if compgen -G '/sys/class/infiniband/*' >/dev/null; then
     printf '\n== pytest, RDMA tests on this machine'\''s device\n'
-    pytest -m rdma "${rdma[@]}" --junitxml=build/rdma/pytest.xml
+    pytest -m rdma "${draw[@]}" "${rdma[@]}" --junitxml=build/rdma/pytest.xml
   else
     printf '\n== pytest, RDMA tests in two QEMU hosts with Soft-RoCE\n'
     # An emulated host would take half a minute to import hypothesis, which these files do not use.
     # 125: no lab to be had here. That is told below, and is no failure of ours.
-    scripts/rxe_lab/lab run --hosts 2 --seconds 1800 --results build/rdma -- pytest -m rdma "${rdma[@]}" \
+    scripts/rxe_lab/lab run --hosts 2 --seconds 1800 --results build/rdma -- pytest -m rdma "${draw[@]}" "${rdma[@]}" \
       --junitxml=/lab/pytest.xml -p no:cacheprovider -p no:hypothesispytest || [ $? = 125 ]
   fi
 }
@@ -39,7 +43,7 @@ rdma() {
 rdma >build/rdma.log 2>&1 &
 lab=$!
 # Who talks to a broker waits most of the time.
-scripts/test_pipelines.sh --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
+scripts/test_pipelines.sh "${draw[@]}" --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
 scripts/schemas.sh || printf 'test: so not every file for others is checked\n' >&2
 scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
@@ -48,9 +52,9 @@ alone=(tests/driver/test_plugin_connect.py tests/streaming/streams/test_streams_
   tests/streaming/test_{processors,processor_examples,frames}.py)
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-nice -n 5 pytest -m 'not rdma' --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+nice -n 5 pytest -m 'not rdma' "${draw[@]}" --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 wait $oldest || cat build/oldest.log >&2
-scripts/test_oldest.sh || status=1
+scripts/test_oldest.sh test "${draw[@]}" || status=1
 wait $pipelines || status=1
 cat build/pipelines.log
 wait $lab || status=1
@@ -58,7 +62,8 @@ cat build/rdma.log
 # By themselves: Spark gives the worker of a client's function, and of a processor's init, ten seconds to start, which a busy
 # machine may not have.
 printf '\n== pytest with Spark Connect, and with processors\n'
-pytest "${alone[@]}" --junitxml=build/alone.xml || status=1
+pytest "${draw[@]}" "${alone[@]}" --junitxml=build/alone.xml || status=1
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
+[ -n "${WHOLE:-}" ] || printf 'A sixth of the tests was drawn by %s. make test WHOLE=1 runs all.\n' "$seed"
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status

@@ -33,9 +33,17 @@ _LONG = {
 }
 
 
+# Of these `make test` runs all: what they cost is little for what they find. Others are marked `always`.
+_WHOLE = (
+    *("tests/test_", "tests/docs/test_pages.py", "tests/docs/test_links.py", "tests/model/", "tests/plan/"),
+    *("tests/streaming/streams/", "tests/pipelines/test_streams.py"),
+)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the choice of a tenth, for what is too long to run whole."""
+    """Add the choice of a part, for what is too long to run whole."""
     parser.addoption("--tenth", metavar="SEED", help="of the tests chosen by -m, run a tenth that this seed draws")
+    parser.addoption("--sixth", metavar="SEED", help="a sixth that this seed draws, and what `always` runs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,6 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         drawn = [item for item in items if crc32(f"{seed} {item.nodeid}".encode()) % 10 == 0]
         config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
         items[:] = drawn
+    if (seed := config.option.sixth) is not None:
+        drawn = [item for item in items if _runs_always(item) or crc32(f"{seed} {item.nodeid}".encode()) % 6 == 0]
+        config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
+        items[:] = drawn
+
+
+def _runs_always(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(_WHOLE) or item.get_closest_marker("always") is not None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

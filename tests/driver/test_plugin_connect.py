@@ -45,6 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.always
 def test_a_client_gets_in_each_micro_batch_what_plain_spark_gives(server: Server, tmp_path: Path) -> None:
     source = tmp_path / "source"
     write_source(source)

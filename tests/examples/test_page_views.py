@@ -71,7 +71,7 @@ def epochs(folder: Path) -> list[dict[str, Any]]:
     return [figures for event in told for figures in event["figures"]["operators"]]
 
 
-@pytest.mark.parametrize("build", [java, scala, sql])
+@pytest.mark.parametrize("build", [java, pytest.param(scala, marks=pytest.mark.always), sql])
 def test_the_job_runs_on_pyslash_by_the_plugin_alone(
     build: Callable[[Path], list[str]], views: Path, tmp_path: Path
 ) -> None:

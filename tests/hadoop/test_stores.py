@@ -103,6 +103,7 @@ def check_survives(spark: SparkSession, folder: Path, location: str) -> None:
     assert second[0]["restored_files"] > 0, "so has the agent of the new driver"
 
 
+@pytest.mark.always
 def test_a_query_on_s3_survives_its_agent_and_its_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def first_result(python: str, wheel: Path, folder: Path, programs: Path) -> tupl
     return said, time.monotonic() - began
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(2 * SECONDS)
 def test_two_commands_lead_to_a_verified_result(
     wheel: Callable[[str], Path], programs: Path, tmp_path: Path, record_property: Callable[[str, object], None]
