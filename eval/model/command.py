@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import machine
-from eval.model import compare, curves, inputs, probe
+from eval.model import compare, curves, inputs, laboratory, probe
 from eval.model.inputs import InputError, Link, Load, Rates
 from eval.records import Results
 
@@ -25,6 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--results", type=Path, nargs="+", default=[], help="runs on one machine: rates; of a cluster: a check"
     )
     parser.add_argument("--probe", action="store_true", help="measure here what a block and a task cost")
+    parser.add_argument(
+        "--fit",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="of eval scale --out: fitted to few executors, more predicted",
+    )
     parser.add_argument("--save", type=Path, help="write the rates that come out of these")
     parser.add_argument("--plot", type=Path, help="an SVG file")
     parser.add_argument("--cores", type=int, default=16, help="of a node, for tasks")
@@ -41,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """2 if a rate is missing."""
+    if args.fit:
+        return _fit(args.fit)
     try:
         benchmarks = json.loads(args.kernels.read_text())["benchmarks"] if args.kernels else []
         rates = _rates(args, benchmarks)
@@ -67,6 +76,18 @@ def main(args: argparse.Namespace) -> int:
 
         save_all(args.plot, 6.4, curves.paints(rates, link, args.cores, load), columns=2)
         print(f"\nplot: {args.plot}")
+    return 0
+
+
+def _fit(files: list[Path]) -> int:
+    try:
+        for file in files:
+            record = json.loads(file.read_text())
+            print(f"{file}: {record['command']}\n  {'':58} {'measured':>9} {'predicted':>9}")
+            print(*laboratory.checks(record), sep="\n")
+    except (InputError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 
