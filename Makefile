@@ -79,7 +79,7 @@ format: setup ## rewrite the sources as `make lint` wants them
 lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." runs something else there
 	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma tests/inspect/doctor))'
 
-lab-spark: setup ## Spark over RDMA: a cluster over 4 QEMU hosts, or N=2, and a YSB stream whose merges READ all of them
+lab-spark: setup ## Spark over RDMA: a cluster over 4 QEMU hosts (N=2 for two), each of which READs all others (10 minutes)
 	@python -m tests.cluster.over_rdma prepare build/lab-spark $(or $(N),4)
 	@scripts/rxe_lab/lab run --hosts $(or $(N),4) --memory 3072 --seconds 7200 --results build/lab-spark/results -- \
 	  python -m tests.cluster.over_rdma run build/lab-spark

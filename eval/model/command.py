@@ -64,7 +64,9 @@ def main(args: argparse.Namespace) -> int:
     load = Load(args.rows, args.keys, args.windows)
     print(f"rates: {', '.join(f'{name} {value:.3g}' for name, value in vars(rates).items())}")
     print(f"link (assumed): {link}\na node: {args.cores} cores, {load.rows:,.0f} rows an epoch, {load.keys:,} keys\n")
-    print(curves.table(rates.in_memory() if args.in_memory else rates, link, args.cores, load))
+    shown = rates.in_memory() if args.in_memory else rates
+    print(curves.table(shown, link, args.cores, load))
+    print(f"\nthe faster way:\n{curves.winners(shown, link, args.cores, load)}")
     if checks:
         print(f"\n  {'check':58} {'measured':>9} {'predicted':>9}")
         print(*checks, sep="\n")

@@ -40,6 +40,7 @@ COMMANDS: dict[str, How] = {
             "make test",
             "make nightly",
             "make lab",
+            "make lab-spark",
             "make lint",
             'make scale N="2 4 8 16"',
             "make pipeline-append",
