@@ -83,10 +83,9 @@ def main(args: argparse.Namespace) -> int:
 
 def _fit(files: list[Path]) -> int:
     try:
-        for file in files:
-            record = json.loads(file.read_text())
-            print(f"{file}: {record['command']}\n  {'':58} {'measured':>9} {'predicted':>9}")
-            print(*laboratory.checks(record), sep="\n")
+        for record in laboratory.records(files):
+            print(f"{record['command']}\n  {'':58} {'measured':>9} {'predicted':>9}")
+            print(*laboratory.checks(record), laboratory.fit(record), "", sep="\n")
     except (InputError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

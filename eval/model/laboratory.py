@@ -10,9 +10,11 @@ Of a record of `python -m eval scale --out FILE`. The phases are those of `costs
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,13 @@ class Fitted:
     agent_megabyte: float
     rates: Rates
 
+    def __str__(self) -> str:
+        return (
+            f"  driver {self.driver:.2f} ms and {self.driver_agent:.2f} for each agent; update {self.update:.1f} ms; "
+            f"agent {self.agent:.1f} ms, {self.agent_peer:.2f} for each peer, {self.agent_megabyte:.2f} for each MB; "
+            f"merge {self.rates.merge / self.rates.hz * 1e9:.0f} ns a group of a block"
+        )
+
     def megabytes(self, executors: int) -> float:
         """That an executor reads of others."""
         return self.shape.bytes_into(executors, self.rates.group_bytes) * 1e-6
@@ -77,6 +86,13 @@ class Fitted:
             "agent": self.agent + self.agent_peer * (executors - 1) + self.agent_megabyte * into,
             "merge": self.shape.made(executors).blocks * merge_s(self.rates, *self.shape.read(executors)) * 1e3,
         }
+
+
+def records(files: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+    """Those of files that have one each, or several by name."""
+    for file in files:
+        found = json.loads(file.read_text())
+        yield from [found] if "rows" in found else found.values()
 
 
 def fit(record: Mapping[str, Any]) -> Fitted:

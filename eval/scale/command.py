@@ -14,7 +14,7 @@ import shlex
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import machine
-from eval.scale.epoch import Laboratory
+from eval.scale.epoch import Chain, Laboratory, longest
 from eval.scale.executors import executors, new_secret
 from eval.scale.gil import lock_offset
 from eval.scale.load import EVEN, SKEWS, Load
@@ -124,10 +124,12 @@ def measure(count: int, loads: list[Load], args: argparse.Namespace, said: list[
         laboratory = Laboratory(members, tasks, args.tasks, args.fold, said)
         numbers = count_from(0)
         epochs = [[laboratory.epoch(next(numbers), load) for load in loads] for _ in range(args.epochs + 1)]
-    return [
-        Row(count, load.skew, load.rows, **{name: _median([one[name] for one in of_load]) for name in of_load[0]})
-        for load, of_load in zip(loads, zip(*epochs[1:], strict=True), strict=True)
-    ]
+    return [_row(count, load, of_load) for load, of_load in zip(loads, zip(*epochs[1:], strict=True), strict=True)]
+
+
+def _row(count: int, load: Load, epochs: Sequence[tuple[dict[str, Any], Chain]]) -> Row:
+    figures = {name: _median([figures[name] for figures, _ in epochs]) for name in epochs[0][0]}
+    return Row(count, load.skew, load.rows, **figures, **longest([chain for _, chain in epochs]))
 
 
 def _median(figures: list[float | None]) -> Any:

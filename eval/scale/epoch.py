@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,31 @@ from eval.scale.executors import Executor
 from eval.scale.gil import Sampler
 from eval.scale.load import Load
 from eval.scale.merge import Gathered, Heads, Merged, Prefixes, Tasks, cuts
+
+
+@dataclass(frozen=True)
+class Chain:
+    """CPU milliseconds of the driver, of each update task, each agent, each merge task, always in the same order."""
+
+    driver: float
+    updates: list[float]
+    agents: list[float]
+    merges: list[float]
+
+
+def longest(epochs: Sequence[Chain]) -> dict[str, float]:
+    """The slowest of each, by the median of its epochs: its work is the same in all, what differs is the machine's."""
+
+    def slowest(of_epochs: list[list[float]]) -> float:
+        return max(float(statistics.median(of_one)) for of_one in zip(*of_epochs, strict=True))
+
+    phases = {
+        "driver_ms": statistics.median(one.driver for one in epochs),
+        "update_ms": slowest([one.updates for one in epochs]),
+        "busiest_agent_ms": slowest([one.agents for one in epochs]),
+        "merge_ms": slowest([one.merges for one in epochs]),
+    }
+    return {**phases, "span_ms": sum(phases.values())}
 
 
 @dataclass(frozen=True)
@@ -24,8 +50,8 @@ class Laboratory:
     said: list[str]
     """What could not be seen as wanted."""
 
-    def epoch(self, number: int, load: Load) -> dict[str, Any]:
-        """The figures of a `Row`."""
+    def epoch(self, number: int, load: Load) -> tuple[dict[str, Any], Chain]:
+        """The figures of a `Row`, and those that its chain is made of."""
         written = [
             member.write(number, load.batches(number, index, len(self.members)))
             for index, member in enumerate(self.members)
@@ -51,10 +77,13 @@ class Laboratory:
             member.free()
         self._check(load, [merged for one in merges for merged in one.merged])
         gil = [(one.gil_share * one.seconds * 1e3, one.gil_share) for one in merges if one.gil_share is not None]
-        update = max(seconds for of_member in written for _, seconds in of_member) * 1e3
-        agent = max(map(sum, zip(fold_cpu, commit_cpu, merge_cpu, strict=True)))
-        merge_task = max(merged.cpu_seconds for one in merges for merged in one.merged) * 1e3
-        return {
+        chain = Chain(
+            driver * 1e3,
+            [seconds * 1e3 for of_member in written for _, seconds in of_member],
+            list(map(sum, zip(fold_cpu, commit_cpu, merge_cpu, strict=True))),
+            [merged.cpu_seconds * 1e3 for one in merges for merged in one.merged],
+        )
+        figures = {
             "calls": statistics.median(sum(task.calls for task in one.gathered) for one in merges),
             "requests": statistics.median(requests),
             "blocks": statistics.median(sum(task.blocks for task in one.gathered) for one in merges),
@@ -67,12 +96,8 @@ class Laboratory:
             "gil_ms": statistics.median(ms for ms, _ in gil) if gil else None,
             "gil_share": statistics.median(share for _, share in gil) if gil else None,
             "chain_ms": max(one.seconds for one in merges) * 1e3,
-            "driver_ms": driver * 1e3,
-            "update_ms": update,
-            "busiest_agent_ms": agent,
-            "merge_ms": merge_task,
-            "span_ms": driver * 1e3 + update + agent + merge_task,
         }
+        return figures, chain
 
     def _served(self) -> list[int]:
         return [int(member.client.stats()["counters"].get("reads served", 0)) for member in self.members]
