@@ -80,9 +80,9 @@ format: setup ## rewrite the sources as `make lint` wants them
 lab: setup ## the RDMA tests in two QEMU hosts with Soft-RoCE; COMMAND="..." runs something else there
 	@scripts/rxe_lab/lab run --hosts 2 -- bash -c '$(or $(COMMAND),pytest -m rdma $(or $(ARGS),tests/rdma tests/inspect/doctor))'
 
-lab-spark: setup ## Spark over RDMA: a cluster over two QEMU hosts, a YSB stream merged by verbs (10 to 20 minutes)
-	@python -m tests.cluster.over_rdma prepare build/lab-spark
-	@scripts/rxe_lab/lab run --hosts 2 --cpus 2 --memory 4096 --seconds 2400 --results build/lab-spark/results -- \
+lab-spark: setup ## Spark over RDMA: a cluster over 4 QEMU hosts (N=2 for two), each of which READs all others (10 minutes)
+	@python -m tests.cluster.over_rdma prepare build/lab-spark $(or $(N),4)
+	@scripts/rxe_lab/lab run --hosts $(or $(N),4) --memory 3072 --seconds 7200 --results build/lab-spark/results -- \
 	  python -m tests.cluster.over_rdma run build/lab-spark
 
 bench: setup ## a quick comparison with plain Spark: the headline, in micro-batches of 250,000 rows (10 minutes)

@@ -64,12 +64,12 @@ def perftest(program: str, device: Device, size: int, iterations: int) -> float:
 
 
 def _perftest(command: list[str], size: int) -> float:
-    remote = [str(ON), "host2", *command] if HOSTS == 2 else command
+    remote = [str(ON), "host2", *command] if HOSTS > 1 else command
     server = subprocess.Popen(remote, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + _CONNECT_SECONDS
         while True:
-            client = [*command, OTHER if HOSTS == 2 else SELF]
+            client = [*command, OTHER if HOSTS > 1 else SELF]
             done = subprocess.run(client, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False)
             if done.returncode == 0:
                 break

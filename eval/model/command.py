@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import machine
-from eval.model import compare, curves, inputs, probe
+from eval.model import compare, curves, inputs, laboratory, probe
 from eval.model.inputs import InputError, Link, Load, Rates
 from eval.records import Results
 
@@ -25,6 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--results", type=Path, nargs="+", default=[], help="runs on one machine: rates; of a cluster: a check"
     )
     parser.add_argument("--probe", action="store_true", help="measure here what a block and a task cost")
+    parser.add_argument(
+        "--fit",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="of eval scale --out: fitted to few executors, more predicted",
+    )
     parser.add_argument("--save", type=Path, help="write the rates that come out of these")
     parser.add_argument("--plot", type=Path, help="an SVG file")
     parser.add_argument("--cores", type=int, default=16, help="of a node, for tasks")
@@ -41,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """2 if a rate is missing."""
+    if args.fit:
+        return _fit(args.fit)
     try:
         benchmarks = json.loads(args.kernels.read_text())["benchmarks"] if args.kernels else []
         rates = _rates(args, benchmarks)
@@ -55,7 +64,9 @@ def main(args: argparse.Namespace) -> int:
     load = Load(args.rows, args.keys, args.windows)
     print(f"rates: {', '.join(f'{name} {value:.3g}' for name, value in vars(rates).items())}")
     print(f"link (assumed): {link}\na node: {args.cores} cores, {load.rows:,.0f} rows an epoch, {load.keys:,} keys\n")
-    print(curves.table(rates.in_memory() if args.in_memory else rates, link, args.cores, load))
+    shown = rates.in_memory() if args.in_memory else rates
+    print(curves.table(shown, link, args.cores, load))
+    print(f"\nthe faster way:\n{curves.winners(shown, link, args.cores, load)}")
     if checks:
         print(f"\n  {'check':58} {'measured':>9} {'predicted':>9}")
         print(*checks, sep="\n")
@@ -67,6 +78,17 @@ def main(args: argparse.Namespace) -> int:
 
         save_all(args.plot, 6.4, curves.paints(rates, link, args.cores, load), columns=2)
         print(f"\nplot: {args.plot}")
+    return 0
+
+
+def _fit(files: list[Path]) -> int:
+    try:
+        for record in laboratory.records(files):
+            print(f"{record['command']}\n  {'':58} {'measured':>9} {'predicted':>9}")
+            print(*laboratory.checks(record), laboratory.fit(record), "", sep="\n")
+    except (InputError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

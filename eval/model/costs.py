@@ -77,14 +77,14 @@ def late_merge(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
         return unfolded(rates, link, nodes, load)
     update, groups = _update(rates, nodes, load)
     fold, groups = _fold(rates, nodes.cores, nodes.cores, groups, load)
-    made = _Made(groups, nodes.count, shares_on(nodes.cores))
+    made = Made(groups, nodes.count, shares_on(nodes.cores))
     return _last_merge(rates, link, nodes, load, update, fold, made, 2 * (nodes.count - 1))
 
 
 def unfolded(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     """With `spark.slash.fold.blocks=0`: merge tasks read the blocks of all tasks."""
     update, groups = _update(rates, nodes, load)
-    made = _Made(groups, nodes.count * nodes.cores, 1)
+    made = Made(groups, nodes.count * nodes.cores, 1)
     return _last_merge(rates, link, nodes, load, update, 0.0, made, 2 * (nodes.count - 1))
 
 
@@ -102,7 +102,7 @@ def tree(rates: Rates, link: Link, nodes: Nodes, load: Load) -> Epoch:
     exchanged = _exchange(link, into, queue_pairs, rack * rates.read_s, rack)
     merged, of_rack = _fold(rates, rack, nodes.cores, groups, load, share=rack)
     first = fold + merged + exchanged + rates.task_s * nodes.count
-    made = _Made(of_rack, racks, max(rack, shares_on(nodes.cores)))
+    made = Made(of_rack, racks, max(rack, shares_on(nodes.cores)))
     return _last_merge(rates, link, nodes, load, update, first, made, queue_pairs)
 
 
@@ -172,7 +172,7 @@ def _fold(rates: Rates, blocks: int, cores: int, groups: float, load: Load, shar
 
 
 @dataclass(frozen=True)
-class _Made:
+class Made:
     """What merge tasks read: `blocks` of each range of keys, with so many groups of a window in all of its ranges.
 
     A block has one of `shares` of the keys.
@@ -189,7 +189,7 @@ class _Made:
 
 
 def _last_merge(
-    rates: Rates, link: Link, nodes: Nodes, load: Load, update: float, before: float, made: _Made, queue_pairs: int
+    rates: Rates, link: Link, nodes: Nodes, load: Load, update: float, before: float, made: Made, queue_pairs: int
 ) -> Epoch:
     """By as many tasks as there are segments or bytes to read for; a node asks each other one once for all of them."""
     cores = nodes.count * nodes.cores
@@ -197,11 +197,11 @@ def _last_merge(
     held = int(made.blocks * groups * rates.group_bytes)
     tasks = merge_tasks(_CONF, cores, held, held, int(made.segments))
     read, useful = groups_read(groups, tasks, made.segments)
-    into = -(-tasks // nodes.count) * made.blocks * read * rates.group_bytes * _remote(nodes.count)
+    into = bytes_into(nodes.count, tasks, made.blocks, read * rates.group_bytes)
     return Epoch(
         update=update,
         exchange=_exchange(link, into, queue_pairs, nodes.count * rates.read_s, nodes.count),
-        merge=before + made.blocks * -(-tasks // cores) * _merge(rates, read, useful),
+        merge=before + made.blocks * -(-tasks // cores) * merge_s(rates, read, useful),
         heads=heads * rates.head_s,
         driver=_driver(rates, nodes, cores + tasks, heads),
         queue_pairs=queue_pairs,
@@ -219,13 +219,18 @@ def _exchange(link: Link, into: float, queue_pairs: int, calls_s: float, reads: 
     return into / rate + reads * link.latency_s + calls_s
 
 
+def bytes_into(nodes: int, tasks: int, blocks: int, read: float) -> float:
+    """A node's tasks read so many bytes of each block, most of them from other nodes."""
+    return -(-tasks // nodes) * blocks * read * _remote(nodes)
+
+
 def groups_read(groups: float, tasks: int, segments: float) -> tuple[float, float]:
     """Groups of a block that one task reads, and which share of them are its own: it reads whole segments."""
     wanted, read = groups / tasks, groups / min(tasks, segments)
     return read, wanted / read
 
 
-def _merge(rates: Rates, read: float, useful: float) -> float:
+def merge_s(rates: Rates, read: float, useful: float) -> float:
     """Seconds for a task's part of one block."""
     return rates.seconds(read * (useful * rates.merge + (1 - useful) * rates.skip))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COUNTS = tuple(1 << power for power in range(11))
+_COMPARED = (2, 16, 64, 256, 1024)
+_LATE = ("late merge", "unfolded")  # a tree is not built
 _COLOURS = {"late merge": "#2f7ed8", "unfolded": "#1aa6b7", "tree": "#4d9d54", "repartition": "#a05ad5"}
 
 
@@ -31,6 +34,21 @@ def table(rates: Rates, link: Link, cores: int, load: Load, counts: Sequence[int
                 f"{count:>5} {name:12} {rate:>10,.1f} {epoch.seconds:>8.3f}  {largest:>14} {epoch.queue_pairs:>10,}  "
                 + "; ".join(limits(epoch, link))
             )
+    return "\n".join(lines)
+
+
+def winners(rates: Rates, link: Link, cores: int, load: Load) -> str:
+    """By keys and nodes: the faster of late merge, folded or not, and repartitioning, and by how much."""
+    lines = [f"{'keys':>10}" + "".join(f"{f'{count:,} nodes':>18}" for count in _COMPARED)]
+    for keys in (load.keys * 10**power for power in range(4)):
+        cells = []
+        for count in _COMPARED:
+            nodes, of_keys = Nodes(count, cores), replace(load, keys=keys)
+            seconds = {name: WAYS[name](rates, link, nodes, of_keys).seconds for name in (*_LATE, "repartition")}
+            late = min(_LATE, key=lambda name: seconds[name])
+            ahead = seconds["repartition"] / seconds[late]
+            cells.append(f"{f'{late} {ahead:.1f}x' if ahead >= 1 else f'repartition {1 / ahead:.1f}x':>18}")
+        lines.append(f"{keys:>10,}" + "".join(cells))
     return "\n".join(lines)
 
 

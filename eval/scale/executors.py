@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +54,16 @@ class Executor:
         """Of the agent since it started, in all of its threads."""
         return time.clock_gettime((~self.agent.pid << 3) | 2)
 
-    def write(self, epoch: int, blocks: int, keys: int) -> list[bytes]:
-        """Heads of an epoch's blocks, one for each update task, each with all keys."""
-        batch = _rows(keys)
-        heads = []
-        for attempt in range(blocks):
+    def write(self, epoch: int, batches: Iterable[pa.RecordBatch]) -> list[tuple[bytes, float]]:
+        """The head of the block that each update task leaves of its rows, and the CPU seconds that it takes."""
+        written = []
+        for attempt, batch in enumerate(batches):
+            started = time.thread_time()
             accumulator = _native.Accumulator(_native.Plan(PLAN), -(1 << 62))
             accumulator.add(batch)
-            heads.append(accumulator.seal(self.arena, QUERY, epoch, attempt))
-        return heads
+            head = accumulator.seal(self.arena, QUERY, epoch, attempt)
+            written.append((head, time.thread_time() - started))
+        return written
 
     def fold(self, epoch: int, heads: list[bytes]) -> tuple[list[bytes], float]:
         """Heads of what the agent makes of these blocks; and the seconds that it takes."""
@@ -148,9 +149,3 @@ def _attached(agent: AgentDescriptor) -> _native.Arena:
         return _native.Arena.attach(handle, agent.incarnation_bytes)
     finally:
         os.close(handle)
-
-
-def _rows(keys: int) -> pa.RecordBatch:
-    values = pa.array(range(keys), pa.int64())
-    times = pa.array([0] * keys, pa.int64()).cast(pa.timestamp("us", "UTC"))
-    return pa.record_batch([times, values, values], names=["t", "k", "v"])

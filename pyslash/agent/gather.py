@@ -8,6 +8,7 @@ threads, and each agent begins with the one that follows itself: they do not all
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class Gatherer:
         # A way is in here for as long as a thread reads it, or is about to.
         self._waiting: dict[_Way, list[_Asked]] = {}
         self._reads = 0
+        self._brought: dict[str, Counter[str]] = {}
 
     def land(self, landing: Landing, request: Land, credentials: Credentials, timeout_seconds: float) -> dict[str, int]:
         """Brings ranges of other agents' blocks, and returns how many bytes came by each transport.
@@ -91,9 +93,13 @@ class Gatherer:
             brought[transport] = brought.get(transport, 0) + size
         return brought
 
-    def figures(self) -> dict[str, int]:
-        """How often peers were read."""
-        return {"reads_of_peers": self._reads}
+    def figures(self) -> dict[str, Any]:
+        """How often peers were read, and the bytes that came from each by each transport."""
+        with self._lock:
+            return {
+                "reads_of_peers": self._reads,
+                "bytes_of_peers": {peer: dict(by_transport) for peer, by_transport in self._brought.items()},
+            }
 
     def _ways(self, landing: Landing, request: Land, credentials: Credentials) -> Iterator[tuple[_Way, list[Placed]]]:
         """What is wanted of each peer, beginning with the one that follows this agent in the order of incarnations."""
@@ -168,6 +174,9 @@ class Gatherer:
             with self._lock:
                 self._reads += 1
             transport.bring(way.peer, blocks)
+            with self._lock:
+                of_peer = self._brought.setdefault(way.peer.incarnation, Counter())
+                of_peer[transport.name] += sum(block.size for block in blocks)
         except UnauthenticatedError as error:
             raise AgentError(str(error)) from None  # the peer's failure, not that of our caller
         return transport.name

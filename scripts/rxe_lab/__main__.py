@@ -1,10 +1,10 @@
-"""The lab: one or two QEMU hosts with real rdma_rxe, in which a command runs over this machine's own file tree.
+"""The lab: QEMU hosts with real rdma_rxe, in which a command runs over this machine's own file tree.
 
-    scripts/rxe_lab/lab run [--hosts 1|2] [--cpus N] [--memory MIB] [--seconds N] [--results DIR] -- COMMAND...
+    scripts/rxe_lab/lab run [--hosts N] [--cpus N] [--memory MIB] [--seconds N] [--results DIR] -- COMMAND...
 
 COMMAND runs as root on host 1, in the current folder; the tree is read-only below an overlay, so nothing that it writes
-stays, except below /lab, which is copied to --results. Its output and exit status become the lab's. With two hosts,
-`scripts/rxe_lab/on HOST COMMAND...` runs another command on the other host. Exit status 125: there can be
+stays, except below /lab, which is copied to --results. Its output and exit status become the lab's. With several hosts,
+`scripts/rxe_lab/on HOST COMMAND...` runs another command on another host. Exit status 125: there can be
 no lab here (no QEMU, no kernel package); 124: it failed, or the time was over.
 """
 
@@ -32,6 +32,7 @@ from initramfs import initramfs
 from kernel import Kernel, LabError, cache_folder, get_kernel
 
 HERE = Path(__file__).resolve().parent
+MOST_HOSTS = 16
 LAB_FAILED = 124
 NO_LAB = 125
 # command -> Debian's package of it
@@ -48,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="lab", description="a command inside hosts with Soft-RoCE")
     commands = parser.add_subparsers(dest="action", required=True)
     run = commands.add_parser("run", help="boot, run, power off")
-    run.add_argument("--hosts", type=int, choices=(1, 2), default=1)
+    run.add_argument("--hosts", type=int, choices=range(1, MOST_HOSTS + 1), default=1, metavar="N")
     run.add_argument("--memory", type=int, default=2048, metavar="MIB", help="of each host")
     run.add_argument("--cpus", type=int, help="of each host; default: a fair share of this machine's")
     run.add_argument("--seconds", type=float, default=600, help="the whole run ends after this time")
@@ -110,21 +111,21 @@ def _run(args: argparse.Namespace, kernel: Kernel) -> int:
         cpus = args.cpus or max(1, (os.cpu_count() or 1) // args.hosts)
         machine = Machine(kernel, initrd, "kvm", cpus, args.memory)
         machine = dataclasses.replace(machine, accelerator=accelerator(machine, cache_folder()))
-        cables: list[socket.socket | None] = list(socket.socketpair()) if args.hosts == 2 else [None]
-        commands = [_script(args.command)]
-        if args.hosts == 2:
-            commands.append(f"exec {shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'remote.py'))} serve\n")
+        # The first host has a cable to each of the others.
+        cables = [socket.socketpair() for _ in range(1, args.hosts)]
+        ends = [[first for first, _ in cables], *([other] for _, other in cables)]
+        serve = f"exec {shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'remote.py'))} serve\n"
         hosts = []
-        for number, (cable, command) in enumerate(zip(cables, commands, strict=True), 1):
+        for number, links in enumerate(ends, 1):
             share = folder / f"host{number}"
             share.mkdir()
             shutil.copy(HERE / "guest", share)
-            (share / "command").write_text(command)
+            (share / "command").write_text(_script(args.command) if number == 1 else serve)
             output = cleanup.enter_context(_to_stdout() if number == 1 else (share / "output.log").open("wb"))
-            hosts.append(Host(machine, number, args.hosts, share, cable, output.fileno()))
+            hosts.append(Host(machine, number, args.hosts, share, links, output.fileno()))
             cleanup.callback(hosts[-1].end)
-            if cable is not None:
-                cable.close()
+            for link in links:
+                link.close()
         status = hosts[0].wait(args.seconds)
         if args.results is not None:
             _keep(hosts, args.results)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +37,12 @@ class Host:
     """Runs from its construction until it powers off, or `end`."""
 
     def __init__(
-        self, machine: Machine, number: int, hosts: int, share: Path, link: socket.socket | None, output: int
+        self, machine: Machine, number: int, hosts: int, share: Path, links: Sequence[socket.socket], output: int
     ) -> None:
-        """Host `number` of `hosts`; `share` is its /lab, `link` its end of the cable, `output` takes its words."""
+        """Host `number` of `hosts`; `share` is its /lab, `links` its ends of cables, `output` takes its words.
+
+        Its card hangs on a hub with all its cables: the first host, to which all others have one, connects them.
+        """
         self.share = share
         self._console = share / "console.log"
         words = f"console=ttyS0 quiet panic=-1 host={number} hosts={hosts}"
@@ -55,19 +59,20 @@ class Host:
             "-device", "virtio-serial-pci", "-chardev", f"file,id=output,append=on,path=/dev/fd/{output}",
             "-device", "virtserialport,chardev=output,name=output",
         ]  # fmt: skip
-        inherited = [output]
-        if link is not None:
+        for cable, link in enumerate(links):
+            command += ["-netdev", f"socket,id=cable{cable},fd={link.fileno()}"]
+            command += ["-netdev", f"hubport,id=port{cable},hubid=0,netdev=cable{cable}"]
+        if links:
             mac = f"52:54:00:00:00:{number:02x}"
-            inherited.append(link.fileno())
-            command += ["-netdev", f"socket,id=cable,fd={link.fileno()}"]
-            command += ["-device", f"virtio-net-pci,netdev=cable,mac={mac},romfile="]
+            command += ["-netdev", "hubport,id=card,hubid=0"]
+            command += ["-device", f"virtio-net-pci,netdev=card,mac={mac},romfile="]
         self._errors = (share / "qemu.log").open("w+b")
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
-            pass_fds=inherited,
+            pass_fds=[output, *(link.fileno() for link in links)],
             preexec_fn=_die_with_parent,
         )
 
@@ -123,7 +128,7 @@ def accelerator(machine: Machine, folder: Path) -> str:
         share = folder / f"probe-{os.getpid()}"
         share.mkdir(parents=True, exist_ok=True)
         with open(os.devnull, "wb") as nowhere:
-            probe = Host(machine, 1, 1, share, None, nowhere.fileno())
+            probe = Host(machine, 1, 1, share, [], nowhere.fileno())
             try:
                 known.write_text("kvm" if probe.booted(_KVM_PROBE_SECONDS) else "tcg")
             finally:

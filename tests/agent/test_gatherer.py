@@ -115,7 +115,7 @@ def test_what_is_asked_of_a_peer_that_is_being_read_goes_into_one_more_read(bus:
         futures = queued(gatherer, room, bus, tasks, [64, 128, 192])
         assert [one.result(SECONDS) for one in futures] == [{"tcp": 8}] * 4
     assert bus.reads == [(peer(1), [0]), (peer(1), [64, 128, 192])]
-    assert gatherer.figures() == {"reads_of_peers": 2}
+    assert gatherer.figures() == {"reads_of_peers": 2, "bytes_of_peers": {peer(1).incarnation: {"tcp": 32}}}
     assert gatherer._waiting == {}
 
 

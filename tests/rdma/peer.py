@@ -49,9 +49,9 @@ class Peer:
 def peer(secret: bytes, arena_bytes: int, sizes: list[int]) -> Iterator[Peer]:
     """On the lab's other host if there is one, else on this host under another boot id, so that it looks like one."""
     command = [sys.executable, "-m", "tests.rdma.peer", "", secret.hex(), str(arena_bytes), *map(str, sizes)]
-    command[3] = OTHER if HOSTS == 2 else SELF
+    command[3] = OTHER if HOSTS > 1 else SELF
     process = subprocess.Popen(
-        [str(ON), "host2", *command] if HOSTS == 2 else command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [str(ON), "host2", *command] if HOSTS > 1 else command, cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.rdma
 DEADLINE_SECONDS = 15.0
 # The last call, which tells the agent of the end, comes on top, and emulated hosts are slow.
 GRACE_SECONDS = 10.0
-two_hosts = pytest.mark.skipif(HOSTS != 2, reason="needs the lab's second host: make lab")
+two_hosts = pytest.mark.skipif(HOSTS < 2, reason="needs the lab's second host: make lab")
 
 
 class Reading(threading.Thread):

@@ -19,12 +19,12 @@ from eval.scale.network import network
 EXECUTORS, BLOCKS, TASKS, KEYS = 3, 2, 1, 2_000
 
 
-def record(out: Path, *fold: str) -> dict[str, Any]:
+def record(out: Path, *more: str) -> dict[str, Any]:
     """What the command writes."""
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     options = ["--executors", str(EXECUTORS), "--blocks", str(BLOCKS), "--tasks", str(TASKS), "--keys", str(KEYS)]
-    assert command.main(parser.parse_args([*options, *fold, "--epochs", "1", "--out", str(out)])) == 0
+    assert command.main(parser.parse_args([*options, "--epochs", "1", "--out", str(out), *more])) == 0
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 
@@ -41,6 +41,10 @@ def test_its_figures_add_up(tmp_path: Path) -> None:
     assert 0 < row["agent_cpu_ms"] <= row["most_agent_cpu_ms"]
     assert row["chain_ms"] > 0
     assert row["fold_ms"] == row["fold_cpu_ms"] == 0
+    phases = [row[name] for name in ("driver_ms", "update_ms", "busiest_agent_ms", "merge_ms")]
+    assert min(phases) > 0
+    assert row["span_ms"] == pytest.approx(sum(phases))
+    assert found["load"] == {"blocks": BLOCKS, "fold": False, "tasks": TASKS, "keys": KEYS}
     assert found["machine"]
     assert str(found["command"]).startswith("python -m eval")
 
@@ -53,6 +57,18 @@ def test_what_is_folded_is_read_once(tmp_path: Path) -> None:
     assert once / len(os.sched_getaffinity(0)) * 0.9 < row["megabytes"] * 1e6 < once * 1.2
     assert row["fold_ms"] > 0
     assert row["fold_cpu_ms"] > 0
+
+
+def test_skewed_rows_make_updates_longer_and_nothing_else(tmp_path: Path) -> None:
+    """That every row counts once, the command itself checks."""
+    skewed = ["--executors", "5", "--rows", "400000", "--epochs", "3", "--skew", "executor", "key"]
+    even, executor, key = record(tmp_path / "scale.json", *skewed)["rows"]
+    assert [row["skew"] for row in (even, executor, key)] == ["even", "executor", "key"]
+    assert executor["update_ms"] > 1.5 * even["update_ms"]  # 2.5 times the rows in as many tasks
+    for row in (executor, key):
+        assert row["blocks"] == even["blocks"]
+        assert row["megabytes"] <= 1.01 * even["megabytes"]
+        assert row["span_ms"] - row["update_ms"] < 2 * (even["span_ms"] - even["update_ms"])
 
 
 def test_every_executor_has_its_own_network_or_it_is_said() -> None:
