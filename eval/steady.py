@@ -24,7 +24,7 @@ class Steady:
     """
 
     warm_batches: int = 8
-    warm_s: float = 15.0
+    warm_s: float = 10.0
     batches: int = 100
     seconds: float = 60.0
     most_s: float = 90.0

@@ -24,6 +24,7 @@ SETTINGS = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.slash.arena.size": "256m",
+    "spark.driver.memory": "4g" if len(SEEDS) > 20 else "1g",  # the server keeps what it knows of a query for an hour
     **SMALL_PAGES,
 }
 
