@@ -77,7 +77,7 @@ STEADY = Steady()
 STEADY_LARGE = Steady(warm_batches=2, batches=10)
 STEADY_SMALL = Steady(warm_batches=40)
 STEADY_NEXMARK = Steady(warm_batches=4, batches=24)
-LONG, LONG_FAST, LONG_LARGE, LONG_SMALL, LONG_NEXMARK = 120, 160, 16, 600, 280  # micro-batches
+LONG, LONG_FAST, LONG_LARGE, LONG_SMALL, LONG_NEXMARK = 120, 160, 32, 600, 280  # micro-batches
 WINDOW_S = 10
 
 

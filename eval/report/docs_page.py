@@ -53,8 +53,8 @@ def _figures(results: Results) -> str:
             "",
             f"`{comparison.workload['name']}`: " + ", ".join(f"{name} {value}" for name, value in parameters.items()),
             "",
-            "| engine | M rows/s | least to most | runs | ratio | ms | rows |",
-            "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+            "| engine | M rows/s | least to most | runs | micro-batches | ratio | ms | rows |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
             *(_line(comparison, runs) for runs in comparison.engines.values()),
         ]
         blocks.append("\n".join(lines))
@@ -63,7 +63,7 @@ def _figures(results: Results) -> str:
 
 def _line(comparison: Comparison, runs: Runs) -> str:
     if runs.rate is None:
-        return f"| `{runs.engine}` | {runs.obstacle or 'no figure'} | | | | | |"
+        return f"| `{runs.engine}` | {runs.obstacle or 'no figure'} | | | | | | |"
     ratio = comparison.ratio(runs.engine, BASELINE)
     verdict = {True: "Spark's", False: "**not Spark's**", None: "not compared"}[runs.correct]
     cells = [
@@ -71,6 +71,7 @@ def _line(comparison: Comparison, runs: Runs) -> str:
         _rate(runs.rate),
         f"{_rate(min(runs.rates))} to {_rate(max(runs.rates))}" if len(runs.rates) > 1 else "",
         str(len(runs.rates)),
+        str(len(runs.batches)) if runs.batches else "",
         f"{ratio:.2f}x" if ratio else "",
         f"{batch_ms(runs.records, 'batch_ms'):,.0f}" if runs.batches else "",
         verdict,

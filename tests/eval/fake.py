@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from eval.engines import BATCH, CannotRunError, Engine, Runner
+from eval.steady import Steady
 from eval.workloads import Workload
 
 
@@ -25,6 +27,12 @@ class FakeRunner:
         if self.name == "dies":
             raise SystemExit(1)
         return {"rows": workload.rows, "seconds": 1.0, "rows_per_second": float(workload.rows)}
+
+    def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
+        """The second half of a run of two seconds."""
+        now = time.time()
+        figures = self.run(workload, folder)
+        return figures | {"batch_ms": [500, 500], "part": (now - 1, now)}
 
     def oracle(self, workload: Workload, folder: Path) -> None:
         """Made at once, or not at all."""

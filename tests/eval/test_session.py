@@ -12,6 +12,7 @@ import pytest
 from eval import session as module
 from eval.engines import BATCH
 from eval.session import Comparison, Outcome, Session
+from eval.steady import Steady
 from tests.eval import fake, tiny
 
 WORKLOAD = replace(tiny.TUMBLING, rows=8_000, batches=4)
@@ -101,6 +102,18 @@ def test_failures_are_records_and_the_others_go_on(session: Session) -> None:
 def test_a_cold_run_is_neither_checked_nor_warmed(session: Session) -> None:
     (record,) = compare(session, "wrong", cold=True, repeats=1)
     assert record["correct"] is None
+
+
+def test_of_a_steady_stream_a_part_counts_and_the_first_rows_are_compared(session: Session) -> None:
+    right, wrong, refused = compare(session, "kept", "kept wrong", "refuses", steady=Steady(warm_batches=1))
+    assert (right["correct"], right["compared_rows"], right["batch_ms"]) == (True, 7, [500, 500])
+    assert right["steady"]["warm_batches"] == 1
+    assert "part" not in right
+    assert right["cpu_seconds"] >= 0
+    assert (wrong["correct"], wrong["differences"]) == (False, ["missing: key=7"])
+    assert refused["cannot"].startswith("has no windows")
+    made = {folder.parent.name for folder in session.cache.glob("*/oracle")}
+    assert made == {WORKLOAD.generate(session.cache).name}, "of two million rows, all that there are"
 
 
 def test_engines_take_turns_if_their_heaps_are_too_much_for_the_machine(session: Session) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from eval import oracle, stream
 from eval.engines import ENGINES, CannotRunError, SparkEngine
+from eval.steady import Steady
 from eval.workloads import Aggregate, Nexmark, Workload
 from tests.eval import tiny
 from tests.support.nightly import some_at_night
@@ -107,6 +108,24 @@ def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_pa
     assert len(figures["batch_ms"]) == tiny.TUMBLING.batches + (name == "spark-hdfs")
     if kept is None:
         assert figures["moved_bytes"]["shuffle"] == 0
+
+
+def test_a_steady_part_leaves_out_what_warms(spark: SparkSession, tmp_path: Path) -> None:
+    workload = replace(tiny.TUMBLING, rows=6_000, batches=6)
+    rule = Steady(warm_batches=2, warm_s=0.0, batches=2, seconds=0.1)
+    figures = stream.steady(spark, engine("spark-hdfs"), workload, workload.generate(tmp_path), rule)
+    counted = len(figures["batch_ms"])
+    assert 2 <= counted <= 4
+    assert figures["rows"] == 1_000 * counted
+    begin, end = figures["part"]
+    assert figures["seconds"] == pytest.approx(end - begin)
+    assert figures["rows_per_second"] == pytest.approx(figures["rows"] / figures["seconds"])
+
+
+def test_a_stream_that_is_never_warm_has_no_figures(spark: SparkSession, tmp_path: Path) -> None:
+    rule = Steady(warm_batches=1, warm_s=3600.0, seconds=0.0)
+    with pytest.raises(RuntimeError, match="was through 3 micro-batches before it was warm"):
+        stream.steady(spark, engine("spark-hdfs"), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path), rule)
 
 
 def test_a_floor_has_the_rows_that_the_query_aggregates(spark: SparkSession, tmp_path: Path) -> None:
