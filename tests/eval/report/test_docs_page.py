@@ -16,12 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 # The comparisons that the README's lines about Parquet are of.
 PARQUET = (
     "10 s tumbling",
-    "10 s tumbling, large micro-batches",
+    "10 s tumbling, string keys",
     "10 s sliding by 1 s",
-    "update, by window",
-    "update, 1 M keys, no window",
-    "complete, no window",
-    "deduplication, 1 M keys",
+    "YSB",
 )
 
 
