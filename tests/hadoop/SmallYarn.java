@@ -19,6 +19,8 @@ public final class SmallYarn {
     conf.set("yarn.scheduler.capacity.root.queues", "default");
     conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
     conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "0.5");
+    // A machine may have little room on its disk, and still enough.
+    conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "100");
     try (MiniYARNCluster cluster = new MiniYARNCluster("cluster", 1, 1, 1)) {
       cluster.init(conf);
       cluster.start();
