@@ -42,7 +42,6 @@ test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 
 nightly: setup ## all of `make test`, and what is too long for it: chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
 	@WHOLE=1 scripts/test.sh
-	-@scripts/hadoop.sh
 	@pytest -m nightly --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile
 	@scripts/test_pipelines.sh -m nightly
 	@PYSLASH_STREAMS=all pytest tests/streaming/streams

@@ -147,9 +147,7 @@ class Session:
             if (checked := self._checked(comparison, outcome)) is not None:
                 if engine.engine.checks_runs:
                     engine.ask("run", checked, checked.generate(self.cache))
-                self._check(engine, outcome, checked)
-                if outcome.correct is False and engine.engine.checks_runs:
-                    found["differences"] = self._differences(engine, checked)
+                found = self._check(engine, outcome, checked)
             workload = comparison.workload
             figures = engine.measure(workload, workload.generate(self.cache), rule)
             outcome.runs.append(figures)
@@ -173,23 +171,25 @@ class Session:
                     say(_told(outcome, figures) + of)
                     found: dict[str, Any] = {}
                     if engine.engine.checks_runs and self._checked(comparison, outcome) is not None:
-                        self._check(engine, outcome, workload)
-                        if outcome.correct is False:
-                            found["differences"] = self._differences(engine, workload)
+                        found = self._check(engine, outcome, workload)
                     more = {"repeat": repeat, **part, **figures, **found, "conf": engine.conf}
                     self._record(comparison, suite, outcome, more)
 
-    def _check(self, engine: EngineProcess, outcome: Outcome, workload: Workload) -> None:
-        """Note whether the rows are the oracle's: those of the last run, or of another one on `workload`."""
+    def _check(self, engine: EngineProcess, outcome: Outcome, workload: Workload) -> dict[str, Any]:
+        """Note whether the rows are the oracle's: those of the last run, or of another one on `workload`.
+
+        Returns what the record says beside that: `differences`, of an engine whose rows were kept and are not right.
+        """
         correct, outcome.compared = engine.ask("check", workload, workload.generate(self.cache))
         if correct and not outcome.compared:
             say(f"  {outcome.engine:20} emitted no rows, nor does the oracle")
-            return
+            return {}
         outcome.correct = correct
         oracle = "plain Spark's stream" if workload.is_judged_by_stream else "Spark batch"
         kept = "" if engine.engine.checks_runs else " (of another run)"
         verdict = "agrees with" if correct else "DIFFERS from"
         say(f"  {outcome.engine:20} {verdict} the {outcome.compared:,} rows of {oracle}{kept}")
+        return {} if correct or not engine.engine.checks_runs else {"differences": self._differences(engine, workload)}
 
     def _differences(self, engine: EngineProcess, workload: Workload) -> list[str]:
         """What differs, by another run whose rows are all written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -69,13 +69,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 if item.get_closest_marker(marker):
                     item.add_marker(pytest.mark.skip(reason=reason))
     if (seed := config.option.tenth) is not None:
-        drawn = [item for item in items if crc32(f"{seed} {item.nodeid}".encode()) % 10 == 0]
-        config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
-        items[:] = drawn
+        _keep(config, items, lambda item: _is_drawn(item, seed, 10))
     if (seed := config.option.sixth) is not None:
-        drawn = [item for item in items if _runs_always(item) or crc32(f"{seed} {item.nodeid}".encode()) % 6 == 0]
-        config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
-        items[:] = drawn
+        _keep(config, items, lambda item: _runs_always(item) or _is_drawn(item, seed, 6))
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = filter(wanted, items)
+
+
+def _is_drawn(item: pytest.Item, seed: str, of: int) -> bool:
+    return crc32(f"{seed} {item.nodeid}".encode()) % of == 0
 
 
 def _runs_always(item: pytest.Item) -> bool:

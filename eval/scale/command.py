@@ -14,7 +14,7 @@ import shlex
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -138,42 +138,45 @@ def _median(figures: list[float | None]) -> Any:
     return statistics.median(known) if len(known) == len(figures) else None
 
 
-_Columns = list[tuple[str, Callable[[Row], str]]]
+_Columns = list[tuple[str, str, str]]  # a heading, the field of a `Row`, how it is written
+_OF_WHAT: _Columns = [("executors", "executors", ""), ("load", "skew", "")]
 _WORK: _Columns = [
-    ("executors", lambda row: str(row.executors)),
-    ("load", lambda row: row.skew),
-    ("calls of an executor's tasks", lambda row: f"{row.calls:,.0f}"),
-    ("requests that an agent serves", lambda row: f"{row.requests:,.0f}"),
-    ("blocks read", lambda row: f"{row.blocks:,.0f}"),
-    ("MB read", lambda row: f"{row.megabytes:,.1f}"),
-    ("CPU ms of an agent", lambda row: f"{row.agent_cpu_ms:,.1f}"),
-    ("of the busiest", lambda row: f"{row.most_agent_cpu_ms:,.1f}"),
-    ("of its fold", lambda row: f"{row.fold_cpu_ms:,.1f}"),
-    ("of a commit", lambda row: f"{row.commit_cpu_ms:,.1f}"),
-    ("ms of the GIL", lambda row: "-" if row.gil_ms is None else f"{row.gil_ms:,.1f}"),
-    ("of the merge's time", lambda row: "-" if row.gil_share is None else f"{row.gil_share:.0%}"),
-    ("longest fold, ms", lambda row: f"{row.fold_ms:,.1f}"),
-    ("longest merge, ms", lambda row: f"{row.chain_ms:,.1f}"),
+    *_OF_WHAT,
+    ("calls of an executor's tasks", "calls", ",.0f"),
+    ("requests that an agent serves", "requests", ",.0f"),
+    ("blocks read", "blocks", ",.0f"),
+    ("MB read", "megabytes", ",.1f"),
+    ("CPU ms of an agent", "agent_cpu_ms", ",.1f"),
+    ("of the busiest", "most_agent_cpu_ms", ",.1f"),
+    ("of its fold", "fold_cpu_ms", ",.1f"),
+    ("of a commit", "commit_cpu_ms", ",.1f"),
+    ("ms of the GIL", "gil_ms", ",.1f"),
+    ("of the merge's time", "gil_share", ".0%"),
+    ("longest fold, ms", "fold_ms", ",.1f"),
+    ("longest merge, ms", "chain_ms", ",.1f"),
 ]
 _SPAN: _Columns = [
-    ("executors", lambda row: str(row.executors)),
-    ("load", lambda row: row.skew),
-    ("driver, CPU ms", lambda row: f"{row.driver_ms:,.1f}"),
-    ("slowest update", lambda row: f"{row.update_ms:,.1f}"),
-    ("busiest agent", lambda row: f"{row.busiest_agent_ms:,.1f}"),
-    ("slowest merge task", lambda row: f"{row.merge_ms:,.1f}"),
-    ("longest chain", lambda row: f"{row.span_ms:,.1f}"),
+    *_OF_WHAT,
+    ("driver, CPU ms", "driver_ms", ",.1f"),
+    ("slowest update", "update_ms", ",.1f"),
+    ("busiest agent", "busiest_agent_ms", ",.1f"),
+    ("slowest merge task", "merge_ms", ",.1f"),
+    ("longest chain", "span_ms", ",.1f"),
 ]
 
 
 def table(rows: list[Row], columns: _Columns) -> str:
-    """The rows for a page."""
+    """The rows for a page; a figure that is missing is a dash."""
     lines = [
-        [name for name, _ in columns],
+        [heading for heading, _, _ in columns],
         ["---:"] * len(columns),
-        *([show(row) for _, show in columns] for row in rows),
+        *([_cell(getattr(row, name), form) for _, name, form in columns] for row in rows),
     ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(figure: float | str | None, form: str) -> str:
+    return "-" if figure is None else format(figure, form)
 
 
 def _record(args: argparse.Namespace, rows: list[Row], said: list[str]) -> dict[str, Any]:
