@@ -23,9 +23,9 @@ from eval.model import inputs
 from eval.model.compare import Check
 from eval.model.costs import Made, bytes_into, groups_read, merge_s
 from eval.model.inputs import InputError, Rates
+from eval.scale.load import EVEN
 
 MOST_FITTED = 8  # executors
-_EVEN = "even"
 _PHASES = {"driver": "driver_ms", "update": "update_ms", "agent": "busiest_agent_ms", "merge": "merge_ms"}
 
 
@@ -147,7 +147,7 @@ def _even(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     rows = record["rows"]
     if "load" not in record or any("span_ms" not in row for row in rows):
         raise InputError("the record has no phases: make it anew by python -m eval scale --out FILE")
-    return [row for row in rows if row["skew"] == _EVEN]
+    return [row for row in rows if row["skew"] == EVEN]
 
 
 def _least(points: Sequence[tuple[float, float]], values: Sequence[float]) -> tuple[float, float]:
