@@ -72,7 +72,7 @@ def _answer(gateway: Any, door: Any) -> None:
 
     from pyslash.driver.plugin import FiguresCallback, PluginCallback
     from pyslash.side_car.questions import QuestionsCallback
-    from pyslash.spark import log_files, session, spark_log
+    from pyslash.spark import session, spark_log
 
     java = door.context()
     context = SparkContext(conf=SparkConf(_jconf=java.getConf()), gateway=gateway, jsc=java)
@@ -87,7 +87,6 @@ def _answer(gateway: Any, door: Any) -> None:
         sessions.clearDefaultSession()
     session.choose_python(spark)
     spark_log.install()
-    log_files.install(spark)
     door.answer(PluginCallback(context), FiguresCallback(), QuestionsCallback(context))
 
 

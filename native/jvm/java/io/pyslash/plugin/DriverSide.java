@@ -68,6 +68,7 @@ public final class DriverSide implements DriverPlugin {
       LOGGER.warn("all queries stay on plain Spark: {}", unknownSpark.getMessage());
       return Map.of();
     }
+    LogFiles.install(context);
     add(context.conf(), EXTENSIONS, Extensions.class.getName());
     add(context.conf(), CONNECT_RELATIONS, CLIENT_QUESTIONS); // by name: an application need not have Spark Connect
     current = this;
