@@ -103,6 +103,33 @@ JNIEXPORT void JNICALL Java_io_pyslash_core_Native_add(JNIEnv* env, jclass, jlon
   });
 }
 
+JNIEXPORT void JNICALL Java_io_pyslash_core_Native_addValues(JNIEnv* env, jclass, jlong handle, jlongArray columns,
+                                                             jlong rows) {
+  guarded<void>(env, [&] {
+    const auto guarded = accumulators().get(handle);
+    const std::lock_guard lock(guarded->mutex);
+    const std::vector<Column>& wanted = guarded->update.plan().columns();
+    std::vector<jlong> numbers(3 * wanted.size());
+    if (rows < 0 || columns == nullptr || env->GetArrayLength(columns) != static_cast<jsize>(numbers.size())) {
+      throw Error(Status::invalid_input, "columns of values need an address, one of their nulls, and a width each");
+    }
+    env->GetLongArrayRegion(columns, 0, static_cast<jsize>(numbers.size()), numbers.data());
+    std::vector<BatchColumn> values;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const Type& type = wanted[i].type;
+      const size_t width = type.is_variable() ? sizeof(BytesRef) : type.width();
+      if (numbers[3 * i] == 0 || static_cast<size_t>(numbers[3 * i + 2]) != width) {
+        throw Error(Status::invalid_input, "column " + std::to_string(i) + " has values of " +
+                                               std::to_string(numbers[3 * i + 2]) + " bytes where the plan has " +
+                                               type.name());
+      }
+      values.push_back({type, reinterpret_cast<const uint8_t*>(numbers[3 * i + 1]),
+                        reinterpret_cast<const uint8_t*>(numbers[3 * i])});
+    }
+    guarded->update.add_values(values, static_cast<size_t>(rows));
+  });
+}
+
 JNIEXPORT jbyteArray JNICALL Java_io_pyslash_core_Native_seal(JNIEnv* env, jclass, jlong handle, jlong arena,
                                                               jbyteArray query, jlong epoch, jlong attempt) {
   return guarded<jbyteArray>(env, [&] {

@@ -37,6 +37,8 @@ class Accumulator {
   void add_rows(const uint8_t* page, size_t bytes, size_t rows);
   // Rows in Arrow layout: the event time (timestamp or timestamp_ntz), then the plan's columns.
   void add_columns(std::span<const ColumnView> columns, size_t rows);
+  // The same columns as the core's own loops read them, which need no copy.
+  void add_values(std::span<const BatchColumn> columns, size_t rows);
   // Rows of the segments of a RowPartitioner's block that `bytes`, which start `offset` bytes into it, hold whole.
   // Status::corrupt_block if one of them fails its checks, Status::invalid_plan if its rows are not this plan's.
   void add_block(const Head& head, uint64_t offset, Bytes bytes);

@@ -25,6 +25,7 @@ class RowPartitioner {
   // As Accumulator's.
   void add_rows(const uint8_t* page, size_t bytes, size_t rows);
   void add_columns(std::span<const ColumnView> columns, size_t rows);
+  void add_values(std::span<const BatchColumn> columns, size_t rows);
 
   const Plan& plan() const;
   int64_t rows() const;

@@ -29,6 +29,9 @@ class Update {
   void add_columns(std::span<const ColumnView> columns, size_t rows) {
     std::visit([&](auto& form) { form.add_columns(columns, rows); }, form_);
   }
+  void add_values(std::span<const BatchColumn> columns, size_t rows) {
+    std::visit([&](auto& form) { form.add_values(columns, rows); }, form_);
+  }
   // Accumulator's; Status::invalid_plan under a plan of rows.
   void add_block(const Head& head, uint64_t offset, Bytes bytes) {
     auto* accumulator = std::get_if<Accumulator>(&form_);

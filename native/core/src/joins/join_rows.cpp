@@ -76,6 +76,10 @@ void JoinRows::add_columns(std::span<const ColumnView> columns, size_t rows) {
   impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
 }
 
+void JoinRows::add_values(std::span<const BatchColumn> columns, size_t rows) {
+  impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
 const Plan& JoinRows::plan() const { return *impl_->plan_; }
 int64_t JoinRows::rows() const { return impl_->rows_; }
 

@@ -175,6 +175,10 @@ void Accumulator::add_columns(std::span<const ColumnView> columns, size_t rows) 
   impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
 }
 
+void Accumulator::add_values(std::span<const BatchColumn> columns, size_t rows) {
+  impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
 void Accumulator::add_block(const Head& head, uint64_t offset, Bytes bytes) {
   impl_->block_reader_.read(*impl_->plan_, head, offset, bytes, [this](const Batch& batch) { impl_->add(batch); });
 }

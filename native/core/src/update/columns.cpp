@@ -1,6 +1,7 @@
 #include "update/columns.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "pyslash/bytes.h"
@@ -22,8 +23,9 @@ bool is_time(const Type& type) { return type.id == TypeId::timestamp || type.id 
 
 }  // namespace
 
-void ColumnReader::read(const Plan& plan, std::span<const ColumnView> columns, size_t rows,
-                        const BatchConsumer& consume) {
+template <typename Columns, typename Slice>
+void ColumnReader::read_slices(const Plan& plan, const Columns& columns, size_t rows, const BatchConsumer& consume,
+                               Slice&& slice) {
   const std::vector<Column>& wanted = plan.columns();
   if (columns.size() != wanted.size()) {
     throw Error(Status::invalid_input, std::to_string(columns.size()) + " columns where the plan has " +
@@ -36,19 +38,37 @@ void ColumnReader::read(const Plan& plan, std::span<const ColumnView> columns, s
                                              " where the plan has " + wanted[i].type.name());
     }
   }
-  values_.resize(columns.size());
-  valid_.resize(columns.size());
   batch_.columns.resize(columns.size());
   for (size_t begin = 0; begin < rows; begin += batch_.rows) {
     batch_.rows = std::min(batch_rows, rows - begin);
     for (size_t i = 0; i < columns.size(); ++i) {
-      slice(columns[i], begin, batch_.rows, i, batch_.columns[i]);
+      slice(i, begin);
       if (batch_.columns[i].valid != nullptr && !wanted[i].nullable) {
         throw Error(Status::invalid_input, "column " + std::to_string(i) + " holds a null, which the plan rules out");
       }
     }
     consume(batch_);
   }
+}
+
+void ColumnReader::read(const Plan& plan, std::span<const ColumnView> columns, size_t rows,
+                        const BatchConsumer& consume) {
+  values_.resize(columns.size());
+  valid_.resize(columns.size());
+  read_slices(plan, columns, rows, consume, [&](size_t i, size_t begin) {
+    slice(columns[i], begin, batch_.rows, i, batch_.columns[i]);
+  });
+}
+
+void ColumnReader::read(const Plan& plan, std::span<const BatchColumn> columns, size_t rows,
+                        const BatchConsumer& consume) {
+  read_slices(plan, columns, rows, consume, [&](size_t i, size_t begin) {
+    const BatchColumn& from = columns[i];
+    const size_t width = from.type.is_variable() ? sizeof(BytesRef) : from.type.width();
+    const uint8_t* valid = from.valid == nullptr ? nullptr : from.valid + begin;
+    const bool has_null = valid != nullptr && std::memchr(valid, 0, batch_.rows) != nullptr;
+    batch_.columns[i] = {from.type, has_null ? valid : nullptr, from.values + begin * width};
+  });
 }
 
 void ColumnReader::slice(const ColumnView& from, size_t begin, size_t rows, size_t column, BatchColumn& out) {

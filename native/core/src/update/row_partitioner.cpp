@@ -108,6 +108,10 @@ void RowPartitioner::add_columns(std::span<const ColumnView> columns, size_t row
   impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
 }
 
+void RowPartitioner::add_values(std::span<const BatchColumn> columns, size_t rows) {
+  impl_->column_reader_.read(*impl_->plan_, columns, rows, [this](const Batch& batch) { impl_->add(batch); });
+}
+
 const Plan& RowPartitioner::plan() const { return *impl_->plan_; }
 int64_t RowPartitioner::rows() const { return impl_->rows_; }
 int64_t RowPartitioner::max_event_time() const { return impl_->max_event_time_; }

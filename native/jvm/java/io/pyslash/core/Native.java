@@ -25,6 +25,12 @@ public final class Native {
   /** {@code rows} rows back to back in {@code bytes} bytes of off-heap memory; each after its size as int64 if sizes vary. */
   public static native void add(long accumulator, long pageAddress, long bytes, long rows);
 
+  /**
+   * Rows in columns of values, off-heap: of each the address of its values, that of a byte for each (0 where it is null), and
+   * the bytes of a value, which of strings and binaries is an address and a size (longs).
+   */
+  public static native void addValues(long accumulator, long[] columns, long rows);
+
   /** Writes the block into the arena and publishes it; its head is the receipt. */
   public static native byte[] seal(long accumulator, long arena, byte[] query, long epoch, long attempt);
 

@@ -25,6 +25,13 @@ final class EventTimes {
     }
   }
 
+  /** Times one after the other, 0 where there is none. */
+  void add(long first, long rows) {
+    for (long at = first; at < first + Long.BYTES * rows; at += Long.BYTES) {
+      add(Platform.getLong(null, at));
+    }
+  }
+
   private void add(long time) {
     count++;
     least = Math.min(least, time);

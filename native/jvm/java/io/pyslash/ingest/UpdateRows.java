@@ -51,7 +51,7 @@ public final class UpdateRows {
     this.keepsTimeless = keepsTimeless;
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
-    SparkPlan chosen = Origin.counting(withoutWatermark ? fused : plan);
+    SparkPlan chosen = Origin.counting(ColumnsExec.of(withoutWatermark ? fused : plan));
     RDD<InternalRow> pages = withoutWatermark ? LineScanExec.pagesOf(fused) : null;
     rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
   }

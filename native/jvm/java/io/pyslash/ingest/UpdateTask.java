@@ -82,10 +82,12 @@ public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<In
     long accumulator =
         Native.createAccumulator(order.planText(), order.watermarkMicros(), order.epoch(), context.partitionId());
     try {
+      ColumnPage.lead(accumulator, countsTimes ? times : null);
       try (RowPage page =
           new RowPage(accumulator, Native.fields(order.planText()), Native.fixedRowBytes(order.planText()))) {
         fill(page, rows, times, context);
       }
+      ColumnPage.end();
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query(), order.epoch(), context.taskAttemptId());
       return result(times, System.nanoTime() - began, agent.descriptor, head);
