@@ -45,8 +45,12 @@ void expect_like_model(const Query& query, const Table& table, int64_t watermark
   const Table second(table.begin() + static_cast<std::ptrdiff_t>(half), table.end());
   const ArrowTable rest(*plan, second, 13, false);
   from_columns.add_columns(rest.columns(), second.size());
-  for (const Accumulator* accumulator : {&from_rows, &from_sized_rows, &from_columns}) {
-    SCOPED_TRACE(plan->text() + (accumulator == &from_columns ? "from columns" : "from rows"));
+  Accumulator from_values(plan, watermark);
+  from_values.add_values(ValueTable(*plan, table).columns(), table.size());
+  for (const Accumulator* accumulator : {&from_rows, &from_sized_rows, &from_columns, &from_values}) {
+    SCOPED_TRACE(plan->text() + (accumulator == &from_values    ? "from values"
+                                 : accumulator == &from_columns ? "from columns"
+                                                                : "from rows"));
     EXPECT_EQ(accumulator->rows(), static_cast<int64_t>(table.size()));
     EXPECT_EQ(accumulator->late_rows(), expected.late_rows);
     EXPECT_EQ(accumulator->max_event_time(), expected.max_event_time);
@@ -221,6 +225,8 @@ TEST(Accumulator, ColumnsMustBeThePlans) {
   const int32_t negative[] = {-4, 3};
   columns[2].offsets = reinterpret_cast<const uint8_t*>(negative);
   expect_error(Status::invalid_input, "negative offset", [&] { accumulator.add_columns(columns, 1); });
+  const ValueTable own(*plan, {{integer_cell(1), null_cell(), bytes_cell("x")}});
+  expect_error(Status::invalid_input, "column 1 holds a null", [&] { accumulator.add_values(own.columns(), 1); });
   columns = arrow.columns();
   columns[0].type = Type::parse("timestamp_ntz");
   accumulator.add_columns(columns, 1);

@@ -188,6 +188,40 @@ inline std::vector<uint8_t> to_page(const Plan& plan, const Table& table) {
   return page;
 }
 
+// A table's columns as the core's own loops read them.
+class ValueTable {
+ public:
+  ValueTable(const Plan& plan, const Table& table) : buffers_(plan.columns().size()) {
+    for (size_t i = 0; i < plan.columns().size(); ++i) add(plan.columns()[i].type, table, i);
+  }
+  const std::vector<BatchColumn>& columns() const { return columns_; }
+
+ private:
+  struct Buffers {
+    std::vector<uint8_t> valid, values;
+  };
+
+  void add(const Type& type, const Table& table, size_t column) {
+    Buffers& to = buffers_[column];
+    const size_t width = type.is_variable() ? sizeof(BytesRef) : type.width();
+    to.values.assign(table.size() * width, 0);
+    for (size_t row = 0; row < table.size(); ++row) {
+      const Cell& cell = table[row][column];
+      to.valid.push_back(cell.null ? 0 : 1);
+      if (type.is_variable()) {
+        store(to.values.data(), row,
+              BytesRef{reinterpret_cast<const uint8_t*>(cell.bytes.data()), cell.null ? 0 : cell.bytes.size()});
+      } else if (!cell.null) {
+        put(to.values, row * width, type, cell, width);
+      }
+    }
+    columns_.push_back({type, to.valid.data(), to.values.data()});
+  }
+
+  std::vector<Buffers> buffers_;
+  std::vector<BatchColumn> columns_;
+};
+
 // Arrow arrays of a table, each of which begins `offset` elements into its buffers.
 class ArrowTable {
  public:

@@ -24,7 +24,7 @@ from pyslash.state.receipt import Receipt
 
 _BRIDGE = "io.pyslash.Bridge"
 # The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
-_RESULT = struct.Struct("<qqqdqqqi")
+_RESULT = struct.Struct("<qqqdqqqqi")
 _COUNT_ALL = PlanSpec(window=ANY_WINDOW, aggregates=(AggregateSpec("count"),))
 
 
@@ -49,13 +49,15 @@ class InputFigures:
     """Records of an update that native code left to Spark, and why Spark read all of a `from_json` or of files.
 
     `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
-    topics that have come past Spark's reader.
+    topics that have come past Spark's reader; `in_columns`: rows whose values Spark's generated code has handed over in
+    columns, and not as rows.
     """
 
     left_to_spark: int = 0
     obstacles: tuple[str, ...] = ()
     in_pages: int = 0
     fetched: int = 0
+    in_columns: int = 0
 
 
 class JvmBridge:
@@ -95,10 +97,10 @@ class JvmBridge:
                 raise ours from failure
             raise
         result = base64.b64decode(encoded)
-        count, least, greatest, total, left_to_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
+        count, least, greatest, total, in_columns, by_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
         receipts = _RESULT.size + length
         obstacles = tuple(json.loads(result[_RESULT.size : receipts]))
-        self.input = InputFigures(left_to_spark, obstacles, in_pages, fetched)
+        self.input = InputFigures(by_spark, obstacles, in_pages, fetched, in_columns)
         figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
         return Receipt.parse_all(result[receipts:]), figures
 

@@ -1,6 +1,6 @@
 """Spark's log files without forks: `io.pyslash.logs` in the place of the manager that Spark makes for itself.
 
-This is for an application without the plugin, which does it itself (`io.pyslash.plugin.LogFiles`).
+This is for an application without the plugin, which does it itself (`io.pyslash.shim.LogFiles`).
 
 The class has to be found by every thread of the driver that makes a manager, and by those of tasks: offset and commit
 logs, file sources and sinks, and the state stores of queries that stay on plain Spark each make one, from the class

@@ -55,9 +55,8 @@ void ColumnReader::read(const Plan& plan, std::span<const ColumnView> columns, s
                         const BatchConsumer& consume) {
   values_.resize(columns.size());
   valid_.resize(columns.size());
-  read_slices(plan, columns, rows, consume, [&](size_t i, size_t begin) {
-    slice(columns[i], begin, batch_.rows, i, batch_.columns[i]);
-  });
+  read_slices(plan, columns, rows, consume,
+              [&](size_t i, size_t begin) { slice(columns[i], begin, batch_.rows, i, batch_.columns[i]); });
 }
 
 void ColumnReader::read(const Plan& plan, std::span<const BatchColumn> columns, size_t rows,

@@ -52,6 +52,7 @@ final class ColumnPage {
   private final long table;
   private final TaskContext context;
   private long accumulator;
+  private long taken;
   private EventTimes times; // null: nobody wants them
   private long text;
   private long textBytes = FIRST_TEXT_BYTES;
@@ -107,12 +108,14 @@ final class ColumnPage {
     }
   }
 
-  /** Hands over what is left of the rows of this thread's task, if they come in columns. */
-  static void end() {
+  /** Hands over what is left of the rows of this thread's task. Returns how many of its rows have come in columns. */
+  static long end() {
     ColumnPage page = OF_TASK.get();
-    if (page != null) {
-      page.flush(0);
+    if (page == null) {
+      return 0;
     }
+    page.flush(0);
+    return page.taken;
   }
 
   /** Bytes of a value; 0 if there are no columns of such values. */
@@ -152,6 +155,7 @@ final class ColumnPage {
         times.add(columns[0], rows);
       }
       Native.addValues(accumulator, columns, rows);
+      taken += rows;
       if (context.isInterrupted()) {
         throw new TaskKilledException("the update task was killed");
       }

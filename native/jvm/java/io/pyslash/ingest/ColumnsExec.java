@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.unsafe.Platform;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -29,7 +30,7 @@ import scala.runtime.AbstractFunction1;
  */
 final class ColumnsExec extends SparkPlan implements CodegenSupport {
   private static final long serialVersionUID = 1L;
-  private static final String PLATFORM = "org.apache.spark.unsafe.Platform";
+  private static final String PLATFORM = Platform.class.getName();
 
   private final SparkPlan child;
   private transient CodegenSupport parent;

@@ -24,11 +24,14 @@ import scala.runtime.BoxedUnit;
 /**
  * The update task: all rows of a partition into one block of the executor's arena.
  *
- * <p>Its one result is the statistics of event times and the receipt: int64 (little endian) nanoseconds of the task, int32
+ * <p>Its one result is the statistics of event times, the number of rows that came in columns (int64), and the receipt: int64 (little endian) nanoseconds of the task, int32
  * length of the agent's descriptor, the descriptor (JSON), the head of the block.
  */
 public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalRow>, byte[]>
     implements Serializable {
+  /** Of a result, what stands before the receipt. */
+  static final int COUNTS_BYTES = EventTimes.BYTES + Long.BYTES;
+
   private static final long serialVersionUID = 1L;
 
   private final UpdateOrder order;
@@ -87,10 +90,10 @@ public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<In
           new RowPage(accumulator, Native.fields(order.planText()), Native.fixedRowBytes(order.planText()))) {
         fill(page, rows, times, context);
       }
-      ColumnPage.end();
+      long inColumns = ColumnPage.end();
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query(), order.epoch(), context.taskAttemptId());
-      return result(times, System.nanoTime() - began, agent.descriptor, head);
+      return result(times, inColumns, System.nanoTime() - began, agent.descriptor, head);
     } finally {
       Native.closeAccumulator(accumulator);
     }
@@ -134,11 +137,11 @@ public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<In
     }
   }
 
-  private static byte[] result(EventTimes times, long nanos, byte[] descriptor, byte[] head) {
+  private static byte[] result(EventTimes times, long inColumns, long nanos, byte[] descriptor, byte[] head) {
     ByteBuffer result =
-        ByteBuffer.allocate(EventTimes.BYTES + Long.BYTES + Integer.BYTES + descriptor.length + head.length)
+        ByteBuffer.allocate(COUNTS_BYTES + Long.BYTES + Integer.BYTES + descriptor.length + head.length)
             .order(ByteOrder.LITTLE_ENDIAN);
     times.write(result);
-    return result.putLong(nanos).putInt(descriptor.length).put(descriptor).put(head).array();
+    return result.putLong(inColumns).putLong(nanos).putInt(descriptor.length).put(descriptor).put(head).array();
   }
 }

@@ -1,6 +1,7 @@
 package io.pyslash.plugin;
 
 import io.pyslash.core.SlashException;
+import io.pyslash.shim.LogFiles;
 import io.pyslash.shim.QueryStart;
 import io.pyslash.shim.SparkShim;
 import java.util.List;

@@ -1,4 +1,4 @@
-package io.pyslash.plugin;
+package io.pyslash.shim;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,7 +11,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's log files without forks, in an application with the plugin: from its start, because a file sink makes its log
  * before anybody is asked about its query. `pyslash.spark.log_files` does it for one without the plugin.
  */
-final class LogFiles {
+public final class LogFiles {
   private static final String MANAGER = "spark.sql.streaming.checkpointFileManagerClass";
   // Spark's interface has moved between 4.0 and 4.1: a class loads where its interface is.
   private static final String[] CLASSES = {
@@ -21,7 +21,7 @@ final class LogFiles {
   private LogFiles() {}
 
   /** Names the manager in Hadoop's configuration, unless somebody has named one, or this Spark has no place for it. */
-  static void install(SparkContext context) {
+  public static void install(SparkContext context) {
     Configuration hadoop = context.hadoopConfiguration();
     if (hadoop.get(MANAGER) != null) {
       return;
