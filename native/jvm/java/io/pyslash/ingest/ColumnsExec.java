@@ -45,8 +45,13 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
     if (!(plan instanceof WholeStageCodegenExec stage) || !ColumnPage.takes(plan.schema())) {
       return plan;
     }
-    SparkPlan inColumns = new ColumnsExec(stage.child());
-    return stage.withNewChildren(CollectionConverters.asScala(List.of(inColumns)).toSeq());
+    // A node has the session that is its thread's when it is made.
+    return plan.session()
+        .withActive(
+            () -> {
+              SparkPlan inColumns = new ColumnsExec(stage.child());
+              return stage.withNewChildren(CollectionConverters.asScala(List.of(inColumns)).toSeq());
+            });
   }
 
   @Override
