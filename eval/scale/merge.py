@@ -90,7 +90,7 @@ class Tasks:
         with ExitStack() as stack:
             connection = stack.enter_context(wire.connect_unix(self._agent.socket, _SECONDS))
             channel, _ = wire.greet(connection, QUERY, self._token, time.monotonic() + _SECONDS)
-            made = _call(channel, "gather", Gather(size, _SECONDS))
+            made = _call(channel, "gather", Gather(size, _SECONDS, _version(heads)))
             stack.callback(_give_back, channel)
             brought = _call(channel, "land", Land("tcp", asked))["brought"]
             wanted = [block for _, blocks in peers for block in blocks]
@@ -115,6 +115,11 @@ class Tasks:
                 groups += batch.num_rows
                 rows += int(np.asarray(pa.record_batch(batch).column(-1)).sum())
             return Merged(groups, rows, time.thread_time() - started)
+
+
+def _version(heads: Heads) -> str:
+    """A name of the state whose changes these blocks are."""
+    return f"epoch {max((head.epoch for _, of_agent in heads for head in of_agent), default=0)}"
 
 
 def cuts(count: int) -> list[Prefixes]:

@@ -1,7 +1,8 @@
 """Brings blocks of other agents to the tasks of this host: each peer is asked once for all that waits for it.
 
 What tasks ask for is sorted by peer. A peer has one read at a time: what is asked of it meanwhile, by any task, waits
-and goes into the next one, so that two hosts need one connection. Peers are read in parallel, by a bounded number of
+and goes into the next one, so that two hosts need one connection. What another task of the same version of a state has brought is
+copied on this host (`landed`). Peers are read in parallel, by a bounded number of
 threads, and each agent begins with the one that follows itself: they do not all go to the same peer at once.
 """
 
@@ -14,6 +15,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyslash.agent.landed import Key, Landed, Piece
 from pyslash.agent.landing import Landing
 from pyslash.errors import (
     AgentBusyError,
@@ -41,15 +43,17 @@ class _Way:
     peer: AgentDescriptor
     mode: str
     credentials: Credentials
+    version: str
 
 
 @dataclass
 class _Asked:
     """What one task wants of a peer; the future says how many bytes came by which transport."""
 
+    landing: Landing
     blocks: list[Placed]
     timeout_seconds: float
-    done: Future[tuple[str, int]] = field(default_factory=Future)
+    done: Future[Counter[str]] = field(default_factory=Future)
 
 
 class Gatherer:
@@ -62,6 +66,7 @@ class Gatherer:
         self._lock = threading.Lock()
         # A way is in here for as long as a thread reads it, or is about to.
         self._waiting: dict[_Way, list[_Asked]] = {}
+        self._landed = Landed()
         self._reads = 0
         self._brought: dict[str, Counter[str]] = {}
 
@@ -69,13 +74,15 @@ class Gatherer:
         """Brings ranges of other agents' blocks, and returns how many bytes came by each transport.
 
         `timeout_seconds` bounds each read of a peer. After a failure, nothing of this request is written any more.
+        What comes to landings of one version is read once, and copied: by `shm`.
 
         Raises:
             InvalidRequestError: a descriptor is none, a range leaves the landing, or there is no such block.
             TransportUnavailableError: the transport that is required cannot be used.
             StaleIncarnationError, AgentError: a peer is gone, or does not answer; a subclass says which.
         """
-        wanted = [(way, _Asked(blocks, timeout_seconds)) for way, blocks in self._ways(landing, request, credentials)]
+        ways = self._ways(landing, request, credentials)
+        wanted = [(way, _Asked(landing, blocks, timeout_seconds)) for way, blocks in ways]
         for way, asked in wanted:
             self._ask(way, asked)
         answers = [asked.done for _, asked in wanted]
@@ -87,11 +94,14 @@ class Gatherer:
         for failure in failures:
             if failure is not None:
                 raise failure
-        brought: dict[str, int] = {}
+        brought: Counter[str] = Counter()
         for answer in answers:
-            transport, size = answer.result()
-            brought[transport] = brought.get(transport, 0) + size
-        return brought
+            brought.update(answer.result())
+        return dict(brought)
+
+    def forget(self, landing: Landing) -> None:
+        """Nothing more is asked for it, and it is about to go."""
+        self._landed.forget(landing)
 
     def figures(self) -> dict[str, Any]:
         """How often peers were read, and the bytes that came from each by each transport."""
@@ -116,7 +126,7 @@ class Gatherer:
                     Placed(at, [(start, size) for start, size in ranges], place, landing)
                 )
             for mode, placed in by_mode.items():
-                yield _Way(peer, mode, credentials), placed
+                yield _Way(peer, mode, credentials, landing.version), placed
 
     def _ask(self, way: _Way, asked: _Asked) -> None:
         with self._lock:
@@ -154,8 +164,7 @@ class Gatherer:
         if not together:
             return
         try:
-            blocks = [block for asked in together for block in asked.blocks]
-            transport = self._bring(way, blocks, max(asked.timeout_seconds for asked in together))
+            brought = self._bring(way, together)
         except BaseException as error:
             if len(together) > 1 and not isinstance(error, (AgentTimeoutError, AgentUnavailableError)):
                 for asked in together:  # a request that is wrong must not fail the others
@@ -164,11 +173,30 @@ class Gatherer:
             for asked in together:
                 asked.done.set_exception(error)
             return
-        for asked in together:
-            asked.done.set_result((transport, sum(block.size for block in asked.blocks)))
+        for asked, counts in zip(together, brought, strict=True):
+            asked.done.set_result(counts)
 
-    def _bring(self, way: _Way, blocks: list[Placed], timeout_seconds: float) -> str:
-        """Reads them from the peer, by the transport whose name this is."""
+    def _bring(self, way: _Way, together: list[_Asked]) -> list[Counter[str]]:
+        """Gives each what it wants. Returns the bytes that came by each transport."""
+        if not way.version:
+            transport = self._read_peer(way, [block for asked in together for block in asked.blocks], together)
+            return [Counter({transport: sum(block.size for block in asked.blocks)}) for asked in together]
+        coming: dict[Key, Piece] = {}
+        parts = [self._landed.divide(way, asked.landing, asked.blocks, coming) for asked in together]
+        wanted = [block for blocks, _ in parts for block in blocks]
+        transport = self._read_peer(way, wanted, together) if wanted else ""
+        self._landed.add(coming)
+        for _, copies in parts:
+            for copy in copies:
+                copy.landing.write(copy.bytes, copy.at)
+        return [
+            +Counter({transport: sum(block.size for block in blocks), "shm": sum(len(copy.bytes) for copy in copies)})
+            for blocks, copies in parts
+        ]
+
+    def _read_peer(self, way: _Way, blocks: list[Placed], together: list[_Asked]) -> str:
+        """Reads blocks from the peer, by the transport whose name this is."""
+        timeout_seconds = max(asked.timeout_seconds for asked in together)
         try:
             transport = choose_transport(way.peer, way.mode, *way.credentials, timeout_seconds)
             with self._lock:

@@ -22,11 +22,14 @@ _TABLES_BYTES = 2 << 20
 
 
 class Landing:
-    """Room for blocks: `size` bytes from `start` on of the file `fd`, which begins as an arena does."""
+    """Room for blocks: `size` bytes from `start` on of the file `fd`, which begins as an arena does.
 
-    def __init__(self, fd: int, start: int, size: int) -> None:
+    Landings of one version of a query's state, if it has a name, share what they hold.
+    """
+
+    def __init__(self, fd: int, start: int, size: int, version: str = "") -> None:
         """Mapped whole; that takes no memory."""
-        self.fd, self.start, self.size = fd, start, size
+        self.fd, self.start, self.size, self.version = fd, start, size, version
         self._bytes = memoryview(mmap.mmap(fd, start + size))[start:]
 
     def view(self, at: int, length: int) -> memoryview:
@@ -48,7 +51,7 @@ class Landing:
 
 
 @contextmanager
-def landing(size: int, incarnation: bytes, query: bytes) -> Iterator[Landing]:
+def landing(size: int, incarnation: bytes, query: bytes, version: str = "") -> Iterator[Landing]:
     """An empty landing in an arena of this incarnation; its memory goes with the last process that maps it."""
     fd = os.memfd_create("pyslash-landing", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -56,6 +59,6 @@ def landing(size: int, incarnation: bytes, query: bytes) -> Iterator[Landing]:
         start = arena.allocate(size, query, 0)
         arena.close()
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-        yield Landing(fd, start, size)
+        yield Landing(fd, start, size, version)
     finally:
         os.close(fd)

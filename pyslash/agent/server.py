@@ -310,7 +310,8 @@ class AgentServer:
             raise ForbiddenError("only who shares this host's memory can map a landing")
         token = query_token(self._secret, caller.query, Right.READ)
         order = _parsed(Gather, call)
-        with landing(order.bytes, self._state.incarnation, caller.query) as made:
+        with landing(order.bytes, self._state.incarnation, caller.query, order.version) as made, ExitStack() as last:
+            last.callback(self._gatherer.forget, made)
             answer: dict[str, Any] = {"fd": made.fd, "start": made.start}
             while True:
                 channel.send(Kind.RESULT, json.dumps(answer).encode(), _soon())

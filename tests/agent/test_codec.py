@@ -51,7 +51,7 @@ SAMPLES: list[Request] = [
     Resume(3, PLAN, 1, -5),
     Release(-5, 1),
     Read([[64, [[0, 100]]]], A),
-    Gather(1 << 20, 30),
+    Gather(1 << 20, 30, "ab12"),
     Land("tcp", [["{}", [[64, 128, [[0, 100]]]]]]),
     Write(64, 100, A),
     Connect(

@@ -37,9 +37,9 @@ def called(channel: Channel, name: str, request: Gather | Land) -> dict[str, Any
 class Landing:
     """What a task has of one: its connection, and the memory, mapped."""
 
-    def __init__(self, agent: AgentDescriptor, channel: Channel, size: int) -> None:
+    def __init__(self, agent: AgentDescriptor, channel: Channel, size: int, version: str = "") -> None:
         self._channel = channel
-        made = called(channel, "gather", Gather(size, 5))
+        made = called(channel, "gather", Gather(size, 5, version))
         self.start = made["start"]
         handle = os.open(f"/proc/{agent.pid}/fd/{made['fd']}", os.O_RDWR)
         try:
@@ -161,7 +161,7 @@ def test_a_query_gathers_its_own_blocks_alone(agent: AgentDescriptor, peer: Agen
 def test_only_a_process_of_the_host_gathers(agent: AgentDescriptor, secret: bytes) -> None:
     token = query_token(secret, QUERY, Right.READ)
     with opened(agent, token, "tcp") as channel, pytest.raises(AssertionError, match=ForbiddenError.__name__):
-        called(channel, "gather", Gather(MIB, 5))
+        called(channel, "gather", Gather(MIB, 5, ""))
 
 
 def test_a_peer_that_is_gone_is_a_typed_error_and_the_connection_goes_on(

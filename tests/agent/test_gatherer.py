@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -39,6 +40,7 @@ class Bus:
     def __init__(self) -> None:
         self.reads: list[tuple[AgentDescriptor, list[int]]] = []
         self.act: Callable[[AgentDescriptor, list[int]], None] = lambda *_: None
+        self.fill: Callable[[AgentDescriptor, Sequence[Placed]], None] = lambda *_: None
         self._lock = threading.Lock()
         self._read_now: set[AgentDescriptor] = set()
 
@@ -50,6 +52,7 @@ class Bus:
             self.reads.append((of, offsets))
         try:
             self.act(of, offsets)
+            self.fill(of, blocks)
         finally:
             with self._lock:
                 self._read_now.remove(of)
@@ -117,6 +120,82 @@ def test_what_is_asked_of_a_peer_that_is_being_read_goes_into_one_more_read(bus:
     assert bus.reads == [(peer(1), [0]), (peer(1), [64, 128, 192])]
     assert gatherer.figures() == {"reads_of_peers": 2, "bytes_of_peers": {peer(1).incarnation: {"tcp": 32}}}
     assert gatherer._waiting == {}
+
+
+@contextmanager
+def sharing(version: str = "one") -> Iterator[Landing]:
+    """A landing of a version of the query's state."""
+    with landing(1 << 20, bytes.fromhex(OWN), QUERY, version) as made:
+        yield made
+
+
+def fill(bus: Bus, letter: bytes) -> None:
+    """What reads bring from now on."""
+
+    def write(_: AgentDescriptor, blocks: Sequence[Placed]) -> None:
+        for block in blocks:
+            for offset, length in block.ranges:
+                block.memory.write(letter * length, block.place + offset)
+
+    bus.fill = write
+
+
+def read(room: Landing, at: int = 0, length: int = 8) -> bytes:
+    return bytes(room.view(at, length))
+
+
+def test_landings_of_one_version_read_a_range_once(bus: Bus) -> None:
+    gatherer = Gatherer(bytes.fromhex(OWN))
+    fill(bus, b"a")
+    with sharing() as first, sharing() as second, sharing("another") as other, sharing("") as nobodys:
+        assert land(gatherer, first, order([peer(1)])) == {"tcp": 8}
+        fill(bus, b"b")
+        assert land(gatherer, second, Land("tcp", [[peer(1).to_json(), [[64, 512, [[0, 8], [8, 8]]]]]])) == {
+            "tcp": 8,
+            "shm": 8,
+        }
+        assert read(second, 512, 16) == b"a" * 8 + b"b" * 8
+        for room in (other, nobodys, nobodys):
+            assert land(gatherer, room, order([peer(1)])) == {"tcp": 8}
+            assert read(room) == b"b" * 8
+    assert [offsets for _, offsets in bus.reads] == [[64]] * 5
+
+
+def test_what_tasks_ask_for_together_is_read_once(bus: Bus) -> None:
+    gatherer = Gatherer(bytes.fromhex(OWN))
+    fill(bus, b"a")
+    with sharing() as room, ThreadPoolExecutor(8) as tasks:
+        futures = queued(gatherer, room, bus, tasks, [64, 128, 64])
+        assert [one.result(SECONDS) for one in futures] == [{"tcp": 8}, {"tcp": 8}, {"tcp": 8}, {"shm": 8}]
+    assert bus.reads == [(peer(1), [0]), (peer(1), [64, 128])]
+
+
+def test_what_lies_in_a_landing_that_has_gone_is_read_again(bus: Bus) -> None:
+    gatherer = Gatherer(bytes.fromhex(OWN))
+    with sharing() as first, sharing() as second:
+        land(gatherer, first, order([peer(1)]))
+        gatherer.forget(first)
+        assert land(gatherer, second, order([peer(1)])) == {"tcp": 8}
+        gatherer.forget(second)
+    assert len(bus.reads) == 2
+    assert not gatherer._landed._pieces
+    assert not gatherer._landed._keys
+
+
+def test_what_a_failed_read_would_have_brought_is_nobodys(bus: Bus) -> None:
+    gatherer = Gatherer(bytes.fromhex(OWN))
+
+    def fail(of: AgentDescriptor, _: list[int]) -> None:
+        raise AgentUnavailableError(f"{of} is gone")
+
+    bus.act = fail
+    with sharing() as first, sharing() as second:
+        with pytest.raises(AgentUnavailableError, match="host1"):
+            land(gatherer, first, order([peer(1)]))
+        bus.act = lambda *_: None
+        fill(bus, b"a")
+        assert land(gatherer, second, order([peer(1)])) == {"tcp": 8}
+        assert read(second) == b"a" * 8
 
 
 def test_a_request_that_is_refused_fails_no_other(bus: Bus, room: Landing) -> None:

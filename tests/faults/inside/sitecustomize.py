@@ -17,18 +17,18 @@ if "pyslash.agent" in sys.orig_argv and "serve" in sys.orig_argv and "PYSLASH_TE
     class StruckGatherer(Gatherer):
         """Strikes when a range of a peer's block lies in a landing, and others do not yet."""
 
-        def _bring(self, way: Any, blocks: Any, timeout_seconds: float) -> str:
+        def _read_peer(self, way: Any, blocks: Any, together: Any) -> str:
             order = Path(os.environ["PYSLASH_TESTS_ARMED"], "mid-landing")
             if not order.exists():
-                return super()._bring(way, blocks, timeout_seconds)
+                return super()._read_peer(way, blocks, together)
             from tests.faults.strike import Strike
 
             first, *others = blocks
-            transport = super()._bring(way, [first], timeout_seconds)
+            transport = super()._read_peer(way, [first], together)
             if Strike.read(order).in_agent(way.peer):
                 for offset, length in first.ranges:
                     first.memory.write(bytes([0xFF]) * length, first.place + offset)
-            return super()._bring(way, others, timeout_seconds) if others else transport
+            return super()._read_peer(way, others, together) if others else transport
 
     Made = TypeVar("Made")
 

@@ -83,7 +83,7 @@ public final class GatheredBlocks implements BlockSource, AutoCloseable {
       }
     }
     if (!landed.isEmpty()) {
-      landing = new Landing(order.reading, end);
+      landing = new Landing(order.reading, end, order.version());
       landing.bring(elsewhere, order.reading.transport(), brought);
       for (int i : landed) {
         places[2 * i] = landing.arena;

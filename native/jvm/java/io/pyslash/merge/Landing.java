@@ -31,13 +31,19 @@ final class Landing implements AutoCloseable {
   /** The handle of the memory, as that of an arena. */
   final long arena;
 
-  /** Room for so many bytes; what is not brought takes no memory. */
-  Landing(MergeSpec.ReadOptions reading, long bytes) {
+  /**
+   * Room for so many bytes; what is not brought takes no memory. What is brought of a {@code version} of the query's state is
+   * shared with other tasks of this executor that ask for it; the empty one is nobody's.
+   */
+  Landing(MergeSpec.ReadOptions reading, long bytes, String version) {
     Agent agent = AgentProcess.ensure(reading.agent());
     timeoutSeconds = reading.timeoutSeconds();
     channel = new AgentChannel(agent, reading.query(), reading.token(), timeoutSeconds);
     try {
-      ObjectNode request = JSON.createObjectNode().put("bytes", bytes).put("timeout_seconds", timeoutSeconds);
+      ObjectNode request = JSON.createObjectNode()
+          .put("bytes", bytes)
+          .put("timeout_seconds", timeoutSeconds)
+          .put("version", version);
       JsonNode made = channel.call("gather", request, timeoutSeconds);
       start = made.required("start").longValue();
       arena = agent.openFile(made.required("fd").intValue());

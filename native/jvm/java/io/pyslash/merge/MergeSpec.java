@@ -55,6 +55,11 @@ public final class MergeSpec implements Serializable {
   final ReadOptions reading;
   public final Home home; // null: windows are merged from blocks
 
+  /** Of the state that homes are brought to; empty where there are none, and tasks read nothing twice. */
+  String version() {
+    return home == null ? "" : new String(home.version(), StandardCharsets.US_ASCII);
+  }
+
   private MergeSpec(JsonNode told) throws IOException {
     planText = told.required("plan").textValue().getBytes(StandardCharsets.US_ASCII);
     JsonNode starts = told.required("windows");
