@@ -37,7 +37,7 @@ _Wanted = tuple[_native.Head, int, list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Gathered:
-    """What one task was brought, in so many calls; `landing` stays until `done` is closed."""
+    """What one task was brought: `bytes` from other hosts, in so many calls. `landing` stays until `done` is closed."""
 
     prefixes: Prefixes
     calls: int
@@ -97,7 +97,7 @@ class Tasks:
             handle = os.open(f"/proc/{self._agent.pid}/fd/{made['fd']}", os.O_RDWR | os.O_CLOEXEC)
             stack.callback(os.close, handle)
             landing = _native.Arena.attach(handle, self._agent.incarnation_bytes)
-            size = sum(brought.values())
+            size = sum(count for transport, count in brought.items() if transport != "shm")  # which is copied here
             return Gathered(prefixes, 1, len(wanted), size, wanted, landing, made["start"], stack.pop_all())
 
     def _merge(self, heads: Heads, gathered: Gathered) -> Merged:

@@ -1,9 +1,9 @@
 """Brings blocks of other agents to the tasks of this host: each peer is asked once for all that waits for it.
 
 What tasks ask for is sorted by peer. A peer has one read at a time: what is asked of it meanwhile, by any task, waits
-and goes into the next one, so that two hosts need one connection. What another task of the same version of a state has brought is
-copied on this host (`landed`). Peers are read in parallel, by a bounded number of
-threads, and each agent begins with the one that follows itself: they do not all go to the same peer at once.
+and goes into the next one, so that two hosts need one connection. What has been brought to another task that merges the
+same version of a state is copied (`landed`). Peers are read in parallel, by a bounded number of threads, and each agent
+begins with the one that follows itself: they do not all go to the same peer at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What landings of this host hold already: a task is given a copy of what another one has brought.
 
-The homes of one host follow the same changes, and a segment may be wanted by all of them. What has been brought is known by
-the version of the state that it belongs to, since another block may lie at the same place in a later one.
+The homes of one host follow the same changes, and a segment may be wanted by all of them. What has been brought is
+known by the version of the state that it belongs to, since another block may lie at the same place in a later one.
 """
 
 from __future__ import annotations

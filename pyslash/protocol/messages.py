@@ -257,8 +257,8 @@ class Read:
 class Gather:
     """A landing of `bytes` for blocks of other agents, which the caller maps; a read takes at most `timeout_seconds`.
 
-    `Land` fills it, as often as its caller asks. It goes with the connection. What is read for one landing of a `version` of
-    the query's state is copied to others; the empty one is nobody's.
+    `Land` fills it, as often as its caller asks. It goes with the connection. What is read for one landing of a
+    `version` of the query's state is copied to others; the empty one is nobody's.
     """
 
     bytes: Annotated[int, integer(1, 1 << 46)]

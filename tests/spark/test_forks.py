@@ -1,4 +1,4 @@
-"""No process is forked between two micro-batches: counted by `strace`, for queries on pyslash and on plain Spark."""
+"""No process is forked between two micro-batches: counted by `strace`, in an application with the plugin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.plugin import PLUGIN
+
 BATCHES = 3
 # Each query runs two micro-batches, and three more between two processes of our own, which the trace shows.
 JOB = """
@@ -22,7 +24,6 @@ from pyspark.sql import SparkSession, functions as F
 folder, batches = Path(sys.argv[1]), int(sys.argv[2])
 settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.slash.arena.size": "64m"}
 spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
-pyslash.enable(spark)
 (folder / "in").mkdir()
 rows = spark.readStream.schema("ts timestamp, k string").json(str(folder / "in"))
 rows = rows.withWatermark("ts", "0 seconds")
@@ -38,10 +39,10 @@ def run(query):
     hidden.rename(folder / "in" / f"{added}.json")
     query.processAllAvailable()
 
-for name, frame in {"counts": counts, "lists": lists, "copies": rows, "spark": rows}.items():
+for name, frame in {"counts": counts, "lists": lists, "copies": rows, "files": counts, "spark": rows}.items():
     spark.conf.set("spark.slash.logs", "spark" if name == "spark" else "auto")
-    writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder / name))
-    query = writer.start()
+    writer = frame.writeStream.format("parquet" if name == "files" else "noop").option("path", str(folder / "out"))
+    query = writer.option("checkpointLocation", str(folder / name)).start()
     for _ in range(2):
         run(query)
     before = query.lastProgress["batchId"]
@@ -63,13 +64,15 @@ def test_no_process_is_forked_in_a_micro_batch(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     job = [sys.executable, str(tmp_path / "job.py"), str(tmp_path), str(BATCHES)]
     traced = [strace, "-f", "-qq", "-s", "200", "-e", "trace=execve", "-e", "status=successful", "-o", str(trace), *job]
-    settings = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    plugin = " ".join(f"--conf {name}={value}" for name, value in PLUGIN.items())
+    settings = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{plugin} pyspark-shell"}
     done = subprocess.run(traced, env=settings, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert dict(re.findall(r"query (\w+) on pyslash: (\w+)", done.stdout)) == {
         "counts": "True",
         "lists": "False",
         "copies": "False",
+        "files": "True",
         "spark": "False",
     }
     started = [line for line in trace.read_text().splitlines() if "execve(" in line]
@@ -82,7 +85,11 @@ def test_no_process_is_forked_in_a_micro_batch(tmp_path: Path) -> None:
         for mark in re.findall(r'\["true", "((?:begin|end) \w+)"\]', line)
     }
     forked = {
-        name: started[at[f"begin {name}"] + 1 : at[f"end {name}"]] for name in ("counts", "lists", "copies", "spark")
+        name: started[at[f"begin {name}"] + 1 : at[f"end {name}"]]
+        for name in ("counts", "lists", "copies", "files", "spark")
     }
     assert len(forked.pop("spark")) > BATCHES, "Hadoop forks nothing here: this test proves nothing"
+    commands = [line for line in forked.pop("files") if "jspawnhelper" not in line]
+    # Hadoop forks for the files that the sink writes, and nobody for its log.
+    assert [line for line in commands if "chmod" not in line or "/out/" not in line or "_spark_metadata" in line] == []
     assert forked == {"counts": [], "lists": [], "copies": []}
