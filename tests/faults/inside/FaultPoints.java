@@ -35,7 +35,7 @@ public final class FaultPoints implements ClassFileTransformer {
       Map.of(
           "UpdateTask.update(Lorg/apache/spark/TaskContext;Lscala/collection/Iterator;)[B",
               new Point("block published", Where.END),
-          "Landing.<init>(Lio/pyslash/merge/MergeSpec$ReadOptions;J)V", new Point("landing made", Where.END),
+          "Landing.<init>(Lio/pyslash/merge/MergeSpec$ReadOptions;JLjava/lang/String;)V", new Point("landing made", Where.END),
           "Landing.bring(Ljava/util/Map;Ljava/lang/String;Lio/pyslash/merge/MergeCounts$Bytes;)V",
               new Point("peer landed", Where.END),
           "GatheredBlocks.bring(Z)[J", new Point("blocks taken", Where.END),
