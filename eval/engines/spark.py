@@ -35,8 +35,8 @@ COMMON = {
 class SparkEngine(Engine):
     """A session's conf beyond `COMMON`, and whether pyslash is in it, or real-time mode.
 
-    `below`: only what is below the aggregation, which is a floor to compare with: `noop` drops the rows in the JVM,
-    `arrow` in Python workers that Spark feeds by `mapInArrow`, `kept` gives them to the sink that all others have.
+    `below`: only what is below the aggregation, which is a floor to compare with: `noop` drops the rows,
+    `kept` gives them to the sink that all others have.
     """
 
     checks_runs: ClassVar[bool] = True
@@ -84,10 +84,7 @@ class SparkEngine(Engine):
 
     def result(self, workload: Workload, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
         """What the engine does with the rows."""
-        if self.below is None:
-            return workload.query(spark, rows, folder)
-        below = workload.below(spark, rows, folder)
-        return below.mapInArrow(_drop, below.schema) if self.below == "arrow" else below
+        return workload.query(spark, rows, folder) if self.below is None else workload.below(spark, rows, folder)
 
 
 class SparkRunner:
@@ -148,11 +145,6 @@ class SparkRunner:
         self._emitted = None
 
 
-def _drop(batches: Any) -> Any:
-    for batch in batches:
-        yield batch.slice(0, 0)
-
-
 def _slash(name: str, **conf: str) -> SparkEngine:
     own = {f"spark.slash.{key}": value for key, value in conf.items()}
     # Without `require` a query that is not covered would be measured as pyslash while plain Spark ran it. Figures are
@@ -197,7 +189,6 @@ SPARK_ENGINES = (
     _SLASH,
     _slash("slash-files", ingest="files"),
     _slash("slash-rows", ingest="rows"),
-    _slash("slash-arrow", ingest="arrow"),
     _SHM,
     _TCP,
     _REPARTITION,
@@ -212,5 +203,4 @@ SPARK_ENGINES = (
     # Floors: the same source, and no aggregation at all.
     SparkEngine("stateless", below="kept"),
     SparkEngine("noop", below="noop"),
-    SparkEngine("bare-arrow", below="arrow"),
 )

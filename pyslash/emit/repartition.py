@@ -63,7 +63,7 @@ class Repartition(Ingest):
             return scattered
         self._add_agents([receipt.agent for receipt in written])
         aggregate = AggregateRows(
-            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
+            publisher=replace(self.publisher(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
             blocks=reported_heads(written),
             bits=self._bits,
             owners=self._owners,

@@ -119,9 +119,6 @@ class SparkBatch(Protocol):
     def forget_counts(self) -> None:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
 
-    def input_rows(self) -> DataFrame:
-        """The rows that the operator takes: the event time and the columns."""
-
     def late_rows(self) -> list[DataFrame]:
         """The rows of each input that come too late, as it gives them, and by what: `LATE_MS` and `WATERMARK`. Whoever
         reads them has the micro-batch read once more.
@@ -278,10 +275,6 @@ class BatchExecution:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
         if "cut" in self.__dict__:  # else nothing has been read
             self.cut.reset_counts()
-
-    def input_rows(self) -> DataFrame:
-        """The rows that the operator takes: the event time and the columns."""
-        return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
 
     def late_rows(self) -> list[DataFrame]:
         """The rows of each input that come too late, as it gives them, and by what."""

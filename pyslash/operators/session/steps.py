@@ -64,7 +64,7 @@ class SessionAggregation(Aggregation):
         evicted_us = inputs.watermarks.evicted_us
         plan = self.plan.spec.placed(SessionPlace(inputs.pane, evicted_us))
         rewrite = RewriteSessions(
-            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=plan),
+            publisher=replace(run.ingest.publisher(inputs.batch, inputs.epoch, evicted_us), plan=plan),
             blocks=blocks,
             pane=pane,
             evicted_us=evicted_us,
