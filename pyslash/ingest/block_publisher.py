@@ -15,6 +15,7 @@ from pyslash.cluster.find_agents import executor_host
 from pyslash.ingest.worker import keep_freed_memory, spare_collections
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.receipt import receipt_bytes
+from pyslash.units import BEFORE_ALL_RUNS, Epoch, Run
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class BlockPublisher:
     plan: str
     watermark_us: int
     query: bytes
-    epoch: int
+    epoch: Epoch
     secret: bytes = field(repr=False)
     arena_bytes: int
     driver_host: str | None = None
     runtime_dir: str | None = None
     start_timeout_seconds: float = 30
-    run: int = 0
+    run: Run = BEFORE_ALL_RUNS
     spill_directory: str = ""
     spill_bytes: int = 0
     room_timeout_seconds: float = 120

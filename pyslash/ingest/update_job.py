@@ -27,6 +27,7 @@ from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
+from pyslash.units import BEFORE_ALL_RUNS, Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -35,7 +36,13 @@ class Ingest:
     """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
-        self, session: SparkSession, plan: PlanSpec, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self,
+        session: SparkSession,
+        plan: PlanSpec,
+        conf: Conf,
+        query_id: bytes,
+        secret: bytes,
+        run: Run = BEFORE_ALL_RUNS,
     ) -> None:
         """`plan` is the one that rows are grouped by; `run` numbers the query's recoveries."""
         self._run = run
@@ -55,7 +62,7 @@ class Ingest:
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
     def update(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: int, place: SessionPlace | None = None
     ) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
@@ -77,7 +84,7 @@ class Ingest:
                 return receipts
         return self._from_rows(execution, rows, epoch, watermark_us, place)
 
-    def publish(self, session: SparkSession, rows: JavaObject, plan: PlanSpec, epoch: int) -> list[Receipt]:
+    def publish(self, session: SparkSession, rows: JavaObject, plan: PlanSpec, epoch: Epoch) -> list[Receipt]:
         """Blocks of rows that are not of the micro-batch, none of them late: the receipts.
 
         Args:
@@ -96,7 +103,7 @@ class Ingest:
         self._static_tables.close()
 
     def _from_files(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
         files = self._bridge.scan(rows)
@@ -136,7 +143,7 @@ class Ingest:
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: int, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
         spec = UpdateSpec(
@@ -161,7 +168,7 @@ class Ingest:
         return receipts
 
     def publisher(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: int, place: SessionPlace | None = None
     ) -> BlockPublisher:
         """What tasks in Python publish blocks of this epoch with; `place` as `update` takes it."""
         return BlockPublisher(

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pyslash.plan.catalyst import JavaObject, answer, elements, understood
 from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.units import Epoch
 
 _NO_WATERMARK_MS = -(1 << 63)
 
@@ -59,7 +60,7 @@ class OperatorCut(Protocol):
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
 
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+    def begin(self, epoch: Epoch, evicted_us: int, columns: str) -> None:
         """What `input` gives is of this epoch, before which state had been evicted until this watermark, and has these
         columns of the operator (`OperatorPlan.input_columns`).
         """
@@ -135,7 +136,7 @@ class JavaCut:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
         self.java.resetCounts()
 
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+    def begin(self, epoch: Epoch, evicted_us: int, columns: str) -> None:
         """Its rows are the same in any epoch; their columns are these."""
         self._columns = columns
 

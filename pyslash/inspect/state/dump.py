@@ -17,12 +17,13 @@ from pyslash.plan.window import TimeWindow, windows_between
 from pyslash.state.block_file import StoredBlock
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 ALL_PREFIXES = (0, 1 << 32)
 _ALIGNED = 64
 
 
-def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def rows(state: StoredState, epoch: Epoch | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The groups of an epoch's open windows, or of one window, under the names that the query gives its columns.
 
     Args:

@@ -19,6 +19,7 @@ from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import drop, fork, save, savepoints
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 _RIGHT = "{:>{}}"
 _LEFT = "{:<{}}"
@@ -93,7 +94,7 @@ def _list(args: argparse.Namespace) -> int:
 def _backfills(checkpoint: str, state: StoredState) -> Iterator[Sequence[object]]:
     backfills, epochs, newest = Backfills(checkpoint), state.epochs(), state.manifest()
 
-    def look(epoch: int) -> Manifest | None:
+    def look(epoch: Epoch) -> Manifest | None:
         return state.manifest(epoch) if epoch in epochs else None
 
     for one in backfills.all():
