@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyslash.units import Epoch
+from pyslash.units import Epoch, Micros
 
 logger = logging.getLogger("pyslash.progress")
 
@@ -81,7 +81,7 @@ class EpochProgress:
     groups_per_row: float = 0.0
     blocks: int = 0
     windows: int = 0
-    watermark_us: int = 0
+    watermark_us: Micros = Micros(0)
     held_by: str = ""
     held_ms: int = 0
     behind: int = 0

@@ -8,6 +8,8 @@ Epoch = NewType("Epoch", int)
 """Spark's number of a micro-batch."""
 Run = NewType("Run", int)
 """A recovery of a query: a later one has a larger number."""
+Micros = NewType("Micros", int)
+"""Microseconds: a time since 1970, or how long something is."""
 ArenaOffset = NewType("ArenaOffset", int)
 """A place in an agent's arena, in bytes; that of a block on disk is beyond every arena."""
 

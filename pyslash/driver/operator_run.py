@@ -26,7 +26,7 @@ from pyslash.spark.execution import SparkBatch
 from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.manifest import Manifest
 from pyslash.state.version import panes_of
-from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES, Epoch
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES, Epoch, Micros
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EpochFigures:
     agents: int
     pinned_bytes: int
     spilled_bytes: int
-    watermark_us: int
+    watermark_us: Micros
     memory: dict[str, dict[str, int]]
 
 

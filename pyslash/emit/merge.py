@@ -15,7 +15,7 @@ from pyslash._native import Merger, Plan, SessionMerger
 from pyslash.emit.fetch import Fetch, Part, Prefixes
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.version import VersionStep
-from pyslash.units import Epoch
+from pyslash.units import Epoch, Micros
 
 PREFIXES = 1 << 32
 BOUNDS = 2
@@ -32,9 +32,9 @@ class HomeUpdate:
 
     step: VersionStep
     epoch: Epoch
-    evicted_us: int
+    evicted_us: Micros
     pane: int = 0
-    closing_us: int = 0
+    closing_us: Micros = Micros(0)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt, reported_heads
-from pyslash.units import Epoch, Run
+from pyslash.units import Epoch, Micros, Run
 
 # Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
@@ -53,7 +53,7 @@ class Repartition(Ingest):
         self._add_agents = add_agents
 
     def update(
-        self, execution: SparkBatch, epoch: Epoch, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
     ) -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)

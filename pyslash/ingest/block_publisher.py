@@ -15,7 +15,7 @@ from pyslash.cluster.find_agents import executor_host
 from pyslash.ingest.worker import keep_freed_memory, spare_collections
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.receipt import receipt_bytes
-from pyslash.units import BEFORE_ALL_RUNS, Epoch, Run
+from pyslash.units import BEFORE_ALL_RUNS, Epoch, Micros, Run
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class BlockPublisher:
     """
 
     plan: str
-    watermark_us: int
+    watermark_us: Micros
     query: bytes
     epoch: Epoch
     secret: bytes = field(repr=False)

@@ -27,7 +27,7 @@ from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
-from pyslash.units import BEFORE_ALL_RUNS, Epoch, Run
+from pyslash.units import BEFORE_ALL_RUNS, Epoch, Micros, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -62,7 +62,7 @@ class Ingest:
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
     def update(
-        self, execution: SparkBatch, epoch: Epoch, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
     ) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
@@ -103,7 +103,7 @@ class Ingest:
         self._static_tables.close()
 
     def _from_files(
-        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
         files = self._bridge.scan(rows)
@@ -143,7 +143,7 @@ class Ingest:
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(
-        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
         spec = UpdateSpec(
@@ -168,7 +168,7 @@ class Ingest:
         return receipts
 
     def publisher(
-        self, execution: SparkBatch, epoch: Epoch, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
     ) -> BlockPublisher:
         """What tasks in Python publish blocks of this epoch with; `place` as `update` takes it."""
         return BlockPublisher(

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyslash import errors
 from pyslash.conf import Conf
 from pyslash.plan.spec import PlanSpec, SessionPlace
-from pyslash.units import Epoch
+from pyslash.units import Epoch, Micros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class UpdateSpec:
     """
 
     plan: PlanSpec
-    watermark_us: int
+    watermark_us: Micros
     query: bytes
     epoch: Epoch
     agent: AgentSpec

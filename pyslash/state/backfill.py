@@ -23,7 +23,7 @@ from pyslash.state.manifest import BLOCKS, Manifest
 from pyslash.state.savepoint import check_name, copied
 from pyslash.state.stored import StoredState
 from pyslash.state.tree import Tree
-from pyslash.units import Epoch, Run
+from pyslash.units import Epoch, Micros, Run
 
 BACKFILLS = "slash/backfills"
 _MARKER = "backfill.json"
@@ -54,7 +54,7 @@ class Backfill:
         """Those of the operator that takes them, the first."""
         return sum(groups for _, groups in self.final_by[0])
 
-    def late_groups(self, watermarks_us: Sequence[int]) -> int:
+    def late_groups(self, watermarks_us: Sequence[Micros]) -> int:
         """Those that come too late once the operators' watermarks are there; of the first operator where it has some:
         those above get only what it emits.
         """
@@ -151,7 +151,7 @@ class Backfills:
         state = StoredState.at(self.location(name))
         return f"{state.location}/{BLOCKS}", state.manifest()
 
-    def watermarks_above(self) -> list[int]:
+    def watermarks_above(self) -> list[Micros]:
         """Those by which the operators above the one that takes backfills have emitted, and forgotten (microseconds).
 
         Raises:

@@ -30,7 +30,7 @@ from pyslash.state.directory import BlockFile, numbers
 from pyslash.state.manifest_form import OPTIONAL, what_is_wrong
 from pyslash.state.run_number import next_run
 from pyslash.state.version import VersionStep
-from pyslash.units import BEFORE_ALL_RUNS, ArenaOffset, Epoch, Run
+from pyslash.units import BEFORE_ALL_RUNS, ArenaOffset, Epoch, Micros, Run
 
 FORMAT = 6
 _SEED = FORMAT  # where its checksum begins: a damaged number must not make another format of it
@@ -70,8 +70,8 @@ class Manifest:
     offsets: str
     timestamp_ms: int
     input: str
-    emitted_us: int
-    watermark_us: int
+    emitted_us: Micros
+    watermark_us: Micros
     rows: int
     late_rows: int
     times: list[tuple[int, int, int, float]]

@@ -11,6 +11,7 @@ from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import Right, query_token
+from pyslash.units import Micros
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RewriteSessions:
     publisher: BlockPublisher
     blocks: list[tuple[AgentDescriptor, bytes]]
     pane: int
-    evicted_us: int
+    evicted_us: Micros
     tasks: int
     transport: str
     timeout_seconds: float

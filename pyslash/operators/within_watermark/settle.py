@@ -14,6 +14,7 @@ from pyslash.emit.fetch import equal_cuts
 from pyslash.emit.merge import BOUNDS, PREFIXES, MergeRequest, merge
 from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.units import Micros
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
@@ -38,9 +39,9 @@ class Settle:
     keys: int
     columns: list[int]
     time: int
-    delay_us: int
-    evicted_us: int
-    emitted_us: int
+    delay_us: Micros
+    evicted_us: Micros
+    emitted_us: Micros
     tasks: int
 
     def __call__(self, task: int) -> bytes:
