@@ -99,12 +99,9 @@ class SparkRunner:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         # Driver memory cannot be set once the JVM runs, so it goes to the command that starts it.
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {settings['spark.driver.memory']} pyspark-shell"
-        builder = SparkSession.builder.appName(f"eval {engine.name}")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
         self._engine = engine
         self._emitted: Emitted | None = None
-        self.spark = builder.getOrCreate()
+        self.spark = SparkSession.builder.appName(f"eval {engine.name}").config(map=settings).getOrCreate()
         if engine.slash:
             import pyslash
 
