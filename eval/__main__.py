@@ -24,7 +24,7 @@ from eval.suites import SUITES, in_order
 from eval.workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
-QUICK_ENGINES = ("slash", "slash-rows", "slash-arrow", "spark-rocksdb")
+QUICK_ENGINES = ("slash", "slash-rows", "spark-rocksdb")
 # Commands with a module of their own: `add_arguments(parser)` and `main(args) -> exit status`; imported when chosen.
 TOOLS = {
     "report": ("eval.report.command", "the table of results files, and one HTML page of them"),

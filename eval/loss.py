@@ -124,9 +124,7 @@ def session(setting: Setting) -> SparkSession:
         "spark.slash.mode": "off" if setting.stateless else "require",
         **setting.conf,
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     pyslash.enable(spark)
     return spark

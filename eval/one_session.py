@@ -46,9 +46,7 @@ def plain_session(name: str, conf: dict[str, str]) -> SparkSession:
         **conf,
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName(f"eval {name}")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from eval.bars import Bar
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.protocol.process import boot_id
 from pyslash.protocol.token import query_token
 from pyslash.rdma.device import Device
 from pyslash.rdma.port import choose_port
@@ -145,7 +146,7 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
         if obstacle := verbs.unreachable(remote.descriptor):
             raise RuntimeError(obstacle)
         others = Transports(QUERY, token, _DEADLINE_SECONDS)
-        near = AgentDescriptor(**{**remote.descriptor.to_record(), "boot_id": _boot_id()})
+        near = AgentDescriptor(**{**remote.descriptor.to_record(), "boot_id": boot_id()})
         offset, _ = remote.blocks[0]
         device = verbs._peers[remote.descriptor]._hub.device
         for size in sizes:
@@ -173,10 +174,6 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
         verbs.close()
         others.close()
     return records
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def table(records: list[dict[str, Any]]) -> str:

@@ -100,9 +100,9 @@ def large(rows: int) -> list[Comparison]:
 
 
 def peers(rows: int) -> list[Comparison]:
-    """The headline's queries on what else there is, short and whole; and each path for rows beside its floor."""
+    """The headline's queries on what else there is, short and whole; and the path for rows beside its floor."""
     tumbling = Aggregate(rows=rows, span_s=rows / PACE)
-    paths = ("slash", "slash-rows", "slash-arrow", "noop", "bare-arrow")
+    paths = ("slash", "slash-rows", "noop")
     others = ("slash", "flink", *BOUNDS)
     return [
         Comparison(f"{TUMBLING}, peers", tumbling, others, _first(tumbling, 2)),

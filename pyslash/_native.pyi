@@ -9,6 +9,8 @@ from typing import Protocol
 
 from typing_extensions import Buffer, CapsuleType
 
+from pyslash.units import ArenaOffset, Epoch
+
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
@@ -89,27 +91,27 @@ class Arena:
     def view(self, offset: int, length: int) -> memoryview:
         """Read-only; stays valid after `close`. InvalidInputError if it leaves the arena."""
 
-    def allocate(self, length: int, query: bytes, epoch: int) -> int:
+    def allocate(self, length: int, query: bytes, epoch: Epoch) -> ArenaOffset:
         """Offset of fresh bytes (contents undefined) that this process owns until it publishes them. ArenaFullError."""
 
-    def publish(self, offset: int) -> None:
+    def publish(self, offset: ArenaOffset) -> None:
         """What was allocated is a complete block.
 
         InvalidInputError, and it is freed, if its epoch was committed without it.
         """
 
-    def commit(self, query: bytes, epoch: int, offsets: Sequence[int]) -> int:
+    def commit(self, query: bytes, epoch: Epoch, offsets: Sequence[ArenaOffset]) -> int:
         """Commit the published blocks; drop the query's other uncommitted ones up to the epoch; how many were dropped.
 
         A block that is still being written is dropped when its writer publishes it, which fails, or dies.
         InvalidInputError, and nothing has changed, if an offset is no published block of the query.
         """
 
-    def free(self, offset: int) -> None: ...
+    def free(self, offset: ArenaOffset) -> None: ...
     def reclaim_dead(self) -> int:
         """Free what dead processes never published; how many blocks."""
 
-    def blocks(self) -> list[tuple[int, int, int, int, bytes, int]]:
+    def blocks(self) -> list[tuple[ArenaOffset, int, int, int, bytes, Epoch]]:
         """(offset, length, state, owner pid, query, epoch) of each block, by offset.
 
         States: 1 allocated, 2 published, 3 committed, 4 allocated but its epoch was committed without it.
@@ -121,7 +123,7 @@ class Arena:
 class Accumulator:
     """Rows in, partial states of (pane, key) groups held."""
 
-    def __init__(self, plan: Plan, watermark_us: int, epoch: int = 0, partition: int = 0) -> None:
+    def __init__(self, plan: Plan, watermark_us: int, epoch: Epoch = ..., partition: int = 0) -> None:
         """`epoch` and `partition` say where the rows stand among all others, for `first` and `last`."""
 
     def add(self, rows: _ArrowArray) -> None:
@@ -133,7 +135,7 @@ class Accumulator:
         CorruptBlockError if one fails its checks, InvalidPlanError if they are not rows of this plan.
         """
 
-    def seal(self, arena: Arena, query: bytes, epoch: int, attempt: int) -> bytes:
+    def seal(self, arena: Arena, query: bytes, epoch: Epoch, attempt: int) -> bytes:
         """Write the groups into the arena as a published block and return its head, the receipt. ArenaFullError."""
 
     @property
@@ -161,11 +163,11 @@ class Head:
     @property
     def incarnation(self) -> bytes: ...
     @property
-    def epoch(self) -> int: ...
+    def epoch(self) -> Epoch: ...
     @property
     def attempt(self) -> int: ...
     @property
-    def arena_offset(self) -> int: ...
+    def arena_offset(self) -> ArenaOffset: ...
     @property
     def length(self) -> int:
         """Of the whole block; 0 if there was nothing to write."""
@@ -249,7 +251,7 @@ class SessionMerger:
     def next(self, max_rows: int = 65536) -> RecordBatch | None:
         """The next rows, or None at the end. ArithmeticOverflowError under ANSI rules."""
 
-    def seal(self, arena: Arena, query: bytes, epoch: int, attempt: int) -> bytes:
+    def seal(self, arena: Arena, query: bytes, epoch: Epoch, attempt: int) -> bytes:
         """Write the sessions into the plan's place, as a published block, and return its head. ArenaFullError."""
 
 class KeyIndex:
@@ -265,10 +267,10 @@ class KeyIndex:
 def compact(
     plan: Plan,
     arena: Arena,
-    offsets: Sequence[int],
+    offsets: Sequence[ArenaOffset],
     first_live_pane_us: int,
     query: bytes,
-    epoch: int,
+    epoch: Epoch,
     share: int = 0,
     shares: int = 1,
 ) -> bytes:

@@ -131,10 +131,10 @@ _KEYS = (
     Key(
         "ingest",
         "auto",
-        _choice("auto", "files", "rows", "arrow"),
+        _choice("auto", "files", "rows"),
         "How rows reach native code. `files`: native code reads Parquet where it reads exactly Spark's rows; `rows`: "
-        "Spark reads, and the row bridge hands its rows over inside the executor's JVM; `arrow`: Spark reads, and rows "
-        "go through `mapInArrow`. `auto` uses `files` for large micro-batches of Parquet, and `rows` otherwise.",
+        "Spark reads, and the row bridge hands its rows over inside the executor's JVM. `auto` uses `files` for large "
+        "micro-batches of Parquet, and `rows` otherwise.",
     ),
     Key(
         "ingest.filesMinBytes",

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pyslash.units import Epoch, Micros
+
 logger = logging.getLogger("pyslash.progress")
 
 # What merge tasks count beside the bytes of each transport: rows that they give, nanoseconds of their merges, and those
@@ -71,7 +73,7 @@ class EpochProgress:
     memory or from the checkpoint, both at a start and at recoveries.
     """
 
-    epoch: int
+    epoch: Epoch
     operator: int = 0
     rows: int = 0
     late_rows: int = 0
@@ -79,7 +81,7 @@ class EpochProgress:
     groups_per_row: float = 0.0
     blocks: int = 0
     windows: int = 0
-    watermark_us: int = 0
+    watermark_us: Micros = Micros(0)
     held_by: str = ""
     held_ms: int = 0
     behind: int = 0

@@ -72,6 +72,7 @@ def test_sizes_are_written_as_in_spark(text: str, size: int) -> None:
         ("progress.retained", "many", "is not a positive number"),
         ("progress.retained", "99999999999", "is not a positive number"),
         ("mode", "required", "is not one of auto, require, off"),
+        ("ingest", "arrow", "is not one of auto, files, rows"),
         ("processors", "true", "is not one of off, on"),
     ],
 )

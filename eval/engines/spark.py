@@ -35,8 +35,8 @@ COMMON = {
 class SparkEngine(Engine):
     """A session's conf beyond `COMMON`, and whether pyslash is in it, or real-time mode.
 
-    `below`: only what is below the aggregation, which is a floor to compare with: `noop` drops the rows in the JVM,
-    `arrow` in Python workers that Spark feeds by `mapInArrow`, `kept` gives them to the sink that all others have.
+    `below`: only what is below the aggregation, which is a floor to compare with: `noop` drops the rows,
+    `kept` gives them to the sink that all others have.
     """
 
     checks_runs: ClassVar[bool] = True
@@ -84,10 +84,7 @@ class SparkEngine(Engine):
 
     def result(self, workload: Workload, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
         """What the engine does with the rows."""
-        if self.below is None:
-            return workload.query(spark, rows, folder)
-        below = workload.below(spark, rows, folder)
-        return below.mapInArrow(_drop, below.schema) if self.below == "arrow" else below
+        return workload.query(spark, rows, folder) if self.below is None else workload.below(spark, rows, folder)
 
 
 class SparkRunner:
@@ -102,12 +99,9 @@ class SparkRunner:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         # Driver memory cannot be set once the JVM runs, so it goes to the command that starts it.
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {settings['spark.driver.memory']} pyspark-shell"
-        builder = SparkSession.builder.appName(f"eval {engine.name}")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
         self._engine = engine
         self._emitted: Emitted | None = None
-        self.spark = builder.getOrCreate()
+        self.spark = SparkSession.builder.appName(f"eval {engine.name}").config(map=settings).getOrCreate()
         if engine.slash:
             import pyslash
 
@@ -146,11 +140,6 @@ class SparkRunner:
         if self._emitted is not None:
             self._emitted.close()
         self._emitted = None
-
-
-def _drop(batches: Any) -> Any:
-    for batch in batches:
-        yield batch.slice(0, 0)
 
 
 def _slash(name: str, **conf: str) -> SparkEngine:
@@ -197,7 +186,6 @@ SPARK_ENGINES = (
     _SLASH,
     _slash("slash-files", ingest="files"),
     _slash("slash-rows", ingest="rows"),
-    _slash("slash-arrow", ingest="arrow"),
     _SHM,
     _TCP,
     _REPARTITION,
@@ -212,5 +200,4 @@ SPARK_ENGINES = (
     # Floors: the same source, and no aggregation at all.
     SparkEngine("stateless", below="kept"),
     SparkEngine("noop", below="noop"),
-    SparkEngine("bare-arrow", below="arrow"),
 )

@@ -42,7 +42,6 @@ LEAST_LATE_RATE = 0.8
 BURST, BURST_TIMES, BURST_SECONDS, STEADY_SECONDS = "burst", 5, 6, 15
 A_SECOND = 20_000  # that the query may take
 KEYS, WINDOW_US = 1_000, 10_000_000
-END_US = 4_102_444_800_000_000  # a message of 2100 closes all windows before it
 START_SECONDS, DRAIN_SECONDS = 120, 300
 _MIB = 1 << 20
 

@@ -21,7 +21,6 @@ COLOURS = {
     "slash": "#2f7ed8",
     "slash-files": "#4aa3f0",
     "slash-rows": "#1aa6b7",
-    "slash-arrow": "#7d8df0",
     "slash-repartition": "#a05ad5",
     "spark-rocksdb": "#e0632f",
     "spark-rocksdb-default": "#b5462a",

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from eval.workloads.base import Workload, timestamps
 from eval.workloads.query import Aggregation, Join, Query
 
-EVENT_BYTES = 16 + 16 + 16 + 9 + 9 + 8 + 4
 AD_TYPES = ("banner", "modal", "sponsored", "mail", "mobile")
 EVENT_TYPES = ("view", "click", "purchase")
 ADS_PER_CAMPAIGN = 10

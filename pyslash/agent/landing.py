@@ -16,6 +16,7 @@ from typing import Any
 from pyslash._native import Arena
 from pyslash.errors import AgentError
 from pyslash.transport.reserved import write_all
+from pyslash.units import Epoch
 
 # What an arena has before its first block, and may lose to alignment.
 _TABLES_BYTES = 2 << 20
@@ -56,7 +57,7 @@ def landing(size: int, incarnation: bytes, query: bytes, version: str = "") -> I
     fd = os.memfd_create("pyslash-landing", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         arena = Arena.create(fd, size + _TABLES_BYTES, incarnation)
-        start = arena.allocate(size, query, 0)
+        start = arena.allocate(size, query, Epoch(0))
         arena.close()
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         yield Landing(fd, start, size, version)

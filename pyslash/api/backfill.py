@@ -25,6 +25,7 @@ from pyslash.spark import session
 from pyslash.state.backfill import Backfill, Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
+from pyslash.units import Micros
 
 logger = logging.getLogger("pyslash")
 LATE = ("refuse", "drop")
@@ -149,7 +150,7 @@ def _read(df: DataFrame, mode: OutputMode, location: str) -> None:
 
 
 def _final_by(
-    location: str, operators: Sequence[OperatorPlan], watermarks_us: Sequence[int]
+    location: str, operators: Sequence[OperatorPlan], watermarks_us: Sequence[Micros]
 ) -> list[list[tuple[int, int]]]:
     """How many groups a run has left for each operator that come too late by which watermark, ascending. The
     operators' watermarks by now are those by which they are counted one by one.
@@ -163,7 +164,7 @@ def _final_by(
     return found
 
 
-def _begins(state: StoredState, begin_at: int | None, watermark_us: int) -> Iterator[tuple[int, int]]:
+def _begins(state: StoredState, begin_at: int | None, watermark_us: Micros) -> Iterator[tuple[int, int]]:
     """When groups begin, and how many do: those of a pane, or of a minute, as if all began with its first one. But
     which of them begin by the watermark is told to the microsecond.
     """
@@ -180,7 +181,7 @@ def _begins(state: StoredState, begin_at: int | None, watermark_us: int) -> Iter
         yield from zip(*(minutes.column(name).to_pylist() for name in ("begin_min", "begin_count")), strict=True)
 
 
-def _check_late(made: Backfill, watermarks_us: Sequence[int]) -> None:
+def _check_late(made: Backfill, watermarks_us: Sequence[Micros]) -> None:
     count = made.late_groups(watermarks_us)
     if count and made.late == "refuse":
         raise InvalidInputError(

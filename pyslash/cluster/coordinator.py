@@ -22,6 +22,7 @@ from pyslash.state.durable import DurableState, shares
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import StateVersion
+from pyslash.units import BEFORE_ALL_RUNS, NO_EPOCH, Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -40,7 +41,7 @@ class Coordinator:
         query_id: bytes,
         plan: str,
         secret: bytes,
-        run: int = 0,
+        run: Run = BEFORE_ALL_RUNS,
         checkpoint_timeout_seconds: float = 120,
         spill: tuple[str, int] = ("", 0),
         keeps_changes: bool = False,
@@ -59,8 +60,7 @@ class Coordinator:
         self._run = run
         self._checkpoint_timeout = checkpoint_timeout_seconds
         self._keeps_changes = keeps_changes
-        self._restored_epoch = -1
-        self._repaired_epoch = -1
+        self._restored_epoch = self._repaired_epoch = NO_EPOCH
         self._replaced: set[str] = set()
         self._released: int | None = None
 
@@ -74,7 +74,7 @@ class Coordinator:
         newest: Manifest,
         before: Manifest | None,
         first_pane: int,
-        run_before: int,
+        run_before: Run,
         others: list[AgentDescriptor],
     ) -> Repair | str:
         """Find the state as of a manifest in agents' memory, and promote standbys of lost agents; or return why not.
@@ -108,7 +108,7 @@ class Coordinator:
         self.commit(newest)
         return repair
 
-    def restore(self, epoch: int, state: DurableState, agents: list[AgentDescriptor]) -> None:
+    def restore(self, epoch: Epoch, state: DurableState, agents: list[AgentDescriptor]) -> None:
         """Have these agents restore the files of the state as of `epoch`, a share each.
 
         Raises:
@@ -129,12 +129,12 @@ class Coordinator:
             request = Restore(self._plan, self._run, state.directory.location, files)
             return client.restore(request, self._checkpoint_timeout)
 
-        replies = self.room.make_for(epoch + 1, lambda: self.group.each(read))
+        replies = self.room.make_for(Epoch(epoch + 1), lambda: self.group.each(read))
         for name, reply in replies.items():
             self.version.apply(self.group.agent(name), reply.edit)
         state.assign({file.name: holder for holder, files in given.items() for file in files})
 
-    def take(self, epoch: int, location: str, files: list[BlockFile]) -> list[Receipt]:
+    def take(self, epoch: Epoch, location: str, files: list[BlockFile]) -> list[Receipt]:
         """Have the agents publish the blocks of files in the folder `location`, a share each, as blocks of the epoch.
 
         Raises:
@@ -154,7 +154,7 @@ class Coordinator:
         taken = self.group.each(take)
         return [Receipt(self.group.agent(name), Head(raw), raw) for name, heads in taken.items() for raw in heads]
 
-    def store(self, epoch: int, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
+    def store(self, epoch: Epoch, receipts: list[Receipt], state: DurableState) -> list[BlockFile]:
         """Have every agent write its blocks of the epoch to the checkpoint, all at the same time. Returns the files.
 
         Raises:
@@ -211,7 +211,7 @@ class Coordinator:
             self._released = before_pane
 
     @contextmanager
-    def discard_on_failure(self, epoch: int) -> Iterator[None]:
+    def discard_on_failure(self, epoch: Epoch) -> Iterator[None]:
         """If the update inside fails, free what its tasks have published: the epoch's rows will be read again."""
         try:
             yield

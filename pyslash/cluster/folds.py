@@ -12,6 +12,7 @@ from pyslash.cluster.reported import ReportedBlocks
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.messages import Fold
 from pyslash.state.receipt import Receipt
+from pyslash.units import Epoch, Run
 
 # Where folding leaves more than this part of the bytes, tasks have few keys in common: it is tried again later.
 _WORTH_IT = 0.8
@@ -30,7 +31,7 @@ class FoldFigures:
 class Folds:
     """Of one query, in one run."""
 
-    def __init__(self, group: AgentGroup, plan: str, run: int, timeout_seconds: float, most_blocks: int) -> None:
+    def __init__(self, group: AgentGroup, plan: str, run: Run, timeout_seconds: float, most_blocks: int) -> None:
         """An agent with more than `most_blocks` blocks of an epoch folds them; 0: none does."""
         self._group = group
         self._plan = plan
@@ -39,7 +40,7 @@ class Folds:
         self._most = most_blocks
         self._rest = 0  # epochs that go without
 
-    def fold(self, epoch: int, receipts: Sequence[Receipt]) -> tuple[list[Receipt], FoldFigures]:
+    def fold(self, epoch: Epoch, receipts: Sequence[Receipt]) -> tuple[list[Receipt], FoldFigures]:
         """The blocks of an epoch, folded where it is worth it.
 
         Raises:

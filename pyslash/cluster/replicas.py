@@ -13,6 +13,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.messages import Replicate
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import StateVersion
+from pyslash.units import Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -21,7 +22,7 @@ class Replicas:
     """Keeps them complete. `standbys` maps agents to those that have all of their blocks as of the last epoch."""
 
     def __init__(
-        self, group: AgentGroup, version: StateVersion, room: Room, plan: str, run: int, timeout_seconds: float
+        self, group: AgentGroup, version: StateVersion, room: Room, plan: str, run: Run, timeout_seconds: float
     ) -> None:
         self.standbys: dict[str, str] = {}
         self._group = group
@@ -35,7 +36,7 @@ class Replicas:
         """The agents whose replicas an agent has."""
         return [source for source, name in self.standbys.items() if name == standby]
 
-    def send(self, epoch: int, receipts: list[Receipt], transport: str) -> tuple[dict[str, str], int]:
+    def send(self, epoch: Epoch, receipts: list[Receipt], transport: str) -> tuple[dict[str, str], int]:
         """Have every agent write its blocks of the epoch to its standby, all at once. Returns standbys and bytes.
 
         Raises:
@@ -101,7 +102,7 @@ class Replicas:
 
         try:
             if may_spill:
-                self._room.make_for(epoch + 1, lambda: self._group.each(send))
+                self._room.make_for(Epoch(epoch + 1), lambda: self._group.each(send))
             else:
                 self._group.each(send)
         except SlashError as error:

@@ -7,18 +7,19 @@ from collections.abc import Collection, Iterable
 from pyslash.errors import StateLostError
 from pyslash.state.block_head import head_crc
 from pyslash.state.receipt import Receipt
+from pyslash.units import ArenaOffset
 
 
 class ReportedBlocks:
     """Of each agent (by incarnation), its blocks: offset -> CRC of the head."""
 
-    def __init__(self, blocks: Iterable[tuple[str, int, int]] = (), but: Collection[str] = ()) -> None:
+    def __init__(self, blocks: Iterable[tuple[str, ArenaOffset, int]] = (), but: Collection[str] = ()) -> None:
         """`blocks`: (agent, offset, CRC of the head) each; those of the agents in `but` are left out.
 
         Raises:
             StateLostError: two blocks were reported in the same place, so one of them was freed in between.
         """
-        self._of: dict[str, dict[int, int]] = {}
+        self._of: dict[str, dict[ArenaOffset, int]] = {}
         for name, offset, head in blocks:
             if name not in but and self._of.setdefault(name, {}).setdefault(offset, head) != head:
                 raise StateLostError(
@@ -38,7 +39,7 @@ class ReportedBlocks:
     def __contains__(self, name: str) -> bool:
         return name in self._of
 
-    def of(self, name: str) -> dict[int, int]:
+    def of(self, name: str) -> dict[ArenaOffset, int]:
         """The blocks of an agent."""
         return self._of.get(name, {})
 

@@ -10,6 +10,7 @@ from pyslash.cluster.agent_group import AgentGroup, name_of
 from pyslash.errors import ArenaFullError, SpillError
 from pyslash.protocol.client import LiveReply
 from pyslash.protocol.messages import MakeRoom
+from pyslash.units import Epoch, Run
 
 # An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
 _HIGH_WATER = 0.75
@@ -22,7 +23,7 @@ logger = logging.getLogger("pyslash")
 class Room:
     """Makes room for the blocks of one query."""
 
-    def __init__(self, group: AgentGroup, run: int, spill: tuple[str, int], timeout_seconds: float) -> None:
+    def __init__(self, group: AgentGroup, run: Run, spill: tuple[str, int], timeout_seconds: float) -> None:
         """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
         self._group = group
         self._run = run
@@ -47,7 +48,7 @@ class Room:
         }
         self._full = {name for name, reply in replies.items() if reply.used_bytes > _HIGH_WATER * reply.arena_bytes}
 
-    def make_ahead(self, epoch: int) -> None:
+    def make_ahead(self, epoch: Epoch) -> None:
         """Before an epoch's update: agents whose arenas are nearly full spill, if they can."""
         full, self._full = self._full, set()
         if full:
@@ -56,7 +57,7 @@ class Room:
             except SpillError as error:
                 logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
 
-    def make_for(self, epoch: int, call: Callable[[], Result]) -> Result:
+    def make_for(self, epoch: Epoch, call: Callable[[], Result]) -> Result:
         """The result of a call for an uncommitted epoch. If an arena is full, agents spill, and the call is repeated.
 
         Raises:
@@ -70,6 +71,6 @@ class Room:
                 self._make(epoch, error.wanted_bytes, set(self._group.names))
         return call()
 
-    def _make(self, epoch: int, size: int, agents: set[str]) -> None:
+    def _make(self, epoch: Epoch, size: int, agents: set[str]) -> None:
         request = MakeRoom(epoch, self._run, size, *self._spill)
         self._group.each(lambda client: client.make_room(request, self._timeout) if name_of(client) in agents else 0)

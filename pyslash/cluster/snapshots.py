@@ -11,6 +11,7 @@ from pyslash.errors import SlashError
 from pyslash.protocol.messages import Snapshot
 from pyslash.state.directory import BlockFile
 from pyslash.state.durable import DurableState
+from pyslash.units import Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -23,7 +24,7 @@ class Snapshots:
         group: AgentGroup,
         durable: DurableState,
         plan: str,
-        run: int,
+        run: Run,
         timeout_seconds: float,
         bytes_per_second: int,
     ) -> None:
@@ -85,5 +86,5 @@ class Snapshots:
             self._failed.add(holder)
             self.warn(error)
             return
-        epoch = written.pop("epoch")
+        epoch = Epoch(written.pop("epoch"))
         self._durable.snapshot(epoch, BlockFile(name, **written, holder=holder, snapshot=True))

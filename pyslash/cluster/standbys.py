@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyslash.protocol.client import Described
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.manifest import Manifest
+from pyslash.units import NO_EPOCH, Run
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def choose_standbys(agents: Iterable[AgentDescriptor], current: Mapping[str, str
 
 
 def plan_repair(
-    newest: Manifest, before: Manifest | None, first_pane: int, run_before: int, described: Mapping[str, Described]
+    newest: Manifest, before: Manifest | None, first_pane: int, run_before: Run, described: Mapping[str, Described]
 ) -> Repair | str:
     """The repair of the state as of a manifest, or why there is none: what is lost.
 
@@ -116,7 +117,7 @@ class _Witnesses:
         newest: Manifest,
         before: Manifest | None,
         first_pane: int,
-        run_before: int,
+        run_before: Run,
         described: Mapping[str, Described],
     ) -> None:
         self._newest = newest
@@ -160,7 +161,7 @@ class _Witnesses:
     def replica(self, keeper: str, source: str) -> frozenset[str]:
         """The shares in a replica, if its keeper is up to date; none if it is not of the epoch."""
         held, epoch = self._described[keeper], self._newest.epoch
-        settled, taken = held.settled.get(source, (-1, frozenset()))
+        settled, taken = held.settled.get(source, (NO_EPOCH, frozenset()))
         if settled == epoch and held.run >= self._newest.run:
             return (taken | {source}) & self.shares
         # With blocks on their way it is to be trusted where the manifest says that they were the epoch's.
@@ -174,7 +175,7 @@ class _Witnesses:
     def is_followed(self, keeper: str, source: str) -> bool:
         """Whether a keeper's replica of the epoch is settled, or will be by the commit that is repeated."""
         held, epoch = self._described[keeper], self._newest.epoch
-        return held.epoch < epoch or held.settled.get(source, (-1, frozenset()))[0] == epoch
+        return held.epoch < epoch or held.settled.get(source, (NO_EPOCH, frozenset()))[0] == epoch
 
     def replicas(self, keeper: str) -> list[str]:
         """The agents that a keeper has something of."""

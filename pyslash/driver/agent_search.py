@@ -65,5 +65,4 @@ class AgentSearch:
 
     def _find(self, session: SparkSession, by_worker: bool = False) -> list[AgentDescriptor]:
         conf = self._conf
-        by_worker = by_worker or conf.ingest == "arrow"
         return self._ports.find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout, by_worker)

@@ -22,6 +22,7 @@ from pyslash.spark.spark_settings import check_options, check_settings
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.directory import numbers
 from pyslash.state.manifest import MANIFESTS
+from pyslash.units import Epoch
 
 _ENCRYPTED_NETWORK = (
     "spark.network.crypto.enabled",
@@ -149,9 +150,10 @@ class Checkpoint:
         return bool(self._numbers("commits")) or (self.newest or 0) > 0
 
     @property
-    def newest(self) -> int | None:
+    def newest(self) -> Epoch | None:
         """The micro-batch of the newest entry in Spark's offset log; None if it has none."""
-        return max(self._numbers("offsets"), default=None)
+        logged = self._numbers("offsets")
+        return Epoch(max(logged)) if logged else None
 
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""

@@ -32,6 +32,7 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered, fallback_of
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.failure import JobFunctionError, StoppedError, is_of_python
+from pyslash.units import Epoch
 
 logger = logging.getLogger("pyslash")
 _MOST_RECOVERIES = 3
@@ -69,7 +70,7 @@ class EpochRunner:
         self._reads_topics = True
         self.is_left_to_spark = False  # once and for all: its state is in Spark's own store
 
-    def __call__(self, batch: DataFrame, epoch: int) -> None:
+    def __call__(self, batch: DataFrame, epoch: Epoch) -> None:
         """Run one epoch. While agents are lost, run it again, from the stored state.
 
         Raises:
@@ -98,7 +99,7 @@ class EpochRunner:
             self._leave_to_spark(execution, epoch, error)
             self.sink.write(batch, epoch)
 
-    def _is_left_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> bool:
+    def _is_left_to_spark(self, execution: SparkBatch, epoch: Epoch, error: Exception) -> bool:
         """Whether Spark executes its operators itself from here on: it has their state, or there is no state yet.
 
         Raises:
@@ -134,7 +135,7 @@ class EpochRunner:
             ) from error
         return is_left
 
-    def _leave_to_spark(self, execution: SparkBatch, epoch: int, error: Exception) -> None:
+    def _leave_to_spark(self, execution: SparkBatch, epoch: Epoch, error: Exception) -> None:
         """Remove what the failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
@@ -151,7 +152,7 @@ class EpochRunner:
         self.end(resumable=False)
         self.is_left_to_spark = True
 
-    def _execute(self, execution: SparkBatch, epoch: int, log: ProgressLog) -> None:
+    def _execute(self, execution: SparkBatch, epoch: Epoch, log: ProgressLog) -> None:
         begin = time.perf_counter()
         progress = [EpochProgress(epoch, index) for index in range(len(self.operators))]
         backlog = self._backlog.figures(execution.backlog) if self._backlog is not None else BacklogFigures()
@@ -194,7 +195,7 @@ class EpochRunner:
         return max(behind, 0)
 
     def _prepare(
-        self, execution: SparkBatch, epoch: int, progress: list[EpochProgress]
+        self, execution: SparkBatch, epoch: Epoch, progress: list[EpochProgress]
     ) -> tuple[list[SparkBatch], DataFrame]:
         """Everything of an epoch but the sink: the micro-batch as each operator sees it, and the rows of the query."""
         batches = [execution]
@@ -205,7 +206,7 @@ class EpochRunner:
             batches.append(batches[-1].above(plan))
         return batches, batches[-1].result(plan)
 
-    def _begin_again(self, epoch: int, progress: list[EpochProgress], error: Exception) -> None:
+    def _begin_again(self, epoch: Epoch, progress: list[EpochProgress], error: Exception) -> None:
         """Forget the failed run if another one may succeed; else raise its error."""
         is_final = progress[0].recoveries == _MOST_RECOVERIES or isinstance(error, _FINAL)
         if is_final or not any(operator.can_begin_again(error) for operator in self.operators):

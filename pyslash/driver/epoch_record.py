@@ -14,6 +14,7 @@ from pyslash.state.directory import BlockFile
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import StateVersion
+from pyslash.units import Run
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class EpochRecord:
             stored=stored,
         )
 
-    def manifest(self, plan: OperatorPlan, run: int, before: StateVersion, in_checkpoint: bool) -> Manifest:
+    def manifest(self, plan: OperatorPlan, run: Run, before: StateVersion, in_checkpoint: bool) -> Manifest:
         """The manifest of the epoch.
 
         Args:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyslash.conf import PREFIX, Conf
 from pyslash.errors import LateRowsError
 from pyslash.spark.execution import SparkBatch
+from pyslash.units import Epoch
 
 
 class LateRows:
@@ -28,7 +29,7 @@ class LateRows:
         """Whether anybody wants them."""
         return bool(self._folder)
 
-    def keep(self, execution: SparkBatch, epoch: int, operator: int) -> None:
+    def keep(self, execution: SparkBatch, epoch: Epoch, operator: int) -> None:
         """Write those of an epoch.
 
         Args:
@@ -55,7 +56,7 @@ class LateRows:
                     f"cause is gone, start the query again; without {PREFIX}late its late rows are dropped"
                 ) from error
 
-    def _append(self, rows: DataFrame, epoch: int, folder: str) -> None:
+    def _append(self, rows: DataFrame, epoch: Epoch, folder: str) -> None:
         """To a table that takes each version of a writer once."""
         writer = rows.write.format(self._format).mode("append").option("mergeSchema", "true")
         writer.option("txnAppId", folder).option("txnVersion", str(epoch)).save(folder)

@@ -26,7 +26,7 @@ from pyslash.spark.execution import SparkBatch
 from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.manifest import Manifest
 from pyslash.state.version import panes_of
-from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES, Epoch, Micros
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EpochFigures:
     agents: int
     pinned_bytes: int
     spilled_bytes: int
-    watermark_us: int
+    watermark_us: Micros
     memory: dict[str, dict[str, int]]
 
 
@@ -91,7 +91,7 @@ class OperatorRun:
         most = conf.fold_blocks if folds else 0
         self._folds = Folds(coordinator.group, self.plan.text, run, conf.checkpoint_timeout, most)
 
-    def release(self, epoch: int) -> bool:
+    def release(self, epoch: Epoch) -> bool:
         """Let go of what only the epoch before this one needed; False if that has not been logged as done."""
         last, state = self.state.last, self.state
         if last is None or last.epoch >= epoch:
@@ -102,7 +102,7 @@ class OperatorRun:
             state.durable.clean()
         return True
 
-    def inputs(self, batch: SparkBatch, epoch: int) -> EpochInputs:
+    def inputs(self, batch: SparkBatch, epoch: Epoch) -> EpochInputs:
         """An epoch whose rows have yet to be read."""
         last, cut = self.state.last, batch.cut
         watermarks = _watermarks(cut, self.plan.emission.mode, last)

@@ -29,6 +29,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
 from pyslash.spark.execution import SparkBatch, tell_times
 from pyslash.state.manifest import Manifest
+from pyslash.units import Epoch
 
 logger = logging.getLogger("pyslash")
 _OUT_OF_REACH = (AgentTimeoutError, AgentUnavailableError, StaleIncarnationError)
@@ -95,7 +96,7 @@ class OperatorRunner:
                 self._recovery.agents.remember(self._run.state.coordinator.agents)
             self._close()
 
-    def abandon_to_spark(self, execution: SparkBatch, epoch: int) -> None:
+    def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
         """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
 
         Raises:
@@ -103,7 +104,7 @@ class OperatorRunner:
         """
         self._recovery.abandon_to_spark(execution, epoch)
 
-    def merged(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> JavaObject:
+    def merged(self, execution: SparkBatch, epoch: Epoch, progress: EpochProgress) -> JavaObject:
         """The micro-batch's plan with the operator's rows in its place, once the operator's epoch is committed."""
         with self._replicas.lock:
             run = self._run or self._begin(execution, epoch, progress)
@@ -175,14 +176,14 @@ class OperatorRunner:
             self._run.close()
             self._run = None
 
-    def _begin(self, execution: SparkBatch, epoch: int, progress: EpochProgress) -> OperatorRun:
+    def _begin(self, execution: SparkBatch, epoch: Epoch, progress: EpochProgress) -> OperatorRun:
         state, brought_back = self._recovery.begin(execution, epoch, progress.timed)
         progress.bring_back(brought_back)
         self.plan = state.plan
         self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports)
         return self._run
 
-    def _update(self, run: OperatorRun, execution: SparkBatch, epoch: int, progress: EpochProgress) -> Manifest:
+    def _update(self, run: OperatorRun, execution: SparkBatch, epoch: Epoch, progress: EpochProgress) -> Manifest:
         inputs = run.inputs(execution, epoch)
         with progress.timed("update"):
             update, figures = run.update(inputs)

@@ -17,6 +17,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.backfill import Backfills
 from pyslash.state.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.state.run_number import next_run
+from pyslash.units import Run
 
 
 @dataclass(frozen=True)
@@ -33,4 +34,4 @@ class Ports:
     pool: Callable[..., Executor] = ThreadPoolExecutor
     ingest: Callable[..., Ingest] = ingest_of
     background_task: Callable[[Callable[[], bool], str, Callable[[Exception], None]], BackgroundTask] = BackgroundTask
-    next_run: Callable[[int], int] = next_run
+    next_run: Callable[[Run], Run] = next_run

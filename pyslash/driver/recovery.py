@@ -28,6 +28,7 @@ from pyslash.state.directory import BlockDirectory
 from pyslash.state.durable import DurableState
 from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.state.plan_change import evolution_of, warn_of
+from pyslash.units import BEFORE_ALL_RUNS, NO_EPOCH, Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -41,7 +42,7 @@ class RunState:
     manifests: ManifestLog
     last: Manifest | None
     durable: DurableState | None
-    as_of: int  # the epoch whose manifest told what to bring back; -1: there was none
+    as_of: Epoch  # the one whose manifest told what to bring back; NO_EPOCH: there was none
     swept: bool = False  # what earlier runs have left without a manifest is gone
 
 
@@ -54,7 +55,7 @@ class Recovery:
         self._secret = secret
         self._ports = ports
         self._driver = uuid4().hex
-        self._run_held = 0
+        self._run_held = BEFORE_ALL_RUNS
         self._memory_failed = False  # when the state was last to be put together from it
         self.agents = AgentSearch(conf, secret, ports)
 
@@ -64,7 +65,7 @@ class Recovery:
         # What is wrong with a file or with the plan, however, is wrong at the next attempt too.
         return self._memory_failed or isinstance(error, AgentStartError) or not isinstance(error, SlashError)
 
-    def begin(self, execution: SparkBatch, epoch: int, timed: Timed) -> tuple[RunState, BroughtBack]:
+    def begin(self, execution: SparkBatch, epoch: Epoch, timed: Timed) -> tuple[RunState, BroughtBack]:
         """Begin a run with this epoch, and bring back the state as of the one before it.
 
         Raises:
@@ -108,7 +109,7 @@ class Recovery:
             agents = self.agents.for_run(session, coordinator.group, newest, durable)
         figures = BroughtBack()
         if newest is not None:
-            before = manifests.look(newest.epoch - 1)
+            before = manifests.look(Epoch(newest.epoch - 1))
             emitted_us = newest.watermark_us if current is None else newest.emitted_us
             first_pane = operator.emission.first_live_pane(emitted_us, newest.pane)
             with timed("restore"):
@@ -121,10 +122,10 @@ class Recovery:
             # Not with the epoch's own blocks: until then, one more loss would be the end of the state.
             with timed("replica"):
                 figures = replace(figures, replica_bytes=coordinator.replicas.resync(self._conf.transport))
-        as_of = newest.epoch if newest is not None else -1
+        as_of = newest.epoch if newest is not None else NO_EPOCH
         return RunState(operator, coordinator, manifests, last, durable, as_of), figures
 
-    def abandon_to_spark(self, execution: SparkBatch, epoch: int) -> None:
+    def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
         """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
 
         There may be one although the epoch has failed: of an earlier driver, or of a write that reported an error.
@@ -158,7 +159,7 @@ class Recovery:
 
     def _bring_back(
         self,
-        found: tuple[Manifest, Manifest | None, int],
+        found: tuple[Manifest, Manifest | None, Run],
         first_pane: int,
         durable: DurableState | None,
         coordinator: Coordinator,
@@ -249,7 +250,7 @@ class Recovery:
         manifests.withdraw(epoch)
         return None
 
-    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest | None:
+    def _last_manifest(self, execution: SparkBatch, manifests: ManifestLog, epoch: Epoch) -> Manifest | None:
         """The manifest of the epoch before this one, where the query has run before."""
         done = [known for known in manifests.epochs() if known < epoch]
         if not done:

@@ -12,13 +12,14 @@ from pyslash.errors import RewoundCheckpointError
 from pyslash.spark.execution import SparkBatch
 from pyslash.state.directory import BlockDirectory
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
+from pyslash.units import Epoch
 
 logger = logging.getLogger("pyslash")
 
 
 def written_of(
-    execution: SparkBatch, manifests: ManifestLog, epoch: int, conf: Conf
-) -> tuple[Manifest | None, list[int]]:
+    execution: SparkBatch, manifests: ManifestLog, epoch: Epoch, conf: Conf
+) -> tuple[Manifest | None, list[Epoch]]:
     """The manifest of the batch that Spark begins, where an earlier attempt has got as far with this very batch, and
     the epochs whose manifests are of batches that Spark has forgotten, which are all to be computed again.
 
@@ -34,7 +35,7 @@ def written_of(
         return manifest, []
     if execution.has_gone_on(epoch):
         raise rewound(f"Spark begins batch {epoch}, but the state is as of batch {forgotten[-1]}")
-    before = manifest if is_same else manifests.look(epoch - 1)
+    before = manifest if is_same else manifests.look(Epoch(epoch - 1))
     if before is None and epoch > 0:
         raise rewound(f"Spark begins batch {epoch} again, and no manifest tells the state before it")
     if before is not None and not conf.keeps_files:
@@ -47,7 +48,7 @@ def written_of(
     return manifest if is_same else None, forgotten
 
 
-def withdraw(manifests: ManifestLog, epochs: list[int]) -> None:
+def withdraw(manifests: ManifestLog, epochs: list[Epoch]) -> None:
     """Forget what Spark has forgotten."""
     for epoch in reversed(epochs):
         logger.warning("Spark's logs no longer have batch %d as it was, so it is computed again", epoch)

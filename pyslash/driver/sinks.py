@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from pyspark.sql import DataFrame
 
 from pyslash.spark.failure import JobFunctionError
+from pyslash.units import Epoch
 
 
 class Sink(Protocol):
@@ -18,7 +19,7 @@ class Sink(Protocol):
 
     repeats: ClassVar[bool]
 
-    def write(self, result: DataFrame, epoch: int) -> int | None:
+    def write(self, result: DataFrame, epoch: Epoch) -> int | None:
         """Write the epoch's rows; how many, where the sink counts them."""
 
 
@@ -30,7 +31,7 @@ class SparkSink:
     java: Any
     """The JVM's `JobSink`."""
 
-    def write(self, result: DataFrame, epoch: int) -> int | None:
+    def write(self, result: DataFrame, epoch: Epoch) -> int | None:
         """Write one micro-batch as Spark does; the sink skips an epoch that it already has, as far as it knows."""
         rows = int(self.java.write(epoch, result._jdf))
         return rows if rows >= 0 else None
@@ -44,7 +45,7 @@ class FunctionSink:
     java: Any
     """The JVM's `JobSink`."""
 
-    def write(self, result: DataFrame, epoch: int) -> None:
+    def write(self, result: DataFrame, epoch: Epoch) -> None:
         """Call it, as Spark would.
 
         Raises:

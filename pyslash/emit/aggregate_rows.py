@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyslash._native import Accumulator, Head
 from pyslash.emit.fetch import Fetch
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import Right, query_token
 
@@ -18,11 +18,11 @@ _PANE_OF_ROWS = (0, 1)
 class AggregateRows:
     """A function of an owner's number, for a task to run.
 
-    `update` has the plan to aggregate by; `blocks` are (agent, raw head) of all blocks of rows, in 2**bits buckets;
+    `publisher` has the plan to aggregate by; `blocks` are (agent, raw head) of all blocks of rows, in 2**bits buckets;
     `timeout_seconds` bounds each read.
     """
 
-    update: ArrowUpdate
+    publisher: BlockPublisher
     blocks: list[tuple[AgentDescriptor, bytes]]
     bits: int
     owners: int
@@ -38,10 +38,10 @@ class AggregateRows:
         Raises:
             CorruptBlockError: rows are not what their task has written.
             StaleIncarnationError, AgentError: an agent that holds rows is gone, or does not answer.
-            AgentStartError, ArenaFullError, SpillError: as `ArrowUpdate`.
+            AgentStartError, ArenaFullError, SpillError: as `BlockPublisher.published`.
         """
-        update, shuffled = self.update, Counter[str]()
-        credentials = (update.query, query_token(update.secret, update.query, Right.READ))
+        publisher, shuffled = self.publisher, Counter[str]()
+        credentials = (publisher.query, query_token(publisher.secret, publisher.query, Right.READ))
         fetch = Fetch(self.blocks, _PANE_OF_ROWS, self.transport, credentials, self.timeout_seconds)
 
         def fill(accumulator: Accumulator) -> None:
@@ -51,7 +51,7 @@ class AggregateRows:
                 for transport, size in part.moved:
                     shuffled[transport] += size
 
-        return update.sealed(fill), shuffled
+        return publisher.sealed(fill), shuffled
 
     def prefixes_of(self, owner: int) -> tuple[int, int]:
         """The hash prefixes of an owner: whole buckets, so that each segment has one reader."""

@@ -23,7 +23,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.version import StateVersion
-from pyslash.units import ALL_PANES
+from pyslash.units import ALL_PANES, Epoch
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ColumnMerge:
         panes: tuple[int, int],
         rest: StateVersion | None = None,
         windows: Sequence[int] = (),
-        changed_in: int | None = None,
+        changed_in: Epoch | None = None,
     ) -> str:
         """What tasks are told, as the JVM's `MergeSpec` reads it."""
         return json.dumps(

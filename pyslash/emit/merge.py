@@ -15,6 +15,7 @@ from pyslash._native import Merger, Plan, SessionMerger
 from pyslash.emit.fetch import Fetch, Part, Prefixes
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.version import VersionStep
+from pyslash.units import Epoch, Micros
 
 PREFIXES = 1 << 32
 BOUNDS = 2
@@ -30,10 +31,10 @@ class HomeUpdate:
     """
 
     step: VersionStep
-    epoch: int
-    evicted_us: int
+    epoch: Epoch
+    evicted_us: Micros
     pane: int = 0
-    closing_us: int = 0
+    closing_us: Micros = Micros(0)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class MergeRequest:
 
     plan: str
     windows: list[int]
-    changed_in: int | None
+    changed_in: Epoch | None
     panes: tuple[int, int]
     blocks: list[tuple[AgentDescriptor, bytes]]
     query_id: bytes

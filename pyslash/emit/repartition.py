@@ -24,6 +24,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt, reported_heads
+from pyslash.units import Epoch, Micros, Run
 
 # Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
@@ -41,7 +42,7 @@ class Repartition(Ingest):
         conf: Conf,
         query_id: bytes,
         secret: bytes,
-        run: int,
+        run: Run,
         add_agents: AddAgents,
     ) -> None:
         """`add_agents` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
@@ -52,7 +53,7 @@ class Repartition(Ingest):
         self._add_agents = add_agents
 
     def update(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
     ) -> list[Receipt]:
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
@@ -63,7 +64,7 @@ class Repartition(Ingest):
             return scattered
         self._add_agents([receipt.agent for receipt in written])
         aggregate = AggregateRows(
-            update=replace(self.arrow_update(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
+            publisher=replace(self.publisher(execution, epoch, watermark_us), plan=self._aggregation.placed(place)),
             blocks=reported_heads(written),
             bits=self._bits,
             owners=self._owners,
@@ -81,7 +82,7 @@ def ingest_of(
     conf: Conf,
     query_id: bytes,
     secret: bytes,
-    run: int,
+    run: Run,
     add_agents: AddAgents,
 ) -> Ingest:
     """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""

@@ -24,8 +24,8 @@ def data_paths(df: DataFrame, operator: OperatorPlan, conf: Conf) -> list[tuple[
 
 
 def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
-    if conf.ingest in ("arrow", "rows"):
-        return f"{conf.ingest}: spark.slash.ingest={conf.ingest}"
+    if conf.ingest == "rows":
+        return "rows: spark.slash.ingest=rows"
     if operator.stands_on_others:
         return "rows: those of the operators below"
     kinds = _kinds(df)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.ingest.only_spark import OnlySpark
 from pyslash.ingest.parquet_scan import ParquetReader, ParquetScan
 from pyslash.spark.scan_figures import ScanFigures
@@ -22,7 +22,7 @@ class Updated(NamedTuple):
 class ParquetUpdate:
     """A function of the number of one of the scan's partitions, for a task to run."""
 
-    update: ArrowUpdate
+    publisher: BlockPublisher
     scan: ParquetScan
 
     def __call__(self, partition: int) -> Updated | str:
@@ -33,11 +33,11 @@ class ParquetUpdate:
             the blocks that tasks have published are freed like those of any late attempt.
 
         Raises:
-            AgentStartError, ArenaFullError, …: as `ArrowUpdate`.
+            AgentStartError, ArenaFullError, …: as `BlockPublisher.published`.
         """
         reader = ParquetReader(self.scan)
         try:
-            receipt = self.update.receipt(reader.batches(self.scan.partitions[partition]))
+            receipt = self.publisher.receipt(reader.batches(self.scan.partitions[partition]))
         except OnlySpark as only:
             return str(only)
         return Updated(receipt, reader.figures)

@@ -1,7 +1,7 @@
-"""The update job of an epoch: it turns the micro-batch's rows into partial state, on one of three paths.
+"""The update job of an epoch: it turns the micro-batch's rows into partial state, on one of two paths.
 
 `files`: tasks read the micro-batch's Parquet files themselves; `rows`: Spark reads, and the row bridge hands its rows
-over; `arrow`: Spark reads, and rows go through `mapInArrow`. All three end in the same accumulator and receipt.
+over. Both end in the same accumulator and receipt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.cluster.find_agents import has_hosts
 from pyslash.conf import Conf
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.ingest.only_spark import OnlySpark
 from pyslash.ingest.parquet_scan import ParquetScan
 from pyslash.ingest.parquet_update import ParquetUpdate
@@ -22,11 +22,12 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch, count_times
-from pyslash.spark.job import collect, run_numbered
+from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
+from pyslash.units import BEFORE_ALL_RUNS, Epoch, Micros, Run
 
 logger = logging.getLogger("pyslash")
 
@@ -35,7 +36,13 @@ class Ingest:
     """Runs the update jobs of one query, on the path that its configuration and its input require."""
 
     def __init__(
-        self, session: SparkSession, plan: PlanSpec, conf: Conf, query_id: bytes, secret: bytes, run: int = 0
+        self,
+        session: SparkSession,
+        plan: PlanSpec,
+        conf: Conf,
+        query_id: bytes,
+        secret: bytes,
+        run: Run = BEFORE_ALL_RUNS,
     ) -> None:
         """`plan` is the one that rows are grouped by; `run` numbers the query's recoveries."""
         self._run = run
@@ -55,7 +62,7 @@ class Ingest:
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
     def update(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
     ) -> list[Receipt]:
         """One job over the micro-batch; the receipts of the tasks whose results reached us, and of no others.
 
@@ -70,8 +77,6 @@ class Ingest:
             self.path = "none"
             return []
         execution.cut.reset_counts()
-        if self._conf.ingest == "arrow":
-            return self._from_arrow(execution, epoch, watermark_us, place)
         rows = execution.cut.input()
         if self._reads_files:
             receipts = self._from_files(execution, rows, epoch, watermark_us, place)
@@ -79,7 +84,7 @@ class Ingest:
                 return receipts
         return self._from_rows(execution, rows, epoch, watermark_us, place)
 
-    def publish(self, session: SparkSession, rows: JavaObject, plan: PlanSpec, epoch: int) -> list[Receipt]:
+    def publish(self, session: SparkSession, rows: JavaObject, plan: PlanSpec, epoch: Epoch) -> list[Receipt]:
         """Blocks of rows that are not of the micro-batch, none of them late: the receipts.
 
         Args:
@@ -98,7 +103,7 @@ class Ingest:
         self._static_tables.close()
 
     def _from_files(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
         files = self._bridge.scan(rows)
@@ -110,7 +115,7 @@ class Ingest:
             return None
         try:
             scan = replace(scan, joins=self._static_tables.send(execution.session, files, scan.joins))
-            return self._from_scan(scan, files, execution, self.arrow_update(execution, epoch, watermark_us, place))
+            return self._from_scan(scan, files, execution, self.publisher(execution, epoch, watermark_us, place))
         except OnlySpark as reason:
             self._leave_to_spark(execution, reason)
             self._reads_files = False
@@ -118,10 +123,10 @@ class Ingest:
             return None
 
     def _from_scan(
-        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, task: ArrowUpdate
+        self, scan: ParquetScan, files: JavaObject, execution: SparkBatch, publisher: BlockPublisher
     ) -> list[Receipt]:
         self.path = "files"
-        update = ParquetUpdate(task, scan)
+        update = ParquetUpdate(publisher, scan)
         figures, receipts = ScanFigures(), []
         for found in run_numbered(execution.session, len(scan.partitions), update):
             if isinstance(found, str):
@@ -138,7 +143,7 @@ class Ingest:
             logger.info("query %s: Spark reads the input: %s", execution.query_id, reason)
 
     def _from_rows(
-        self, execution: SparkBatch, rows: JavaObject, epoch: int, watermark_us: int, place: SessionPlace | None
+        self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None
     ) -> list[Receipt]:
         self.path = "rows"
         spec = UpdateSpec(
@@ -162,19 +167,11 @@ class Ingest:
                 logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
         return receipts
 
-    def _from_arrow(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None
-    ) -> list[Receipt]:
-        self.path = "arrow"
-        task = self.arrow_update(execution, epoch, watermark_us, place)
-        rows = collect(execution.input_rows().mapInArrow(task, "receipt binary"))
-        return [Receipt.parse(bytes(row.receipt)) for row in rows]
-
-    def arrow_update(
-        self, execution: SparkBatch, epoch: int, watermark_us: int, place: SessionPlace | None = None
-    ) -> ArrowUpdate:
-        """What a task in Python needs for an update of this epoch; `place` as `update` takes it."""
-        return ArrowUpdate(
+    def publisher(
+        self, execution: SparkBatch, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None = None
+    ) -> BlockPublisher:
+        """What tasks in Python publish blocks of this epoch with; `place` as `update` takes it."""
+        return BlockPublisher(
             plan=self._plan.placed(place),
             watermark_us=watermark_us,
             query=self._query_id,
@@ -189,3 +186,5 @@ class Ingest:
             room_timeout_seconds=self._conf.checkpoint_timeout,
             tcp=has_hosts(execution.session),
         )
+
+    arrow_update = publisher  # its name in `pyslash.operators.transform`

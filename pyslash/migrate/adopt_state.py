@@ -24,6 +24,7 @@ from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.block_file import StoredBlock, segments_of, write
 from pyslash.state.directory import BlockDirectory
 from pyslash.state.replan import buffers_of, joined, layout, rewritten
+from pyslash.units import Epoch, Run
 
 FILE = "name string, bytes long, crc long, last_pane long"
 _IDENTITY = b"\0" * 16
@@ -40,8 +41,8 @@ class AdoptState:
 
     plan: PlanIdentity
     location: str
-    epoch: int
-    run: int
+    epoch: Epoch
+    run: Run
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs in the executor.
@@ -118,7 +119,7 @@ def _sealed(accumulator: Accumulator, size: int) -> StoredBlock:
         finally:
             os.close(handle)
         try:
-            head = accumulator.seal(arena, _IDENTITY, 0, 0)
+            head = accumulator.seal(arena, _IDENTITY, Epoch(0), 0)
         except ArenaFullError:
             room *= 2
             continue

@@ -24,6 +24,7 @@ from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
 from pyslash.state.directory import BlockFile
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
+from pyslash.units import Epoch
 
 logger = logging.getLogger("pyslash")
 _MOST_FILES = 8  # of a checkpoint that is as large as most are; each is of one task
@@ -42,7 +43,7 @@ def check_adoptable(operators: list[OperatorPlan]) -> None:
     check_movable(operators[0].identity)
 
 
-def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog, epoch: int) -> Manifest:
+def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog, epoch: Epoch) -> Manifest:
     """The manifest of the batch before `epoch`, with the state that plain Spark has as of then.
 
     Raises:
@@ -50,7 +51,7 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
         CheckpointError: a file cannot be written; the checkpoint is as it was for plain Spark.
         FencedError: another driver was first.
     """
-    last = epoch - 1
+    last = Epoch(epoch - 1)
     logged = execution.offsets(last)
     # What evicted groups in the last batch is what makes rows late in this one.
     evicted_us = execution.cut.late_us

@@ -38,6 +38,7 @@ from pyslash.state.block_file import StoredBlock, segments_of
 from pyslash.state.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 _QUERY = b"\0" * 16
 _LEAST_BYTES = 64 << 20
@@ -47,7 +48,7 @@ _LEAST_BYTES = 64 << 20
 class Exported:
     """As of the end of which batch, how many groups, and where what was pyslash's state is kept."""
 
-    epoch: int
+    epoch: Epoch
     groups: int
     kept: str
 
@@ -87,15 +88,15 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
     return Exported(manifest.epoch, groups, _switch(session, state))
 
 
-def _committed(state: StoredState) -> int:
+def _committed(state: StoredState) -> Epoch:
     """The last batch that Spark has committed."""
     done = numbers(BlockDirectory(f"{state.location}/commits").names())
     if not done:
         raise CheckpointError(f"{state.location} has no committed batch: there is no state to export yet")
-    return max(done)
+    return Epoch(max(done))
 
 
-def _settings(state: StoredState, session: SparkSession, epoch: int) -> tuple[dict[str, str], int]:
+def _settings(state: StoredState, session: SparkSession, epoch: Epoch) -> tuple[dict[str, str], int]:
     """Spark's settings that the query has had since its first batch, and the partitions of its state."""
     entry = BlockDirectory(f"{state.location}/offsets").content(str(epoch)).to_pybytes()
     if has_own_offsets(entry):
@@ -117,7 +118,7 @@ def _settings(state: StoredState, session: SparkSession, epoch: int) -> tuple[di
     return conf, found
 
 
-def _schemas(session: SparkSession, location: str, epoch: int) -> tuple[StructType, StructType]:
+def _schemas(session: SparkSession, location: str, epoch: Epoch) -> tuple[StructType, StructType]:
     """Of Spark's keys and values, which Spark has written when it planned the query."""
     try:
         schema = session.read.format("statestore").option("batchId", epoch).load(location).schema
@@ -162,10 +163,10 @@ def _compacted(plan: PlanIdentity, blocks: list[StoredBlock], first_pane: int) -
     handle = os.memfd_create("pyslash-export", os.MFD_CLOEXEC)
     try:
         arena = Arena.create(handle, max(_LEAST_BYTES, 4 * size), _QUERY)
-        places = [Head(adopt(arena, handle, _QUERY, 0, block)).arena_offset for block in blocks]
+        places = [Head(adopt(arena, handle, _QUERY, Epoch(0), block)).arena_offset for block in blocks]
     finally:
         os.close(handle)
-    head = compact(Plan(plan.text), arena, places, first_pane, _QUERY, 1)
+    head = compact(Plan(plan.text), arena, places, first_pane, _QUERY, Epoch(1))
     if not head:
         return None
     found = Head(head)
@@ -201,7 +202,7 @@ def _window(field: StructField, size_us: int) -> Column:
 
 
 def _write(
-    session: SparkSession, state: StoredState, epoch: int, layout: SparkLayout, rows: DataFrame, partitions: int
+    session: SparkSession, state: StoredState, epoch: Epoch, layout: SparkLayout, rows: DataFrame, partitions: int
 ) -> int:
     keys = [f"key{index}" for index in range(len(layout.key.fields))]
     shared = rows.repartition(partitions, *keys) if keys else rows.coalesce(1)

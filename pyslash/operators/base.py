@@ -26,6 +26,7 @@ from pyslash.spark.execution import LoggedOffsets, SparkBatch, check_times
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import LiveBlock, StateVersion
+from pyslash.units import Epoch
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class EpochInputs:
     """
 
     batch: SparkBatch
-    epoch: int
+    epoch: Epoch
     watermarks: Watermarks
     offsets: LoggedOffsets
     last: Manifest | None
@@ -114,7 +115,7 @@ class StatefulOperator(ABC):
         self.plan = plan
         self._run = run
 
-    def pane(self, epoch: int, last_pane: int) -> int:
+    def pane(self, epoch: Epoch, last_pane: int) -> int:
         """Where the state of an epoch goes, of operators that have one pane for all of it."""
         return last_pane
 

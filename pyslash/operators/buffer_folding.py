@@ -18,6 +18,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import NO_WATERMARK_US, windows_between
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import VersionStep
+from pyslash.units import Epoch
 
 # A group with fewer buffers is left as it is, unless folds are more frequent.
 _MANY = 8
@@ -44,7 +45,7 @@ class BufferFolding:
         every = _AllGroups(OutputMode.COMPLETE, plan.window, bool(plan.keys))
         self._merging = Merging(run.session, plan.text, result_schema, every, run.conf, run.reading)
 
-    def is_due(self, epoch: int) -> bool:
+    def is_due(self, epoch: Epoch) -> bool:
         """Whether buffers are folded in this epoch; any attempt at it answers the same."""
         return epoch % self._epochs == self._epochs - 1
 

@@ -29,6 +29,7 @@ from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
 from pyslash.state.version import heads_of
+from pyslash.units import Epoch, Micros
 
 # Blocks of rows are dropped by so much of the watermark at a time.
 _PANE_US = 60_000_000
@@ -39,7 +40,9 @@ _KEY = 5
 class JoinEmission(EpochEmission):
     """A pane is of the watermark by which rows are evicted, and what is emitted is no pane's."""
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+    def windows(
+        self, held: set[int], changed: set[int], emitted_us: Micros, watermark_us: Micros, pane: int
+    ) -> list[int]:
         """None."""
         return []
 
@@ -148,7 +151,7 @@ class JoinCut(JavaCut):
         super().__init__(java)
         self._began = (0, 0)
 
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+    def begin(self, epoch: Epoch, evicted_us: Micros, columns: str) -> None:
         """The rows of `input` are those of this epoch, before which rows had been evicted until then."""
         self._began = (epoch, evicted_us)
 

@@ -18,6 +18,7 @@ from pyslash.plan.functions import Aggregate
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow, windows_between
+from pyslash.units import Micros
 
 # Of what has been emitted so much stays. An epoch reads what is open of one pane once more than it has to.
 PANE_US = 10_000_000
@@ -27,20 +28,22 @@ PANE_US = 10_000_000
 class MomentEmission(Emission):
     """Groups of many moments are in a pane, so that the watermark may stand within one."""
 
-    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+    def looked_at(self, emitted_us: Micros, watermark_us: Micros, pane: int) -> tuple[int, int]:
         """The panes that have moments between the watermarks."""
         first, end = super().looked_at(emitted_us, watermark_us, pane)
         return first, end + 1 if self.as_windows_close else end
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+    def windows(
+        self, held: set[int], changed: set[int], emitted_us: Micros, watermark_us: Micros, pane: int
+    ) -> list[int]:
         """Panes of which groups are emitted."""
         if not self.as_windows_close:
             return super().windows(held, changed, emitted_us, watermark_us, pane)
         if watermark_us <= emitted_us:
             return []
-        return windows_between(self.window, held, emitted_us, watermark_us + self.window.size_us)
+        return windows_between(self.window, held, emitted_us, Micros(watermark_us + self.window.size_us))
 
-    def late_windows(self, pane: int, emitted_us: int) -> int:
+    def late_windows(self, pane: int, emitted_us: Micros) -> int:
         """None: native code counts late rows."""
         return 0
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pyslash.plan.catalyst import JavaObject, answer, elements, understood
 from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.units import Epoch, Micros
 
 _NO_WATERMARK_MS = -(1 << 63)
 
@@ -26,11 +27,11 @@ class OperatorCut(Protocol):
         """The JVM's `io.pyslash.catalyst.StreamingOperator`."""
 
     @property
-    def late_us(self) -> int:
+    def late_us(self) -> Micros:
         """Spark's watermark for late rows: groups that were complete by then accept no more rows."""
 
     @property
-    def eviction_us(self) -> int:
+    def eviction_us(self) -> Micros:
         """Spark's watermark for eviction: groups that are complete by then are emitted and dropped."""
 
     @property
@@ -59,7 +60,7 @@ class OperatorCut(Protocol):
     def reset_counts(self) -> None:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
 
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+    def begin(self, epoch: Epoch, evicted_us: Micros, columns: str) -> None:
         """What `input` gives is of this epoch, before which state had been evicted until this watermark, and has these
         columns of the operator (`OperatorPlan.input_columns`).
         """
@@ -85,12 +86,12 @@ class JavaCut:
         self._columns = ""
 
     @property
-    def late_us(self) -> int:
+    def late_us(self) -> Micros:
         """Rows of windows that end at or before this are late; of no group where there is no watermark."""
         return _microseconds(self._facts["late_ms"])
 
     @property
-    def eviction_us(self) -> int:
+    def eviction_us(self) -> Micros:
         """Windows that end at or before this are closed."""
         return _microseconds(self._facts["eviction_ms"])
 
@@ -135,7 +136,7 @@ class JavaCut:
         """Rows below are going to be read once more: what Spark has counted of them is forgotten."""
         self.java.resetCounts()
 
-    def begin(self, epoch: int, evicted_us: int, columns: str) -> None:
+    def begin(self, epoch: Epoch, evicted_us: Micros, columns: str) -> None:
         """Its rows are the same in any epoch; their columns are these."""
         self._columns = columns
 
@@ -156,5 +157,5 @@ class JavaCut:
         self.java.count(json.dumps(metrics))
 
 
-def _microseconds(milliseconds: int) -> int:
-    return milliseconds * 1000 if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US
+def _microseconds(milliseconds: int) -> Micros:
+    return Micros(milliseconds * 1000) if milliseconds != _NO_WATERMARK_MS else NO_WATERMARK_US

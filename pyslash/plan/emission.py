@@ -8,9 +8,9 @@ from typing import Final
 
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.window import TimeWindow, first_live_pane, windows_between
-from pyslash.units import AFTER_ALL_PANES
+from pyslash.units import AFTER_ALL_PANES, Micros
 
-EVERY_END_US: Final = (1 << 63) - 1
+EVERY_END_US: Final = Micros((1 << 63) - 1)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Emission:
         """Whether an epoch's blocks are kept apart from others until the next epoch."""
         return self.changes_only
 
-    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+    def looked_at(self, emitted_us: Micros, watermark_us: Micros, pane: int) -> tuple[int, int]:
         """The panes (first, end) in which there may be groups to emit that the epoch has no rows of.
 
         The arguments are those of `windows`, for which those outside need not be found.
@@ -60,7 +60,9 @@ class Emission:
         last = watermark_us if self.as_windows_close else AFTER_ALL_PANES
         return first_live_pane(self.window, emitted_us), last
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+    def windows(
+        self, held: set[int], changed: set[int], emitted_us: Micros, watermark_us: Micros, pane: int
+    ) -> list[int]:
         """Starts of the windows of which an epoch emits groups, ascending.
 
         Args:
@@ -74,14 +76,14 @@ class Emission:
             return windows_between(self.window, held, emitted_us, watermark_us)
         return windows_between(self.window, changed if self.changes_only else held, emitted_us)
 
-    def first_live_pane(self, evicted_us: int, pane: int) -> int:
+    def first_live_pane(self, evicted_us: Micros, pane: int) -> int:
         """Panes before this one are no longer needed once windows that end by this time are evicted.
 
         `pane` is, of sessions, that which holds them.
         """
         return first_live_pane(self.window, evicted_us)
 
-    def late_windows(self, pane: int, emitted_us: int) -> int:
+    def late_windows(self, pane: int, emitted_us: Micros) -> int:
         """Windows that groups of this pane are too late for: Spark drops them of each."""
         if self.new_only:
             return 0
@@ -93,7 +95,7 @@ class Emission:
         """
         return self.window.starts_covering(begin).start + self.window.size_us
 
-    def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
+    def kept_panes(self, evicted_us: Micros, pane: int) -> tuple[int, int]:
         """What may be read of blocks to keep their groups where they are merged: first and end, microseconds.
 
         The arguments are those of `first_live_pane`.
@@ -120,10 +122,10 @@ class EpochEmission(Emission):
         """Yes: the epoch's blocks are read alone."""
         return True
 
-    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+    def looked_at(self, emitted_us: Micros, watermark_us: Micros, pane: int) -> tuple[int, int]:
         """None."""
         return pane, pane
 
-    def late_windows(self, pane: int, emitted_us: int) -> int:
+    def late_windows(self, pane: int, emitted_us: Micros) -> int:
         """None: there are no windows to be late for."""
         return 0

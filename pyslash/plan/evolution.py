@@ -16,6 +16,7 @@ from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.identity import Input, Output, PlanIdentity, differences, key_order
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
+from pyslash.units import Epoch
 
 _EVERY_ROW = Output("count", (), False)
 # What tells how many rows or nulls there were.
@@ -55,7 +56,7 @@ def unchanged(query: PlanIdentity, before: PlanIdentity | None = None) -> Evolut
     return Evolution(query, tuple(range(1, len(query.inputs) + 1)), keeps_blocks=True)
 
 
-def evolve(before: PlanIdentity, query: PlanIdentity, epoch: int) -> Evolution:
+def evolve(before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> Evolution:
     """What the query continues with, from `epoch` on, on state of the query that it was.
 
     The plan is `before` itself if the same aggregates stand in the same order, however they came to be there.
@@ -115,7 +116,7 @@ def _is_read(plan: PlanIdentity, index: int) -> bool:
 class _Binding:
     """Gives each aggregate of a query the columns that hold its state."""
 
-    def __init__(self, before: PlanIdentity, query: PlanIdentity, epoch: int) -> None:
+    def __init__(self, before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> None:
         self._before = before
         self._query = query
         self._epoch = epoch

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 from pyslash.errors import InvalidPlanError
 from pyslash.plan.window import TimeWindow
+from pyslash.units import Micros
 
 MOST_ROW_BITS = 12
 ANY_WINDOW = TimeWindow(1, 1, 0)
@@ -56,7 +57,7 @@ class SessionPlace:
     """Where an epoch's parts of sessions go, and the time by which sessions are over: for its update tasks alone."""
 
     pane: int
-    evicted_us: int
+    evicted_us: Micros
 
 
 @dataclass(frozen=True, kw_only=True)

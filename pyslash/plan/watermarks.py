@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyslash.units import Micros
+
 
 @dataclass(frozen=True)
 class Watermarks:
@@ -13,6 +15,6 @@ class Watermarks:
     none of it is emitted. What ends by `closing_us` is complete with the epoch; it is never before `evicted_us`.
     """
 
-    late_us: int
-    evicted_us: int
-    closing_us: int
+    late_us: Micros
+    evicted_us: Micros
+    closing_us: Micros

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from math import gcd, inf
+from typing import Final
 
-NO_WATERMARK_US = -(1 << 63)
+from pyslash.units import Micros
+
+NO_WATERMARK_US: Final = Micros(-(1 << 63))
 _LONGEST_US = 1 << 59  # that native code takes: 18 thousand years
 
 
@@ -58,7 +61,9 @@ class TimeWindow:
         return range(first, last + 1, self.slide_us)
 
 
-def windows_between(window: TimeWindow, panes: Iterable[int], after_us: int, until_us: int | None = None) -> list[int]:
+def windows_between(
+    window: TimeWindow, panes: Iterable[int], after_us: Micros, until_us: Micros | None = None
+) -> list[int]:
     """Starts of the windows that hold a pane and end in (after, until], ascending; None: however late they end.
 
     The work is that of sorting the panes and of listing the result, however many windows a pane is part of.
@@ -85,7 +90,7 @@ def windows_between(window: TimeWindow, panes: Iterable[int], after_us: int, unt
     return list(chain.from_iterable(runs))
 
 
-def first_live_pane(window: TimeWindow, emitted_us: int) -> int:
+def first_live_pane(window: TimeWindow, emitted_us: Micros) -> int:
     """Panes below this one belong to no window that ends after `emitted_us`: it is the start of the first that does.
 
     >>> first_live_pane(TimeWindow(10, 5, 0), emitted_us=14)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from pyslash import units
+
 MAX_OFFSETS = 16384  # entries of the arena's table
 MAX_RANGES = 65536
 MAX_AGENTS = 4096
@@ -67,8 +69,10 @@ Flag = Annotated[bool, lambda value: type(value) is bool]
 Unsigned = Annotated[int, _unsigned]
 Signed = Annotated[int, integer(-_INT64, _INT64)]
 Size = Annotated[int, _size]
-Epoch = Annotated[int, integer(0, _INT64 - 1)]
-Offsets = Annotated[list[int], list_of(_unsigned, MAX_OFFSETS)]
+Epoch = Annotated[units.Epoch, integer(0, _INT64 - 1)]
+Run = Annotated[units.Run, _unsigned]
+Offset = Annotated[units.ArenaOffset, _unsigned]
+Offsets = Annotated[list[units.ArenaOffset], list_of(_unsigned, MAX_OFFSETS)]
 Heads = Annotated[list[int], list_of(_crc, MAX_OFFSETS)]
 Blocks = Annotated[list[list[int]], list_of(_block, MAX_OFFSETS)]
 Rooms = Annotated[list[list[int]], list_of(tuple_of(_unsigned, _size, _crc), MAX_OFFSETS)]

@@ -35,7 +35,7 @@ from pyslash.protocol.messages import (
 )
 from pyslash.protocol.version_edit import VersionEdit
 from pyslash.protocol.wire import CHUNK_BYTES, Kind, Places
-from pyslash.units import BEFORE_ALL_PANES
+from pyslash.units import BEFORE_ALL_PANES, BEFORE_ALL_RUNS, ArenaOffset, Epoch, Run
 
 # However long their numbers are, so many ranges fit into a request to read.
 _RANGES_A_READ = MAX_RANGES_BYTES // 80
@@ -44,7 +44,7 @@ _RANGES_A_READ = MAX_RANGES_BYTES // 80
 class Wanted(NamedTuple):
     """Ranges (offset in the block, length) of the block at `offset` of an agent's arena, and memory for each."""
 
-    offset: int
+    offset: ArenaOffset
     ranges: Sequence[tuple[int, int]]
     into: Sequence[memoryview]
 
@@ -75,16 +75,16 @@ class Described:
     """
 
     incarnation: bytes
-    epoch: int
-    run: int
-    replicas: dict[str, int]
-    promoted: dict[str, int]
+    epoch: Epoch
+    run: Run
+    replicas: dict[str, Epoch]
+    promoted: dict[str, Epoch]
     blocks: int
     used_bytes: int
     arena_bytes: int
     spilled_bytes: int = 0
     first_live_pane: int = BEFORE_ALL_PANES
-    settled: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    settled: dict[str, tuple[Epoch, frozenset[str]]] = field(default_factory=dict)
 
 
 class AgentClient(AgentCaller):
@@ -92,10 +92,10 @@ class AgentClient(AgentCaller):
 
     def commit(
         self,
-        epoch: int,
-        offsets: list[int],
+        epoch: Epoch,
+        offsets: list[ArenaOffset],
         plan: str,
-        run: int = 0,
+        run: Run = BEFORE_ALL_RUNS,
         heads: list[int] | None = None,
         replicas: list[list[Any]] | None = None,
         keeps_changes: bool = False,
@@ -105,7 +105,7 @@ class AgentClient(AgentCaller):
         request = Commit(epoch, offsets, plan, run, heads or [], replicas or [], keeps_changes, known)
         return self._all_live(self.act("commit", request), run)
 
-    def live(self, run: int = 0, known: int = 0) -> LiveReply:
+    def live(self, run: Run = BEFORE_ALL_RUNS, known: int = 0) -> LiveReply:
         """What is live, and was not told in the edit `known` or before."""
         return self._all_live(self.act("live", Live(known, run)), run)
 
@@ -117,7 +117,7 @@ class AgentClient(AgentCaller):
         """Writes all committed blocks to a file, durably: `bytes`, `crc`, `last_pane`, and the last `epoch` in it."""
         return self.act("snapshot", request, timeout_seconds)
 
-    def end_snapshots(self, run: int) -> None:
+    def end_snapshots(self, run: Run) -> None:
         """Has the agent give up snapshots of a run that is over: none is being written when this returns."""
         self.act("end_snapshots", EndSnapshots(run))
 
@@ -149,11 +149,11 @@ class AgentClient(AgentCaller):
         """Has the agent make room in its arena. Returns the bytes that it then has on disk."""
         return int(self.act("room", request, timeout_seconds)["spilled_bytes"])
 
-    def release(self, before_pane: int, run: int = 0) -> int:
+    def release(self, before_pane: int, run: Run = BEFORE_ALL_RUNS) -> int:
         """Frees panes that start before this (microseconds). Returns how many blocks were freed at once."""
         return int(self.act("release", Release(before_pane, run))["freed"])
 
-    def discard(self, epoch: int, run: int = 0) -> int:
+    def discard(self, epoch: Epoch, run: Run = BEFORE_ALL_RUNS) -> int:
         """Discards what an update of this epoch has written, before its commit. Returns how many were freed at once."""
         return int(self.act("discard", Discard(epoch, run))["freed"])
 
@@ -172,7 +172,7 @@ class AgentClient(AgentCaller):
     def _heads(answer: dict[str, Any]) -> list[bytes]:
         return [base64.b64decode(head) for head in answer["heads"]]
 
-    def _all_live(self, answer: dict[str, Any], run: int) -> LiveReply:
+    def _all_live(self, answer: dict[str, Any], run: Run) -> LiveReply:
         """What an agent tells in one answer or several."""
         edit, freed = VersionEdit.from_record(answer), answer.get("freed", 0)
         while edit.more:
@@ -189,7 +189,7 @@ class AgentClient(AgentCaller):
         """The end of the agent's log."""
         return str(self.act("logs", Logs(last_bytes))["text"])
 
-    def read(self, offset: int, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
+    def read(self, offset: ArenaOffset, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
         """Ranges (offset in the block, length) of a committed block or one of rows, each in 64-byte aligned memory."""
         buffers = [pa.allocate_buffer(length) for _, length in ranges]
         self.read_into([Wanted(offset, ranges, [memoryview(buffer).cast("B") for buffer in buffers])])
@@ -219,7 +219,7 @@ class AgentClient(AgentCaller):
             if not places.are_full:
                 raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it requested")
 
-    def write(self, offset: int, data: Any) -> None:
+    def write(self, offset: ArenaOffset, data: Any) -> None:
         """Writes `data` (buffer protocol) into room that the agent has reserved, at `offset` in its arena."""
         source = memoryview(data).cast("B")
         ticket = Write(offset, source.nbytes, self.descriptor.incarnation)
@@ -232,7 +232,7 @@ class AgentClient(AgentCaller):
             result(*channel.receive(until))
 
     @contextmanager
-    def writable(self, offset: int, length: int) -> Iterator[None]:
+    def writable(self, offset: ArenaOffset, length: int) -> Iterator[None]:
         """Lets this process itself write into room that the agent has reserved, until the end of the block.
 
         Should this process die or fail, its connection ends, and only with that does the room go to anybody else.

@@ -17,6 +17,7 @@ from pyslash.protocol.bounds import (
     Incarnation,
     Incarnations,
     Landings,
+    Offset,
     Offsets,
     OptionalPath,
     Path,
@@ -25,6 +26,7 @@ from pyslash.protocol.bounds import (
     Reads,
     Replicas,
     Rooms,
+    Run,
     Signed,
     Size,
     Unsigned,
@@ -33,6 +35,7 @@ from pyslash.protocol.bounds import (
     text,
 )
 from pyslash.rdma.endpoint import Endpoint
+from pyslash.units import BEFORE_ALL_RUNS
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Commit:
     epoch: Epoch
     offsets: Offsets
     plan: PlanText
-    run: Unsigned = 0
+    run: Run = BEFORE_ALL_RUNS
     heads: Heads = field_of(default_factory=list)
     replicas: Replicas = field_of(default_factory=list)
     keeps_changes: Flag = False
@@ -67,7 +70,7 @@ class Fold:
     epoch: Epoch
     offsets: Offsets
     plan: PlanText
-    run: Unsigned
+    run: Run
     heads: Heads
 
 
@@ -76,7 +79,7 @@ class Live:
     """Tell what is live and was not told in the edit of this number or before (0: nothing was)."""
 
     known: Unsigned = 0
-    run: Unsigned = 0
+    run: Run = BEFORE_ALL_RUNS
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Checkpoint:
     epoch: Epoch
     offsets: Offsets
     plan: PlanText
-    run: Unsigned
+    run: Run
     directory: Path
     name: FileName
     snapshot: Flag
@@ -101,7 +104,7 @@ class Snapshot:
     """Write all committed blocks to `directory`/`name`, while epochs go on, at no more than so many bytes a second."""
 
     plan: PlanText
-    run: Unsigned
+    run: Run
     directory: Path
     name: FileName
     bytes_per_second: Size
@@ -111,7 +114,7 @@ class Snapshot:
 class EndSnapshots:
     """The run is over: write no snapshot of it any more. The answer comes when none is being written."""
 
-    run: Unsigned
+    run: Run
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Restore:
     """Restore the blocks of these files: [name, bytes, CRC32C] each."""
 
     plan: PlanText
-    run: Unsigned
+    run: Run
     directory: Path
     files: Files
 
@@ -130,7 +133,7 @@ class Take:
 
     epoch: Epoch
     plan: PlanText
-    run: Unsigned
+    run: Run
     directory: Path
     files: Files
 
@@ -146,7 +149,7 @@ class Replicate:
     epoch: Epoch
     offsets: Offsets
     plan: PlanText
-    run: Unsigned
+    run: Run
     standby: Path
     transport: Annotated[str, text(16)]
     whole: Flag
@@ -166,7 +169,7 @@ class Reserve:
     source: Incarnation
     blocks: Rooms
     plan: PlanText
-    run: Unsigned
+    run: Run
     whole: Flag
     settled: Flag = False
     taken_over: Incarnations = field_of(default_factory=list)
@@ -179,7 +182,7 @@ class Seal:
     epoch: Epoch
     source: Incarnation
     plan: PlanText
-    run: Unsigned
+    run: Run
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class Promote:
     source: Incarnation
     blocks: Blocks
     plan: PlanText
-    run: Unsigned
+    run: Run
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ class MakeRoom:
     """
 
     epoch: Epoch
-    run: Unsigned
+    run: Run
     bytes: Unsigned
     directory: OptionalPath
     max_bytes: Unsigned
@@ -213,7 +216,7 @@ class Resume:
 
     epoch: Epoch
     plan: PlanText
-    run: Unsigned
+    run: Run
     first_pane: Signed
 
 
@@ -222,7 +225,7 @@ class Discard:
     """Discard what tasks of a failed update of this uncommitted epoch have written."""
 
     epoch: Epoch
-    run: Unsigned = 0
+    run: Run = BEFORE_ALL_RUNS
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ class Release:
     """Free panes that start before `before_pane` (microseconds): neither this run nor an earlier one needs them."""
 
     before_pane: Signed
-    run: Unsigned = 0
+    run: Run = BEFORE_ALL_RUNS
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,7 @@ class Land:
 class Write:
     """Bytes for a replica: `length` of them follow, for [offset, offset + length) of the arena."""
 
-    offset: Unsigned
+    offset: Offset
     length: Size
     incarnation: Word
 
@@ -318,7 +321,7 @@ class Disconnect:
 class Expose:
     """A reserved range of the arena that is to be written by RDMA."""
 
-    offset: Unsigned
+    offset: Offset
     length: Size
 
 
@@ -326,7 +329,7 @@ class Expose:
 class Conceal:
     """What was exposed at `offset` has been written."""
 
-    offset: Unsigned
+    offset: Offset
 
 
 Request = (

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from pyslash.units import ArenaOffset
+
 
 @dataclass(frozen=True)
 class VersionEdit:
@@ -18,8 +20,8 @@ class VersionEdit:
 
     number: int = field(compare=False)
     whole: bool
-    gone: frozenset[int]
-    heads: Mapping[int, bytes]
+    gone: frozenset[ArenaOffset]
+    heads: Mapping[ArenaOffset, bytes]
     more: bool = False
 
     def then(self, later: VersionEdit) -> VersionEdit:

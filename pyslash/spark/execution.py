@@ -21,6 +21,7 @@ from pyslash.spark.failure import thrown_by_jvm
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
 from pyslash.state.manifest import OPERATOR
+from pyslash.units import Epoch
 
 LATE_MS: Final = "_slash_late_ms"
 WATERMARK: Final = "_slash_watermark"
@@ -119,9 +120,6 @@ class SparkBatch(Protocol):
     def forget_counts(self) -> None:
         """An attempt has failed, and Spark is to read the rows itself: what was counted of them is forgotten."""
 
-    def input_rows(self) -> DataFrame:
-        """The rows that the operator takes: the event time and the columns."""
-
     def late_rows(self) -> list[DataFrame]:
         """The rows of each input that come too late, as it gives them, and by what: `LATE_MS` and `WATERMARK`. Whoever
         reads them has the micro-batch read once more.
@@ -139,21 +137,21 @@ class SparkBatch(Protocol):
     def above(self, plan: JavaObject) -> SparkBatch:
         """The same as the next operator sees it: by the plan with this one's rows in its place."""
 
-    def offsets(self, epoch: int) -> LoggedOffsets:
+    def offsets(self, epoch: Epoch) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.
 
         Raises:
             CheckpointError: the entry is not there, or cannot be read.
         """
 
-    def has_offsets(self, epoch: int) -> bool:
+    def has_offsets(self, epoch: Epoch) -> bool:
         """Whether Spark's offset log still has this micro-batch.
 
         Raises:
             CheckpointError: the log cannot be read.
         """
 
-    def has_gone_on(self, epoch: int) -> bool:
+    def has_gone_on(self, epoch: Epoch) -> bool:
         """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
 
         Raises:
@@ -279,10 +277,6 @@ class BatchExecution:
         if "cut" in self.__dict__:  # else nothing has been read
             self.cut.reset_counts()
 
-    def input_rows(self) -> DataFrame:
-        """The rows that the operator takes: the event time and the columns."""
-        return DataFrame(self._bridge.frame(self.session._jsparkSession, self.cut.input()), self.session)
-
     def late_rows(self) -> list[DataFrame]:
         """The rows of each input that come too late, as it gives them, and by what."""
         late_us = self.cut.late_us
@@ -302,7 +296,7 @@ class BatchExecution:
         """The rows of the query, by the plan in which all operators have been replaced by their rows."""
         return DataFrame(self._bridge.rows(self.session._jsparkSession, plan, self._batch._jdf), self.session)
 
-    def offsets(self, epoch: int) -> LoggedOffsets:
+    def offsets(self, epoch: Epoch) -> LoggedOffsets:
         """What Spark has logged of a micro-batch before it ran.
 
         Raises:
@@ -310,7 +304,7 @@ class BatchExecution:
         """
         return logged_offsets(self._offset_log, epoch)
 
-    def has_offsets(self, epoch: int) -> bool:
+    def has_offsets(self, epoch: Epoch) -> bool:
         """Whether Spark's offset log still has this micro-batch.
 
         Raises:
@@ -318,14 +312,14 @@ class BatchExecution:
         """
         return entry_of(self._offset_log, epoch) is not None
 
-    def has_gone_on(self, epoch: int) -> bool:
+    def has_gone_on(self, epoch: Epoch) -> bool:
         """Whether Spark's logs say that this micro-batch is done, or that the next one has begun.
 
         Raises:
             CheckpointError: a log cannot be read.
         """
         commits = files_of_spark(self.session, self._root, "commits")
-        return self.has_offsets(epoch + 1) or entry_of(commits, epoch) is not None
+        return self.has_offsets(Epoch(epoch + 1)) or entry_of(commits, epoch) is not None
 
     @cached_property
     def _offset_log(self) -> CheckpointFiles:
@@ -348,7 +342,7 @@ def has_own_offsets(entry: bytes) -> bool:
     return b'"debt":[' in entry
 
 
-def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
+def logged_offsets(log: CheckpointFiles, epoch: Epoch) -> LoggedOffsets:
     """The entry of a micro-batch in Spark's offset log.
 
     Raises:
@@ -360,7 +354,7 @@ def logged_offsets(log: CheckpointFiles, epoch: int) -> LoggedOffsets:
     return LoggedOffsets.parse(entry)
 
 
-def entry_of(log: CheckpointFiles, epoch: int) -> bytes | None:
+def entry_of(log: CheckpointFiles, epoch: Epoch) -> bytes | None:
     """The entry of a micro-batch in a log of Spark's, as it is in its file; None if it is not there.
 
     Raises:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import SlashError
 from pyslash.plan.catalyst import JavaObject
+from pyslash.units import Epoch
 
 _OF_PYTHON = "org.apache.spark.api.python.PythonException"
 
@@ -38,7 +39,7 @@ class JobFunctionError(Exception):
 class Epochs(Protocol):
     """What runs micro-batches."""
 
-    def __call__(self, batch: DataFrame, epoch: int) -> None:
+    def __call__(self, batch: DataFrame, epoch: Epoch) -> None:
         """Run one."""
 
 
@@ -56,13 +57,13 @@ class EpochCallback:
         self._java = java
         ensure_callback_server_started(self._context._gateway)
 
-    def call(self, batch: Any, epoch: int) -> None:
+    def call(self, batch: Any, epoch: Epoch) -> None:
         """Run a micro-batch. The name is the Java interface's."""
         # Raised out here, an error has no context: its traceback is that of the code that raised it.
         if (raised := self._run(batch, epoch)) is not None:
             raise raised
 
-    def _run(self, batch: Any, epoch: int) -> Exception | None:
+    def _run(self, batch: Any, epoch: Epoch) -> Exception | None:
         try:
             self._epochs(DataFrame(batch, SparkSession(self._context, batch.sparkSession())), epoch)
         except JobFunctionError as failed:

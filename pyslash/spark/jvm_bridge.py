@@ -21,6 +21,7 @@ from pyslash.spark.py4j_log import leave_out_secrets
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
+from pyslash.units import Epoch, Micros
 
 _BRIDGE = "io.pyslash.Bridge"
 # The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
@@ -117,7 +118,7 @@ class JvmBridge:
         """
         # An update of no rows: its tasks need an agent as any do, publish nothing, and their receipts say whose it is.
         nothing = self._session.range(0, tasks, 1, tasks).where("id < 0").selectExpr("timestamp_micros(id)")
-        spec = UpdateSpec(plan=_COUNT_ALL, watermark_us=0, query=bytes(16), epoch=0, agent=agent)
+        spec = UpdateSpec(plan=_COUNT_ALL, watermark_us=Micros(0), query=bytes(16), epoch=Epoch(0), agent=agent)
         receipts, _ = self.update(nothing, spec)
         return sorted({receipt.agent for receipt in receipts}, key=lambda agent: agent.incarnation)
 

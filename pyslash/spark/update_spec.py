@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyslash import errors
 from pyslash.conf import Conf
 from pyslash.plan.spec import PlanSpec, SessionPlace
+from pyslash.units import Epoch, Micros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +63,9 @@ class UpdateSpec:
     """
 
     plan: PlanSpec
-    watermark_us: int
+    watermark_us: Micros
     query: bytes
-    epoch: int
+    epoch: Epoch
     agent: AgentSpec
     place: SessionPlace | None = None
     reads_json: bool = True

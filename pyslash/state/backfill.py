@@ -23,13 +23,14 @@ from pyslash.state.manifest import BLOCKS, Manifest
 from pyslash.state.savepoint import check_name, copied
 from pyslash.state.stored import StoredState
 from pyslash.state.tree import Tree
+from pyslash.units import Epoch, Micros, Run
 
 BACKFILLS = "slash/backfills"
 _MARKER = "backfill.json"
 _REFUSED = "refused"
 _TAKEN = "taken"
 
-Look = Callable[[int], Manifest | None]
+Look = Callable[[Epoch], Manifest | None]
 """The manifest of an epoch of the query, if it is there."""
 
 
@@ -53,7 +54,7 @@ class Backfill:
         """Those of the operator that takes them, the first."""
         return sum(groups for _, groups in self.final_by[0])
 
-    def late_groups(self, watermarks_us: Sequence[int]) -> int:
+    def late_groups(self, watermarks_us: Sequence[Micros]) -> int:
         """Those that come too late once the operators' watermarks are there; of the first operator where it has some:
         those above get only what it emits.
         """
@@ -150,7 +151,7 @@ class Backfills:
         state = StoredState.at(self.location(name))
         return f"{state.location}/{BLOCKS}", state.manifest()
 
-    def watermarks_above(self) -> list[int]:
+    def watermarks_above(self) -> list[Micros]:
         """Those by which the operators above the one that takes backfills have emitted, and forgotten (microseconds).
 
         Raises:
@@ -176,19 +177,19 @@ class Backfills:
                 settled.add(name)
         return _by_age(found)
 
-    def taken_in(self, name: str, last: Manifest | None, look: Look) -> int | None:
+    def taken_in(self, name: str, last: Manifest | None, look: Look) -> Epoch | None:
         """The epoch that has made a backfill part of the state as of the manifest `last`; None: it is not."""
         records = [path.rpartition("/")[2].split("-") for path in self._tree.below(f"{BACKFILLS}/{name}/{_TAKEN}")]
         if not records or last is None:
             return None
-        run, epoch = max((int(run), int(epoch)) for epoch, run in records)
+        run, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
         if epoch > last.epoch:
             return None
         manifest = look(epoch)
         # Whoever begins another run takes what is due before its manifests have pushed this one out.
         return epoch if manifest is None or manifest.run == run else None
 
-    def take(self, name: str, epoch: int, run: int) -> None:
+    def take(self, name: str, epoch: Epoch, run: Run) -> None:
         """Note that a run is about to log an epoch with a backfill."""
         path = f"{BACKFILLS}/{name}/{_TAKEN}/{epoch}-{run}"
         if not self._tree.has(path):

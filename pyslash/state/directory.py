@@ -17,6 +17,7 @@ import pyarrow.fs as fs
 from pyslash._native import crc32c
 from pyslash.errors import CheckpointError, CorruptBlockError
 from pyslash.file_systems import FILE_ERRORS, open_location, reason_of, sync
+from pyslash.units import Epoch, Run
 
 # What the files of a checkpoint are called: one part of a path, which names nothing above or beside it.
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
@@ -33,10 +34,10 @@ def numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
-def run_of(name: str) -> int | None:
+def run_of(name: str) -> Run | None:
     """The run that wrote a block file, or has begun to; None if it is no block file of ours."""
     found = _BLOCK_FILE.fullmatch(name)
-    return int(found["run"]) if found else None
+    return Run(int(found["run"])) if found else None
 
 
 def is_block_file(name: Any) -> bool:
@@ -56,9 +57,9 @@ class BlockFile:
     snapshot: bool
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> Epoch:
         """Of its name: when it was begun, it held nothing of a later one."""
-        return int(self.name.partition("-")[0])
+        return Epoch(int(self.name.partition("-")[0]))
 
 
 class WrittenFile:

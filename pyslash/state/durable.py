@@ -9,6 +9,7 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.state.block_file import decode, write
 from pyslash.state.directory import BlockDirectory, BlockFile, run_of
 from pyslash.state.replan import replanned
+from pyslash.units import Epoch, Run
 
 # An agent's files are replaced by a snapshot once they are this many and as large as its last snapshot: a restore then
 # reads at most about twice the live state, and a byte is written about twice.
@@ -51,7 +52,7 @@ class DurableState:
             and holder not in self._snapshots
         ]
 
-    def snapshot(self, epoch: int, file: BlockFile) -> None:
+    def snapshot(self, epoch: Epoch, file: BlockFile) -> None:
         """There is a file with all that its holder held as of an epoch; the next epoch that is logged names it."""
         self._snapshots[file.holder] = epoch, file
 
@@ -83,7 +84,7 @@ class DurableState:
         self._offered = {}
         self.files = files
 
-    def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: int, run: int) -> None:
+    def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: Epoch, run: Run) -> None:
         """Rewrite the files for a query with other aggregates, one after the other. The old files stay for now.
 
         Raises:
@@ -108,7 +109,7 @@ class DurableState:
         self.directory.delete(self._obsolete)
         self._obsolete.clear()
 
-    def sweep(self, named: set[str], run: int) -> None:
+    def sweep(self, named: set[str], run: Run) -> None:
         """Delete the files that earlier runs left without a manifest.
 
         Call it once this run has created a manifest: a slow earlier driver can then no longer create a manifest that

@@ -30,6 +30,7 @@ from pyslash.state.directory import BlockFile, numbers
 from pyslash.state.manifest_form import OPTIONAL, what_is_wrong
 from pyslash.state.run_number import next_run
 from pyslash.state.version import VersionStep
+from pyslash.units import BEFORE_ALL_RUNS, ArenaOffset, Epoch, Micros, Run
 
 FORMAT = 6
 _SEED = FORMAT  # where its checksum begins: a damaged number must not make another format of it
@@ -61,20 +62,20 @@ class Manifest:
     waits for.
     """
 
-    epoch: int
-    run: int
+    epoch: Epoch
+    run: Run
     plan: str
     columns: list[str]
     time: str
     offsets: str
     timestamp_ms: int
     input: str
-    emitted_us: int
-    watermark_us: int
+    emitted_us: Micros
+    watermark_us: Micros
     rows: int
     late_rows: int
     times: list[tuple[int, int, int, float]]
-    blocks: list[tuple[str, int, int]]
+    blocks: list[tuple[str, ArenaOffset, int]]
     agents: list[AgentDescriptor]
     files: list[BlockFile]
     in_checkpoint: bool = True
@@ -160,7 +161,7 @@ class ManifestLog:
     """The manifests of one checkpoint, as one driver writes them."""
 
     def __init__(
-        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", next_run: Callable[[int], int] = next_run
+        self, files: CheckpointFiles, runs: CheckpointFiles, driver: str = "", next_run: Callable[[Run], Run] = next_run
     ) -> None:
         """`driver` stands in its runs' files, and tells them from another driver's; without it, it gets a name.
 
@@ -170,18 +171,17 @@ class ManifestLog:
         self._runs = runs
         self._driver = (driver or uuid4().hex).encode()
         self._next_run = next_run
-        self.run = 0
-        self.run_before = 0
+        self.run = self.run_before = BEFORE_ALL_RUNS
 
-    def epochs(self) -> list[int]:
+    def epochs(self) -> list[Epoch]:
         """Epochs that have a manifest, ascending.
 
         Raises:
             CheckpointError: the checkpoint cannot be reached.
         """
-        return _numbers(self._files)
+        return [Epoch(number) for number in _numbers(self._files)]
 
-    def take_over(self, held: int = 0) -> int:
+    def take_over(self, held: Run = BEFORE_ALL_RUNS) -> Run:
         """Begin a run of the query, with a number above all earlier ones: a driver of an earlier run is fenced.
 
         `held` is the run that this driver has had so far, where it begins again. `run_before` is from then on the
@@ -192,7 +192,7 @@ class ManifestLog:
             CheckpointError: the number cannot be written.
         """
         earlier = _numbers(self._runs)
-        before = max(earlier, default=0)
+        before = Run(max(earlier, default=BEFORE_ALL_RUNS))
         if held and before > held and not self._is_own(before):
             raise _replaced(held, before)
         run = self._next_run(max(held, before))
@@ -210,7 +210,7 @@ class ManifestLog:
         self.run, self.run_before = run, before
         return run
 
-    def look(self, epoch: int) -> Manifest | None:
+    def look(self, epoch: Epoch) -> Manifest | None:
         """The manifest of an epoch, of whatever query, or None.
 
         Raises:
@@ -226,7 +226,7 @@ class ManifestLog:
             raise StateLostError(f"{path} is the manifest of epoch {found.epoch}, under the name of another")
         return found
 
-    def withdraw(self, epoch: int) -> None:
+    def withdraw(self, epoch: Epoch) -> None:
         """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.
 
         Raises:
@@ -235,7 +235,7 @@ class ManifestLog:
         with _reaching(self._files.path(str(epoch))):
             self._files.delete(str(epoch))
 
-    def read(self, epoch: int, plan: PlanIdentity) -> Manifest | None:
+    def read(self, epoch: Epoch, plan: PlanIdentity) -> Manifest | None:
         """The manifest of an epoch, or None.
 
         Raises:
@@ -281,18 +281,18 @@ class ManifestLog:
                 "checkpoint. Stop one of them, or give each its own checkpointLocation."
             ) from error
 
-    def _check_newest(self, run: int) -> int:
+    def _check_newest(self, run: Run) -> Run:
         """The newest run that the checkpoint knows.
 
         Raises:
             FencedError: it is later than this one.
         """
-        newest = max(_numbers(self._runs), default=0)
+        newest = Run(max(_numbers(self._runs), default=BEFORE_ALL_RUNS))
         if newest > run:
             raise _replaced(run, newest)
         return newest
 
-    def _is_own(self, run: int) -> bool:
+    def _is_own(self, run: Run) -> bool:
         """Whether this driver has begun the run, even if the write of its number seemed to fail."""
         with _reaching(self._runs.path(str(run))):
             return self._runs.read(str(run)) == self._driver
@@ -315,7 +315,7 @@ class ManifestLog:
             "commit; check the store that the checkpoint is on"
         )
 
-    def purge(self, epoch: int) -> None:
+    def purge(self, epoch: Epoch) -> None:
         """Delete the manifest that falls out of retention when `epoch` begins."""
         if epoch >= RETAINED:
             with _reaching(self._files.path(str(epoch - RETAINED))):
@@ -327,7 +327,7 @@ def _numbers(files: CheckpointFiles) -> list[int]:
         return numbers(files.names())
 
 
-def _replaced(run: int, newest: int) -> FencedError:
+def _replaced(run: Run, newest: Run) -> FencedError:
     return FencedError(f"run {run} of the query was replaced by run {newest}, in another driver; stop this one")
 
 

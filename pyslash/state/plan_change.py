@@ -8,11 +8,12 @@ from pyslash.errors import PlanMismatchError
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import OF_A_PROCESSOR, PlanIdentity, key_order
 from pyslash.state.manifest import Manifest
+from pyslash.units import Epoch
 
 logger = logging.getLogger("pyslash")
 
 
-def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch: int) -> Evolution:
+def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch: Epoch) -> Evolution:
     """What a query continues with in `epoch`, on the state as of the last manifest.
 
     `change` is what `spark.slash.plan.change` allows.
@@ -43,7 +44,7 @@ def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch:
     return evolution
 
 
-def warn_of(evolution: Evolution, epoch: int) -> None:
+def warn_of(evolution: Evolution, epoch: Epoch) -> None:
     """Say what becomes of the state, which is as of `epoch`."""
     told = [f"{sql} is dropped" for sql in evolution.dropped]
     told += [f"{sql} covers only the rows since batch {since}" for sql, since in evolution.gained]

@@ -11,19 +11,21 @@ import secrets
 import threading
 import time
 
+from pyslash.units import BEFORE_ALL_RUNS, Run
+
 # A number is the time at which its run begins, in nanoseconds since 1970, the lowest bits of which are random: two
 # processes that begin at the same moment, or whose clock stands still, begin different runs.
 _RANDOM_BITS = 20
 
 _lock = threading.Lock()
-_newest = 0  # of this process, whose clock may be set back
+_newest = BEFORE_ALL_RUNS  # of this process, whose clock may be set back
 
 
-def next_run(above: int) -> int:
+def next_run(above: Run) -> Run:
     """The number of a run that begins now: above this one, and above all that this process has begun."""
     global _newest
     with _lock:
         after = (max(above, _newest) >> _RANDOM_BITS) + 1
         ticks = max(time.time_ns() >> _RANDOM_BITS, after)
-        _newest = ticks << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+        _newest = Run(ticks << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS))
         return _newest

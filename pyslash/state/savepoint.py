@@ -22,6 +22,7 @@ from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
 from pyslash.state.directory import numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.tree import Tree
+from pyslash.units import NO_EPOCH, Epoch
 
 SAVEPOINTS = "slash/savepoints"
 MARKER = "savepoint.json"
@@ -38,7 +39,7 @@ class Savepoint:
     """
 
     name: str
-    epoch: int
+    epoch: Epoch
     query: str
     saved: str
     files: int
@@ -155,7 +156,7 @@ def copied(source: Tree, target: Tree) -> Savepoint:
         CheckpointError: there is no such state, or it cannot be read or written.
         StateLostError: the state is in memory alone, or is not what was written.
     """
-    epoch = -1
+    epoch = NO_EPOCH
     for _ in range(_ATTEMPTS):
         before, epoch = epoch, _committed(source)
         try:
@@ -186,15 +187,15 @@ def copied(source: Tree, target: Tree) -> Savepoint:
     return Savepoint("", epoch, query, now, len(shared), size, sum(shared))
 
 
-def _committed(source: Tree) -> int:
+def _committed(source: Tree) -> Epoch:
     """The last batch that Spark has committed."""
     done = numbers(map(_named, source.below("commits")))
     if not done:
         raise CheckpointError(f"{source.location} has no committed batch: there is no state to save yet")
-    return done[-1]
+    return Epoch(done[-1])
 
 
-def _manifests(source: Tree, epoch: int) -> list[tuple[str, Manifest]]:
+def _manifests(source: Tree, epoch: Epoch) -> list[tuple[str, Manifest]]:
     """The manifest of each operator as of a batch, and the folder of the operator's state in the checkpoint."""
     found = []
     for folder in _operators(source):
@@ -222,7 +223,7 @@ def _operators(source: Tree) -> Iterator[str]:
         index += 1
 
 
-def _logs(source: Tree, epoch: int) -> Iterator[str]:
+def _logs(source: Tree, epoch: Epoch) -> Iterator[str]:
     """Of Spark's own files, those of the batch and of the one before it, and what is of all batches."""
     yield _METADATA
     for log in ("offsets", "commits"):

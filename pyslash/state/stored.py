@@ -9,6 +9,7 @@ from pyslash.errors import CheckpointError, StateLostError
 from pyslash.state.block_file import StoredBlock, decode, opened
 from pyslash.state.directory import BlockDirectory, BlockFile, numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, Manifest
+from pyslash.units import Epoch
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class StoredState:
             found.append(other)
         return found
 
-    def epochs(self) -> list[int]:
+    def epochs(self) -> list[Epoch]:
         """Epochs that have a manifest, ascending.
 
         Raises:
@@ -56,9 +57,9 @@ class StoredState:
                 f"{self.location} holds no state of pyslash: {MANIFESTS} has no manifest. Name the checkpointLocation "
                 "of a query that has finished a batch on pyslash"
             )
-        return found
+        return [Epoch(number) for number in found]
 
-    def manifest(self, epoch: int | None = None) -> Manifest:
+    def manifest(self, epoch: Epoch | None = None) -> Manifest:
         """An epoch's, or the newest.
 
         Raises:

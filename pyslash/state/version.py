@@ -15,7 +15,7 @@ from pyslash._native import Head
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.version_edit import VersionEdit
 from pyslash.state.receipt import Receipt
-from pyslash.units import ALL_PANES, BEFORE_ALL_PANES
+from pyslash.units import ALL_PANES, BEFORE_ALL_PANES, NO_EPOCH, ArenaOffset, Epoch
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LiveBlock:
     head: Head
     raw: bytes
     panes: tuple[tuple[int, int, int], ...]
-    epoch: int
+    epoch: Epoch
 
     @classmethod
     def of(cls, agent: AgentDescriptor, raw: bytes) -> LiveBlock:
@@ -58,7 +58,7 @@ class _Pane:
     """The blocks of an agent, by offset, that have groups of a pane, and how much of it."""
 
     size: Size = field(default_factory=Size)
-    offsets: set[int] = field(default_factory=set)
+    offsets: set[ArenaOffset] = field(default_factory=set)
 
 
 class _Share:
@@ -68,10 +68,10 @@ class _Share:
         self.number = 0  # of the last edit
         self.length = 0  # bytes of all blocks
         self.size = Size()  # of what they hold of all panes
-        self.blocks: dict[int, LiveBlock] = {}
+        self.blocks: dict[ArenaOffset, LiveBlock] = {}
         self._panes: dict[int, _Pane] = {}
         self._starts: list[int] = []  # of the panes, ascending
-        self._epochs: dict[int, set[int]] = {}
+        self._epochs: dict[Epoch, set[ArenaOffset]] = {}
 
     def apply(self, agent: AgentDescriptor, edit: VersionEdit) -> None:
         """What has come and gone."""
@@ -82,7 +82,7 @@ class _Share:
             self._remove(offset)
             self._add(offset, LiveBlock.of(agent, raw))
 
-    def _add(self, offset: int, block: LiveBlock) -> None:
+    def _add(self, offset: ArenaOffset, block: LiveBlock) -> None:
         self.blocks[offset] = block
         self.length += block.head.length
         self._epochs.setdefault(block.epoch, set()).add(offset)
@@ -94,7 +94,7 @@ class _Share:
             pane.size.add(groups, size)
             self.size.add(groups, size)
 
-    def _remove(self, offset: int) -> None:
+    def _remove(self, offset: ArenaOffset) -> None:
         block = self.blocks.pop(offset, None)
         if block is None:
             return
@@ -112,7 +112,7 @@ class _Share:
                 del self._panes[start]
                 del self._starts[bisect_left(self._starts, start)]
 
-    def of_epoch(self, epoch: int) -> Iterable[LiveBlock]:
+    def of_epoch(self, epoch: Epoch) -> Iterable[LiveBlock]:
         """Those that an epoch has written, and nothing has replaced yet."""
         return self._in_order(self._epochs.get(epoch, ()))
 
@@ -133,7 +133,7 @@ class _Share:
         """The last one that there is."""
         return self._starts[-1] if self._starts else BEFORE_ALL_PANES
 
-    def _in_order(self, offsets: Iterable[int]) -> Iterable[LiveBlock]:
+    def _in_order(self, offsets: Iterable[ArenaOffset]) -> Iterable[LiveBlock]:
         return [self.blocks[offset] for offset in sorted(offsets)]
 
 
@@ -155,12 +155,12 @@ class StateVersion:
     def __init__(self, name: str = "") -> None:
         """Nothing is live."""
         self.name = name
-        self.epoch = -1
+        self.epoch = NO_EPOCH
         self.number = 0  # how many edits have brought it here
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
 
-    def commit(self, epoch: int, name: str, edits: Mapping[AgentDescriptor, VersionEdit]) -> None:
+    def commit(self, epoch: Epoch, name: str, edits: Mapping[AgentDescriptor, VersionEdit]) -> None:
         """Every agent has made an epoch part of its state."""
         self.epoch, self.name = epoch, name
         for agent, edit in edits.items():
@@ -187,7 +187,7 @@ class StateVersion:
         """Whether an agent holds any."""
         return name in self._shares and bool(self._shares[name].blocks)
 
-    def of_epoch(self, epoch: int) -> list[LiveBlock]:
+    def of_epoch(self, epoch: Epoch) -> list[LiveBlock]:
         """The blocks that an epoch has written, and nothing has replaced yet."""
         return [block for share in self._shares.values() for block in share.of_epoch(epoch)]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.units import ArenaOffset
 
 Range = tuple[int, int]
 """Offset from the start of the block, and length, in bytes."""
@@ -27,7 +28,7 @@ class Memory(Protocol):
 class Placed(NamedTuple):
     """Ranges of the block at `offset` of an arena, each to lie as far behind `place` of the memory as in its block."""
 
-    offset: int
+    offset: ArenaOffset
     ranges: list[Range]
     place: int
     memory: Memory
@@ -75,7 +76,7 @@ class Transport(Protocol):
     name: str
     counters: TransportCounters
 
-    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+    def read(self, peer: AgentDescriptor, block_offset: ArenaOffset, ranges: list[Range]) -> list[Any]:
         """One read-only buffer (buffer protocol) for each range of the block at `block_offset` in the arena.
 
         The bytes are as the agent holds them: who decodes them checks their CRCs.
@@ -94,7 +95,7 @@ class Transport(Protocol):
         """
         ...
 
-    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+    def write(self, peer: AgentDescriptor, reserved_offset: ArenaOffset, data: Any) -> None:
         """Writes `data` (buffer protocol) at `reserved_offset` of the peer's arena. It is complete when this returns.
 
         The peer's agent has reserved a block there for the transport's query (`agent.reserved`), and publishes it

@@ -12,6 +12,7 @@ from typing import Any
 from pyslash._native import Arena
 from pyslash.errors import InvalidRequestError
 from pyslash.state.block_state import BlockState
+from pyslash.units import ArenaOffset
 
 
 def write_all(fd: int, data: Any, at: int) -> int:
@@ -23,7 +24,7 @@ def write_all(fd: int, data: Any, at: int) -> int:
     return memoryview(data).nbytes
 
 
-def reserved_block(arena: Arena, agent_pid: int, query: bytes, offset: int, length: int) -> int:
+def reserved_block(arena: Arena, agent_pid: int, query: bytes, offset: ArenaOffset, length: int) -> ArenaOffset:
     """Where the block begins that the agent `agent_pid` has reserved for the query and [offset, offset + length) is in.
 
     Raises:
@@ -37,5 +38,5 @@ def reserved_block(arena: Arena, agent_pid: int, query: bytes, offset: int, leng
                 raise InvalidRequestError(
                     f"range [{offset}, {offset + length}) leaves the reserved block [{start}, {start + size})"
                 )
-            return int(start)
+            return start
     raise InvalidRequestError(f"nothing is reserved at {offset}")

@@ -14,6 +14,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.base import Placed, Range, TransportCounters
 from pyslash.transport.clients import Clients
 from pyslash.transport.reserved import write_all
+from pyslash.units import ArenaOffset
 
 
 class ShmTransport:
@@ -38,7 +39,7 @@ class ShmTransport:
             return f"the arena of {peer} cannot be mapped: {error}"
         return None
 
-    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+    def read(self, peer: AgentDescriptor, block_offset: ArenaOffset, ranges: list[Range]) -> list[Any]:
         """Views into the peer's memory: see `Transport.read`."""
         arena = self._arena(peer)
         views = [arena.view(block_offset + offset, length) for offset, length in ranges]
@@ -53,7 +54,7 @@ class ShmTransport:
                 memory.write(arena.view(at + offset, length), place + offset)
         self.counters.add(sum(block.size for block in blocks))
 
-    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+    def write(self, peer: AgentDescriptor, reserved_offset: ArenaOffset, data: Any) -> None:
         """One copy, into room that the agent has reserved: see `Transport.write`."""
         self._arena(peer)
         with self._clients.of(peer, "unix").writable(reserved_offset, memoryview(data).nbytes):

@@ -9,6 +9,7 @@ from pyslash.protocol.client import AgentClient, Wanted
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.transport.base import Placed, Range, TransportCounters
 from pyslash.transport.clients import Clients
+from pyslash.units import ArenaOffset
 
 
 class TcpTransport:
@@ -21,7 +22,7 @@ class TcpTransport:
         self.counters = TransportCounters()
         self._clients = Clients(query, token, timeout_seconds)
 
-    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+    def read(self, peer: AgentDescriptor, block_offset: ArenaOffset, ranges: list[Range]) -> list[Any]:
         """Copies out of the stream: see `Transport.read`."""
         buffers = self._client(peer).read(block_offset, ranges) if ranges else []
         self.counters.add(sum(length for _, length in ranges))
@@ -36,7 +37,7 @@ class TcpTransport:
         self._client(peer).read_into(wanted)
         self.counters.add(sum(block.size for block in blocks))
 
-    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+    def write(self, peer: AgentDescriptor, reserved_offset: ArenaOffset, data: Any) -> None:
         """One stream: see `Transport.write`."""
         self._client(peer).write(reserved_offset, data)
         self.counters.add_write(memoryview(data).nbytes)

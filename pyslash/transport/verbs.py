@@ -29,6 +29,7 @@ from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
 from pyslash.state.block_head import HEADER_BYTES
 from pyslash.transport.base import Placed, Range, TransportCounters
+from pyslash.units import ArenaOffset
 
 # The beginning of a block's header (docs/block-format.md): magic, version, head's length, plan, query, incarnation,
 # epoch, attempt, offset in the arena, length.
@@ -41,7 +42,7 @@ _LAST_CALL_SECONDS = 1.0
 # Registered memory that one list of READs takes, unless a single range is larger.
 _LIST_BYTES = 32 << 20
 
-_Block = tuple[int, list[Range]]
+_Block = tuple[ArenaOffset, list[Range]]
 """Its offset in the arena, and ranges of it."""
 
 
@@ -81,7 +82,7 @@ class VerbsTransport:
             return str(error)
         return None
 
-    def read(self, peer: AgentDescriptor, block_offset: int, ranges: list[Range]) -> list[Any]:
+    def read(self, peer: AgentDescriptor, block_offset: ArenaOffset, ranges: list[Range]) -> list[Any]:
         """Buffers in registered memory: see `Transport.read`.
 
         Raises:
@@ -116,7 +117,7 @@ class VerbsTransport:
         self.counters.add(sum(length for _, ranges in blocks for _, length in ranges))
         return found
 
-    def write(self, peer: AgentDescriptor, reserved_offset: int, data: Any) -> None:
+    def write(self, peer: AgentDescriptor, reserved_offset: ArenaOffset, data: Any) -> None:
         """By RDMA WRITE: see `Transport.write`."""
         self._connected_peer(peer).write(reserved_offset, data, time.monotonic() + self._timeout)
         self.counters.add_write(memoryview(data).nbytes)
@@ -229,7 +230,7 @@ class _Peer:
         places = iter(moves)
         return [[lease.buffer(next(places)[0], length) for _, length in ranges] for _, ranges in blocks]
 
-    def write(self, offset: int, data: Any, deadline: float) -> None:
+    def write(self, offset: ArenaOffset, data: Any, deadline: float) -> None:
         """Into a range that the agent has reserved."""
         source = memoryview(data).cast("B")
         lease = self._hub.landing.acquire(source.nbytes)
@@ -299,7 +300,7 @@ class _Peer:
             with contextlib.suppress(SlashError):
                 self._client.act("disconnect", Disconnect(connection.peer.qpn), _LAST_CALL_SECONDS)
 
-    def _check(self, header: bytes, block_offset: int, ranges: list[Range]) -> None:
+    def _check(self, header: bytes, block_offset: ArenaOffset, ranges: list[Range]) -> None:
         magic, _, _, _, query, incarnation, _, _, offset, length = _HEADER.unpack(header)
         end = max(begin + size for begin, size in ranges)
         found = (magic, query, incarnation, offset)

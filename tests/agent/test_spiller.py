@@ -16,7 +16,7 @@ from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_ar
 from pyslash.agent.store.spill import write as write_to_disk
 from pyslash.agent.store.spiller import free_bytes
 from pyslash.errors import FencedError, InvalidRequestError, SpillError
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, MakeRoom, Promote, Replicate, Restore, Resume
@@ -124,12 +124,12 @@ def test_a_task_that_finds_the_arena_full_asks_for_room(
         heads = client.commit(epoch, [write(agent, epoch, [10 * epoch], KEYS).arena_offset], PLAN).blocks
         epoch += 1
     monkeypatch.setattr("pyslash.agent.process.launch.ensure_from_worker", lambda *_: agent)
-    update = ArrowUpdate(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB, spill_directory=str(tmp_path))
+    publisher = BlockPublisher(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB, spill_directory=str(tmp_path))
     large = [rows([0], range(100_000))]
     with pytest.raises(SpillError, match=r"spark\.slash\.spill\.maxBytes=0"):
-        update.receipt(large)
+        publisher.receipt(large)
     assert client.live().blocks == heads
-    receipt = Receipt.parse(replace(update, spill_bytes=GIB).receipt(large))
+    receipt = Receipt.parse(replace(publisher, spill_bytes=GIB).receipt(large))
     heads = client.commit(epoch, [receipt.head.arena_offset], PLAN).blocks
     assert spilled(heads)
     assert read_all(client, heads, [10]) == [(10, key, key) for key in KEYS]

@@ -131,10 +131,7 @@ def session(master: str, host: str, java: str) -> SparkSession:
         "spark.slash.agent.startTimeout": str(AGENT_SECONDS),
         "spark.slash.agent.callTimeout": str(AGENT_SECONDS),
     }
-    builder = SparkSession.builder.master(master).appName("pyslash over RDMA")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    made = SparkSession.builder.master(master).appName("pyslash over RDMA").config(map=settings).getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
 

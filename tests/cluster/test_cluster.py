@@ -85,9 +85,8 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicatio
 
 def test_local_cluster(application: Application) -> None:
     # No merge in the driver: both merge tasks read from both agents.
-    retried = {"merge.driverBytes": "0", "fault": "retry"}
-    variants = [{"ingest": "arrow", "transport": "tcp"}, {"ingest": "rows", "transport": "auto"}]
-    by_tcp, by_memory = application.run(*(retried | variant for variant in variants))
+    retried = {"ingest": "rows", "merge.driverBytes": "0", "fault": "retry"}
+    by_tcp, by_memory = application.run(*(retried | {"transport": transport} for transport in ("tcp", "auto")))
     for found, used, unused in ((by_tcp, "tcp", "shm"), (by_memory, "shm", "tcp")):
         assert found["bytes_read"][used] > 0
         assert found["bytes_read"][unused] == 0

@@ -302,10 +302,8 @@ def enabled(job: Job) -> dict[str, Any]:
 
 
 def main(source: str, folder: Path, *cases: str) -> None:
-    builder = SparkSession.builder
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    spark = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
     listener = Started()
     spark.streams.addListener(listener)  # before this session has any plan
     job = Job(spark, source, folder, "require", listener)

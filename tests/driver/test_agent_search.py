@@ -31,19 +31,18 @@ class Search:
         durability: str,
         answering: str,
         silent: bool = False,
-        ingest: str = "auto",
         found: str = "n",
         executors: int = 1,
     ) -> None:
         self.found: list[bool] = []
         self._finds = found
         ports = Ports(find_agents=self._find, executors=lambda session: executors)
-        self.search = AgentSearch(self._conf(durability, ingest), SECRET, ports)
+        self.search = AgentSearch(self._conf(durability), SECRET, ports)
         self._probed = [agent(name) for name in answering], silent
 
     @staticmethod
-    def _conf(durability: str, ingest: str) -> Conf:
-        given = {"spark.slash.durability": durability, "spark.slash.ingest": ingest}
+    def _conf(durability: str) -> Conf:
+        given = {"spark.slash.durability": durability}
         return Conf.read(lambda name, default: given.get(name, default))
 
     def _find(self, session: Any, secret: bytes, arena: int, timeout: int, by_worker: bool) -> list[AgentDescriptor]:
@@ -71,7 +70,6 @@ class Search:
         (Search("checkpoint", ""), 1, ["n"], [False]),
         (Search("checkpoint", ""), 0, [], []),
         (Search("checkpoint", "ab", silent=True), 1, ["n"], [True]),
-        (Search("checkpoint", "", ingest="arrow"), 1, ["n"], [True]),
         (Search("checkpoint", "", found="an"), 1, ["n"], [False, True]),
         (Search("both", "abc"), 1, ["a", "b", "c"], []),
         (Search("both", "ab", found="abn"), 1, ["a", "b", "n"], [False]),  # any agent may keep the replica of c

@@ -220,7 +220,6 @@ def static(rows: DataFrame) -> DataFrame:
         ({}, lambda rows: rows.join(static(rows), "k", "left"), "ingest      files: Parquet is read natively where"),
         ({}, lambda rows: rows.join(static(rows), "k", "left_semi"), "Spark reads the input: it is a LEFT SEMI join"),
         ({"ingest": "rows"}, lambda rows: rows, "ingest      rows: spark.slash.ingest=rows"),
-        ({"ingest": "arrow"}, lambda rows: rows, "ingest      arrow: spark.slash.ingest=arrow"),
         ({}, lambda rows: rows, "emit        columns"),
         ({"transport": "tcp"}, lambda rows: rows, "emit        columns: merged by executors; all is brought by"),
     ],

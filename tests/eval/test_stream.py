@@ -95,12 +95,10 @@ def test_a_wrong_row_is_found_and_named(spark: SparkSession, tmp_path: Path, fau
     assert "key=7" in line
 
 
-@pytest.mark.parametrize(
-    "name", some_at_night(["spark-hdfs", "stateless", "noop", "bare-arrow"], {"spark-hdfs", "noop", "bare-arrow"})
-)
+@pytest.mark.parametrize("name", some_at_night(["spark-hdfs", "stateless", "noop"], {"spark-hdfs", "noop"}))
 def test_a_run_reads_every_row_and_tells_its_batches(spark: SparkSession, tmp_path: Path, name: str) -> None:
     figures, kept = stream.run(spark, engine(name), tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
-    assert (kept is None) == (name in ("noop", "bare-arrow"))
+    assert (kept is None) == (name == "noop")
     assert figures["rows"] == tiny.TUMBLING.rows
     assert figures["rows_per_second"] == pytest.approx(figures["rows"] / figures["seconds"])
     assert len(figures["input_batch_ms"]) == tiny.TUMBLING.batches

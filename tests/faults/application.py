@@ -97,10 +97,7 @@ def session(master: str, executors: int, conf: dict[str, str]) -> SparkSession:
     # The driver's JVM takes its options from the command that starts it.
     options = conf.get("spark.driver.extraJavaOptions", JAVA_OPTIONS)
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{options}" pyspark-shell'
-    builder = SparkSession.builder.master(master).appName("pyslash faults")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.master(master).appName("pyslash faults").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     pyslash.enable(spark)
     return spark

@@ -30,7 +30,7 @@ from pyslash.emit import repartition
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.emit.column_merge import ColumnMerge
 from pyslash.ingest import update_job as ingest
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.ingest.update_job import Ingest
 from pyslash.operators.transform.steps import TransformWithState
 from pyslash.protocol.client import AgentClient
@@ -52,7 +52,7 @@ from tests.faults.strike import (
 )
 
 # Conf under which an epoch's update runs in tasks of Python, where PUBLISH_POINT can be reached.
-UPDATES_IN_PYTHON = {"ingest": "arrow"}
+UPDATES_IN_PYTHON = {"ingest": "files"}
 # Conf under which an epoch's merges run in tasks, where "mid-merge" can be reached.
 MERGES_IN_TASKS = {"merge.driverBytes": "0"}
 _IN_CREATE = 0x100
@@ -168,7 +168,7 @@ class Arm:
         due = {strike.point: strike for strike in self.strikes if strike.epoch == epoch}
         merge, own, publish = due.get("mid-merge"), due.get(OWNER_POINT), due.get(PUBLISH_POINT)
         self._in_merge = merge
-        ingest.ArrowUpdate = partial(StruckUpdate, strike=publish) if publish else ArrowUpdate
+        ingest.BlockPublisher = partial(StruckPublisher, strike=publish) if publish else BlockPublisher
         repartition.AggregateRows = partial(StruckOwner, strike=own) if own else AggregateRows
         if self._inside is not None:
             for point in (*READING_POINTS, *GATHER_POINTS, COMPACTED_POINT, FOLDED_POINT, SINK_POINT):
@@ -232,13 +232,13 @@ def update_again(
 
 
 @dataclass(frozen=True, kw_only=True)
-class StruckUpdate(ArrowUpdate):
-    """An update task that is struck when its block is published and nobody knows yet."""
+class StruckPublisher(BlockPublisher):
+    """Strikes a task when its block is published and nobody knows yet."""
 
     strike: Strike
 
     def published(self, make: Callable[[int], Accumulator | SessionMerger]) -> bytes:
-        """`ArrowUpdate`, of any task in Python."""
+        """`BlockPublisher`."""
         receipt = super().published(make)
         self.strike.in_task()
         return receipt

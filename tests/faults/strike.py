@@ -58,7 +58,7 @@ DRIVER_POINTS = (
 TASK_POINTS = ("mid-update", "mid-merge")
 # With spark.slash.strategy=repartition, "after publish" lies between its two jobs; this is in the second one.
 OWNER_POINT = "mid-own"
-# With spark.slash.ingest=arrow: a task of the update has published its block, and nobody knows yet.
+# With spark.slash.ingest=files: a task of the update has published its block, and nobody knows yet.
 PUBLISH_POINT = "after publish, in the task"
 # Inside executors' JVMs and agents, where `inside` puts them.
 PUBLISHED_POINT = "block published"

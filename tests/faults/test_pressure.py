@@ -73,7 +73,7 @@ def expected(stream: Stream) -> list[Any]:
     return stream.expected(F.window("ts", "10 seconds"), [F.col("k")], [F.count("*"), F.sum("v")])
 
 
-@pytest.mark.parametrize("ingest", ["rows", pytest.param("arrow", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("ingest", ["rows", pytest.param("files", marks=pytest.mark.nightly)])
 def test_state_larger_than_its_arena_gives_the_same_rows(stream: Stream, ingest: str) -> None:
     stream.spark.conf.set("spark.slash.ingest", ingest)
     rows: list[Any] = []

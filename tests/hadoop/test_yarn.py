@@ -89,7 +89,7 @@ def test_a_query_runs_in_containers(cluster: Yarn, tmp_path: Path) -> None:
     """The driver runs where it was submitted, as the file's comment says how."""
     stand_in(tmp_path)
     before = set(cluster.logs("stderr"))
-    done = grouped(cluster, tmp_path, **CLIENT, **{"spark.slash.ingest": "arrow"})  # through the executors' Python
+    done = grouped(cluster, tmp_path, **CLIENT, **{"spark.slash.ingest": "files"})  # through the executors' Python
     logs = {name: log for name, log in cluster.logs("stderr").items() if name not in before}
     assert FOUND in done.stdout, done.stderr[-5000:] + "".join(log[-2000:] for log in logs.values())
     assert sum("Starting executor ID" in log for log in logs.values()) == 2
@@ -149,6 +149,6 @@ def test_the_packed_environment_runs_in_containers(cluster: Yarn, tmp_path: Path
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
     subprocess.run(["make", "archive"], cwd=ROOT, env=environment, check=True)
     (tmp_path / ARCHIVE).symlink_to(ROOT / "dist" / ARCHIVE)
-    done = grouped(cluster, tmp_path, **{"spark.slash.ingest": "arrow"})
+    done = grouped(cluster, tmp_path, **{"spark.slash.ingest": "files"})
     assert done.returncode == 0, done.stderr[-5000:] + "".join(log[-2000:] for log in cluster.logs("stderr").values())
     assert any(FOUND in log for log in cluster.logs("stdout").values())

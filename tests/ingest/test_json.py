@@ -35,7 +35,7 @@ class Reading:
         self.by_spark = spark.read.parquet(str(path)).select(parsed.alias("found")).select("found", "found.*")
         bridge = JvmBridge(spark).java
         self._json = bridge.natively(self.by_spark._jdf.queryExecution().executedPlan())
-        self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._json.plan()), spark)
+        self.natively = DataFrame(bridge.again(spark._jsparkSession, self._json.plan()), spark)
 
     def expected(self) -> pa.Table:
         """As Spark reads the records."""

@@ -242,9 +242,6 @@ class MicroBatch:
     def forget_counts(self) -> None:
         """It counts nothing."""
 
-    def input_rows(self) -> Any:
-        raise NotImplementedError("the model's ingest reads partitions")
-
     def of(self, place: int) -> MicroBatch:
         """Its only operator."""
         return self

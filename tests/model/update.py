@@ -109,7 +109,7 @@ class Owners(Ingest):
 
 @dataclass(frozen=True)
 class _Sealing:
-    """What an owner's task asks of `ArrowUpdate`."""
+    """What an owner's task asks of `BlockPublisher`."""
 
     ingest: Ingest
     number: int

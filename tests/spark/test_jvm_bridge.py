@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -21,7 +22,7 @@ from pyspark.sql import functions as F
 
 from pyslash import _native
 from pyslash.errors import AgentStartError, ArenaFullError, InvalidInputError, InvalidPlanError, SlashError
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -115,18 +116,28 @@ def test_agents_are_found_without_rows(spark: SparkSession, updates: Updates) ->
     assert another.incarnation != found[0].incarnation
 
 
-def test_the_arrow_path_gives_the_same_receipts(spark: SparkSession, updates: Updates, input_rows: DataFrame) -> None:
+def publishing(publisher: BlockPublisher) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`: a task publishes its rows as one block, and gives the receipt."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([publisher.receipt(batches)], pa.binary())], names=["receipt"])
+
+    return task
+
+
+def test_tasks_in_python_give_the_same_receipts(spark: SparkSession, updates: Updates, input_rows: DataFrame) -> None:
     lines, columns, key = BY_STRING
     plan = plan_text(lines)
     rows = input_rows.select(columns)
     by_rows = updates.run(rows, plan)
-    task = ArrowUpdate(plan, BEGINNING, updates.query, 0, updates.secret, ARENA)
-    by_arrow = [Receipt.parse(bytes(row.receipt)) for row in rows.mapInArrow(task, "receipt binary").collect()]
-    assert {receipt.agent for receipt in by_arrow} == {receipt.agent for receipt in by_rows}
-    for one, other in zip(by_rows, by_arrow, strict=True):
+    publisher = BlockPublisher(plan, BEGINNING, updates.query, 0, updates.secret, ARENA)
+    published = rows.mapInArrow(publishing(publisher), "receipt binary")
+    by_batches = [Receipt.parse(bytes(row.receipt)) for row in published.collect()]
+    assert {receipt.agent for receipt in by_batches} == {receipt.agent for receipt in by_rows}
+    for one, other in zip(by_rows, by_batches, strict=True):
         for figure in ("rows", "late_rows", "groups", "max_event_time", "length", "fingerprint"):
             assert getattr(one.head, figure) == getattr(other.head, figure), figure
-    blocks = committed(by_arrow, plan, updates.query, updates.secret)
+    blocks = committed(by_batches, plan, updates.query, updates.secret)
     assert merged(blocks, plan, updates.query, updates.secret) == spark_answer(spark, input_rows, key)
 
 

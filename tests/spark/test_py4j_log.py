@@ -72,7 +72,7 @@ def sums(df: DataFrame) -> DataFrame:
     return df.groupBy(F.window("ts", "10 seconds"), "k").agg(F.sum("v").alias("s"))
 
 
-@pytest.mark.parametrize("ingest", ["auto", "rows", "arrow"])
+@pytest.mark.parametrize("ingest", ["files", "rows"])
 def test_a_query_leaves_no_key_in_the_log(spark: SparkSession, tmp_path: Path, ingest: str) -> None:
     stream = make_stream(spark, tmp_path, BATCHES)
     with debugged() as written:

@@ -119,15 +119,15 @@ def test_plain_spark_without_pyslash_ends_in_its_first_batch_on_state_of_ours(st
 # The first batch, which tells the rest.
 
 
-@pytest.mark.parametrize("path", some_at_night(["rows", "arrow"], {"arrow"}))
+@pytest.mark.parametrize("path", some_at_night(["rows", "files"], {"files"}))
 def test_executors_on_which_no_agent_starts(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     """As executors without pyslash: their Python has no such module."""
     monkeypatch.setattr(stream.spark.sparkContext, "pythonExec", "/bin/false")
-    if path == "arrow":
+    if path == "files":
         lacks = ModuleNotFoundError("No module named 'pyslash'")
-        monkeypatch.setattr(ingest, "collect", lambda rows: (_ for _ in ()).throw(lacks))
+        monkeypatch.setattr(ingest, "run_numbered", lambda *_: (_ for _ in ()).throw(lacks))
     add(stream, BATCHES[3])
     expected = attempt(sums(stream), tmp_path / "spark", "off")
     monkeypatch.setattr(hook, "_secret", secrets.token_bytes(32))  # no agent of an earlier test is found

@@ -72,7 +72,7 @@ SEPARATE = ("10 seconds", "4 seconds", "1 second")  # windows that overlap, each
 PATHS = {
     "driver": {"ingest": "rows"},
     "tasks": {"ingest": "rows", "merge.driverBytes": "0"},
-    "arrow": {"ingest": "arrow", "transport": "tcp", "merge.driverBytes": "0"},
+    "tcp": {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},
     "repartition": {"ingest": "rows", "strategy": "repartition"},
 }
 
@@ -131,11 +131,11 @@ def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     ("window", "output", "path"),
     [
         (TUMBLING, "append", "driver"),
-        (TUMBLING, "append", "arrow"),
+        (TUMBLING, "append", "tcp"),
         (TUMBLING, "append", "repartition"),
         (SLIDING, "update", "tasks"),
         (SEPARATE, "append", "tasks"),
-        (SEPARATE, "append", "arrow"),
+        (SEPARATE, "append", "tcp"),
     ],
 )
 def test_micro_batches_are_sparks(

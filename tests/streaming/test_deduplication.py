@@ -91,7 +91,7 @@ def test_micro_batches_are_sparks_with_keys_kept_in_executors(stream: Stream, qu
     "conf",
     [
         {"ingest": "files", "merge.driverBytes": "1g"},
-        {"ingest": "arrow", "transport": "tcp", "merge.driverBytes": "0"},
+        {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},
         {"ingest": "rows", "strategy": "repartition", **HOMES},
     ],
     ids=str,

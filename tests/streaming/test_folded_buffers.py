@@ -78,7 +78,7 @@ def rows_of_few_groups(generator: random.Random, batch: int) -> pa.Table:
     [
         ("by key", {"ingest": "rows"}),
         ("by key", {"ingest": "rows", "merge.driverBytes": "0", "transport": "tcp"}),
-        ("by key", {"ingest": "arrow", "strategy": "repartition"}),
+        ("by key", {"ingest": "rows", "strategy": "repartition"}),
         ("all rows", {"merge.driverBytes": "0"}),
         ("by key and array, complete", {"merge.driverBytes": "0"}),
         ("windows, complete", {}),

@@ -53,11 +53,7 @@ NUMBERS = [
     "approx_count_distinct(m, 0.2) FILTER (WHERE flag)",
 ]
 TUMBLING, SLIDING = ("10 seconds",), ("10 seconds", "4 seconds")
-PATHS = [
-    {"ingest": "rows"},
-    {"ingest": "files", "merge.driverBytes": "0"},
-    {"ingest": "arrow", "merge.driverBytes": "0"},
-]
+PATHS = [{"ingest": "rows"}, {"ingest": "files", "merge.driverBytes": "0"}]
 
 
 def stream_of(spark: SparkSession, folder: Path, seed: int) -> Stream:
@@ -77,9 +73,9 @@ def stream_of(spark: SparkSession, folder: Path, seed: int) -> Stream:
 CASES = {
     f"{name}-{conf['ingest']}": (calls, window, conf)
     for name, calls in (("chosen", CHOSEN), ("numbers", NUMBERS))
-    for window, conf in zip((TUMBLING, SLIDING, SLIDING), PATHS, strict=True)
+    for window, conf in zip((TUMBLING, SLIDING), PATHS, strict=True)
 }
-LONG = {*CASES} - {"chosen-rows", "numbers-files"}  # Arrow's batches are what files are read into
+LONG = {*CASES} - {"chosen-rows", "numbers-files"}
 
 
 @pytest.mark.parametrize("name", some_at_night(CASES, LONG))

@@ -138,7 +138,7 @@ def test_micro_batches_are_sparks(stream: Stream, case: tuple[str, str]) -> None
     "conf",
     [
         {"ingest": "files"},
-        pytest.param({"ingest": "arrow", "transport": "tcp", **HOMES}, marks=pytest.mark.nightly),
+        pytest.param({"ingest": "rows", "transport": "tcp", **HOMES}, marks=pytest.mark.nightly),
         {"ingest": "rows", "strategy": "repartition", **HOMES},
     ],
     ids=str,

@@ -47,7 +47,7 @@ def windowed(rows: DataFrame) -> DataFrame:
 
 QUERIES: dict[str, tuple[Query, str, dict[str, str]]] = {
     "windows": (windowed, "append", {"ingest": "rows"}),
-    "windows, by tcp": (windowed, "update", {"ingest": "arrow", "transport": "tcp", "merge.driverBytes": "0"}),
+    "windows, by tcp": (windowed, "update", {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"}),
     "struct": (
         lambda rows: rows.groupBy(F.expr(KEYS["struct"]).alias("k")).count(),
         "update",

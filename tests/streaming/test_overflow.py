@@ -25,7 +25,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return made
 
 
-@pytest.mark.parametrize("conf", [{"ingest": "rows"}, {"ingest": "arrow"}, {"merge.driverBytes": "0"}], ids=str)
+@pytest.mark.parametrize("conf", [{"ingest": "rows"}, {"ingest": "files"}, {"merge.driverBytes": "0"}], ids=str)
 @pytest.mark.parametrize("ansi", [True, False])
 def test_a_sum_across_batches(stream: Stream, conf: dict[str, str], ansi: bool) -> None:
     window, sums = F.window("ts", "10 seconds"), [F.sum("v")]

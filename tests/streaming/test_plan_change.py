@@ -161,12 +161,12 @@ GAINED = ["max(v) AS hi", "last(d) AS l", "count(s) AS c", "min_by(v, d + v) AS 
         *(
             pytest.param(job, ingest, marks=pytest.mark.nightly)
             for job, ingest in [
-                (TUMBLING, "arrow"),
+                (TUMBLING, "rows"),
                 (SLIDING, "rows"),
                 (SESSIONS, "rows"),
                 (UPDATE, "files"),
                 (GROUPS, "rows"),
-                (ALL_GROUPS, "arrow"),
+                (ALL_GROUPS, "rows"),
             ]
         ),
     ],

@@ -60,7 +60,7 @@ QUERIES: dict[str, Query] = {
 PATHS = {
     "driver": {"merge.driverBytes": "1g"},
     "homes": {"merge.driverBytes": "0", "ingest": "files", "ingest.filesMinBytes": "0"},
-    "tcp": {"merge.driverBytes": "0", "transport": "tcp", "ingest": "arrow", "durability": "off"},
+    "tcp": {"merge.driverBytes": "0", "transport": "tcp", "ingest": "rows", "durability": "off"},
     "rewritten": {"merge.driverBytes": "0", "session.rewriteBytes": "1"},
     "no room": {"merge.driverBytes": "0", "home.size": "1", "session.rewriteBytes": "1"},
 }

@@ -170,7 +170,7 @@ def same(found: Any, expected: Any) -> bool:
     return is_rounded and math.isclose(found, expected, rel_tol=1e-9)
 
 
-RUNS = {f"{family}-{ingest}": (family, ingest) for family in FAMILIES for ingest in ("rows", "files", "arrow")}
+RUNS = {f"{family}-{ingest}": (family, ingest) for family in FAMILIES for ingest in ("rows", "files")}
 
 
 @pytest.mark.parametrize("name", some_at_night(RUNS, {*RUNS} - {"moments-rows"}))

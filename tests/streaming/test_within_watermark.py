@@ -68,7 +68,7 @@ def test_micro_batches_are_sparks(spark: SparkSession, tmp_path: Path, query: Qu
     "conf",
     [
         {"ingest": "files", "merge.driverBytes": "0"},
-        {"ingest": "arrow", "transport": "tcp"},
+        {"ingest": "rows", "transport": "tcp"},
         pytest.param({"ingest": "rows", "strategy": "repartition"}, marks=pytest.mark.nightly),
     ],
     ids=str,

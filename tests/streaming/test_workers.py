@@ -58,7 +58,7 @@ def test_state_outlives_the_workers_that_wrote_it(spark: SparkSession, tmp_path:
     conf.set("spark.python.worker.reuse", "false")  # what the daemon does to idle workers after a minute
     pyslash.enable(spark)
     spark.conf.set("spark.slash.mode", "require")
-    spark.conf.set("spark.slash.ingest", "arrow")
+    spark.conf.set("spark.slash.ingest", "files")
     try:
         writer = stream.read().groupBy(window, "k").agg(*calls).writeStream.foreachBatch(sink)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()

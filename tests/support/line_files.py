@@ -26,7 +26,7 @@ class Reading:
         self.by_spark = rows
         bridge = JvmBridge(spark).java
         self._input = bridge.natively(rows._jdf.queryExecution().executedPlan())
-        self.natively = DataFrame(bridge.frame(spark._jsparkSession, self._input.plan()), spark)
+        self.natively = DataFrame(bridge.again(spark._jsparkSession, self._input.plan()), spark)
 
     def check(self) -> pa.Table:
         """Both are the same, and so is how many rows the scan says that it gave."""

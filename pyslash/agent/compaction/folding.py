@@ -17,7 +17,7 @@ from pyslash.transport.reserved import write_all
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
-from pyslash.units import BEYOND_EPOCHS
+from pyslash.units import BEYOND_EPOCHS, NO_EPOCH, ArenaOffset, Epoch
 
 MAX_BLOCKS = 8
 # A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.
@@ -27,7 +27,7 @@ _MOST_ON_DISK = 0.5
 _SLACK_BYTES = 1 << 20  # a result may have more segments than its inputs, each with its padding
 
 
-def choose_inputs(blocks: Iterable[LiveBlock], first_live_pane: int) -> list[int]:
+def choose_inputs(blocks: Iterable[LiveBlock], first_live_pane: int) -> list[ArenaOffset]:
     """Offsets of the blocks to fold; empty if it is not worth it yet.
 
     All of them when more than half of the bytes are dead panes. Otherwise the small ones, once they are more than
@@ -61,7 +61,7 @@ class Fold:
     on_disk: bool
 
     @property
-    def offsets(self) -> list[int]:
+    def offsets(self) -> list[ArenaOffset]:
         """Where they lie."""
         return [block.offset for block in self.blocks]
 
@@ -131,7 +131,7 @@ class Folding:
             elif outcome is not None:
                 state.holding.free_when_unpinned(outcome.offsets())
 
-    def _candidates(self, block_set: BlockSet, on_disk: bool, newest: int | None) -> list[LiveBlock]:
+    def _candidates(self, block_set: BlockSet, on_disk: bool, newest: Epoch | None) -> list[LiveBlock]:
         disk = self._state.holding.disk
         blocks = [
             block for block in block_set.live.values() if (block.offset in disk) == on_disk and block.epoch != newest
@@ -163,19 +163,19 @@ class Folding:
         return Folded(LiveBlock.of(head), data)
 
 
-def _newest_epoch(block_set: BlockSet) -> int:
-    return max((block.epoch for block in block_set.live.values() if block.epoch != BEYOND_EPOCHS), default=-1)
+def _newest_epoch(block_set: BlockSet) -> Epoch:
+    return max((block.epoch for block in block_set.live.values() if block.epoch != BEYOND_EPOCHS), default=NO_EPOCH)
 
 
-def _compacted(arena: Arena, job: Fold, offsets: list[int]) -> LiveBlock | None:
+def _compacted(arena: Arena, job: Fold, offsets: list[ArenaOffset]) -> LiveBlock | None:
     """The new published block; None if no pane was left."""
     head = compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
     return LiveBlock.of(head) if head else None
 
 
-def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Arena, fd: int) -> int:
+def _copied(holding: Holding, block: LiveBlock, query: bytes, arena: Arena, fd: int) -> ArenaOffset:
     """A block in another arena, whose memory is the file `fd`; its offset there."""
-    offset = int(arena.allocate(block.length, query, BEYOND_EPOCHS))
+    offset = arena.allocate(block.length, query, BEYOND_EPOCHS)
     head = relocated(block.head, query, arena.incarnation, offset)
     write_all(fd, head, offset)
     write_all(fd, holding.view(block, len(head), block.length - len(head)), offset + len(head))

@@ -7,9 +7,10 @@ from pyslash.errors import CorruptBlockError
 from pyslash.state.block_file import StoredBlock
 from pyslash.state.block_head import IDENTITY, rechecked
 from pyslash.transport.reserved import write_all
+from pyslash.units import ArenaOffset, Epoch
 
 
-def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock, made_in: int | None = None) -> bytes:
+def adopt(arena: Arena, fd: int, query: bytes, epoch: Epoch, block: StoredBlock, made_in: Epoch | None = None) -> bytes:
     """The head of the block, published in the arena whose memory is the file `fd`; `epoch` is the arena's book-keeping.
     The block stays of the epoch that it was made in, unless it is to be of another.
 
@@ -35,7 +36,7 @@ def adopt(arena: Arena, fd: int, query: bytes, epoch: int, block: StoredBlock, m
     return head
 
 
-def relocated(raw: bytes, query: bytes, incarnation: bytes, offset: int, made_in: int | None = None) -> bytes:
+def relocated(raw: bytes, query: bytes, incarnation: bytes, offset: ArenaOffset, made_in: Epoch | None = None) -> bytes:
     """A head with another place: query, incarnation and offset in its arena; and of another epoch, if one is given."""
     head = bytearray(raw)
     at, form = IDENTITY

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyslash._native import Arena, Head
 from pyslash.agent.store.spill import Disk
-from pyslash.units import BEFORE_ALL_EPOCHS
+from pyslash.units import BEFORE_ALL_EPOCHS, ArenaOffset, Epoch
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class LiveBlock:
     The offset is that in the arena, or beyond every arena: a place on disk (`spill`).
     """
 
-    offset: int
+    offset: ArenaOffset
     length: int
-    epoch: int
+    epoch: Epoch
     head: bytes
     panes: tuple[tuple[int, int, int], ...]
 
@@ -51,8 +51,8 @@ class Holding:
     def __init__(self, arena: Arena, counters: Counter[str]) -> None:
         self._arena = arena
         self._counters = counters
-        self._pins: Counter[int] = Counter()
-        self._doomed: set[int] = set()
+        self._pins: Counter[ArenaOffset] = Counter()
+        self._doomed: set[ArenaOffset] = set()
         self.disk = Disk()
 
     @property
@@ -60,7 +60,7 @@ class Holding:
         """Blocks in use."""
         return len(self._pins)
 
-    def commit(self, query: bytes, offsets: list[int]) -> None:
+    def commit(self, query: bytes, offsets: list[ArenaOffset]) -> None:
         """Published blocks that belong to no epoch are the query's for good; those on disk are already."""
         self._arena.commit(query, BEFORE_ALL_EPOCHS, [offset for offset in offsets if offset not in self.disk])
 
@@ -70,15 +70,15 @@ class Holding:
             return self.disk.view(block.offset, offset, length)
         return self._arena.view(block.offset + offset, length)
 
-    def is_idle(self, offset: int) -> bool:
+    def is_idle(self, offset: ArenaOffset) -> bool:
         """Whether a block lies in the arena and is unused."""
         return offset not in self._pins and offset not in self.disk
 
-    def pin(self, offsets: Iterable[int]) -> None:
+    def pin(self, offsets: Iterable[ArenaOffset]) -> None:
         """These stay where they are until `unpin`."""
         self._pins.update(offsets)
 
-    def unpin(self, offsets: Iterable[int]) -> None:
+    def unpin(self, offsets: Iterable[ArenaOffset]) -> None:
         """Ends a `pin`."""
         for offset in offsets:
             self._pins[offset] -= 1
@@ -88,7 +88,7 @@ class Holding:
                     self._doomed.remove(offset)
                     self._free(offset)
 
-    def free_when_unpinned(self, offsets: Iterable[int]) -> None:
+    def free_when_unpinned(self, offsets: Iterable[ArenaOffset]) -> None:
         """Frees them, now or when they are unpinned."""
         for offset in offsets:
             if self._pins[offset]:
@@ -97,7 +97,7 @@ class Holding:
                 del self._pins[offset]
                 self._free(offset)
 
-    def _free(self, offset: int) -> None:
+    def _free(self, offset: ArenaOffset) -> None:
         if offset in self.disk:
             self.disk.free(offset)
         else:
@@ -115,7 +115,7 @@ class Outcome:
     inputs: tuple[LiveBlock, ...]
     block: LiveBlock | None
 
-    def offsets(self) -> list[int]:
+    def offsets(self) -> list[ArenaOffset]:
         """Where the new block lies; empty if there is none."""
         return [] if self.block is None else [self.block.offset]
 
@@ -124,7 +124,7 @@ class Outcome:
 class BlockSet:
     """Live blocks of one query that are compacted with each other: an agent's own, or a replica of another agent's."""
 
-    live: dict[int, LiveBlock] = field(default_factory=dict)
+    live: dict[ArenaOffset, LiveBlock] = field(default_factory=dict)
     compacting: bool = False
     compacted: Outcome | None = None  # finished, waits for the next commit
     no_room: float = 0  # bytes in one piece that the last compaction found no room for, by each live byte of its inputs
@@ -138,7 +138,7 @@ class BlockSet:
         """More blocks."""
         self.live.update((block.offset, block) for block in blocks)
 
-    def retire(self, holding: Holding, offsets: list[int]) -> None:
+    def retire(self, holding: Holding, offsets: list[ArenaOffset]) -> None:
         """These live blocks are needed no more."""
         for offset in offsets:
             del self.live[offset]

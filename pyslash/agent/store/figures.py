@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyslash.units import BEFORE_ALL_PANES
+from pyslash.units import BEFORE_ALL_PANES, BEFORE_ALL_RUNS, NO_EPOCH, Epoch
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
@@ -22,8 +22,8 @@ class Figures:
             state = self._state.queries.get(query)
             return {
                 "incarnation": self._state.incarnation.hex(),
-                "epoch": -1 if state is None else state.epoch,
-                "run": 0 if state is None else state.run,
+                "epoch": NO_EPOCH if state is None else state.epoch,
+                "run": BEFORE_ALL_RUNS if state is None else state.run,
                 "replicas": {} if state is None else state.replica_epochs(),
                 "promoted": {} if state is None else state.promoted,
                 "settled": {} if state is None else state.settled_replicas(),
@@ -52,7 +52,7 @@ class Figures:
                 **self._state.room(),
             }
 
-    def taken_over(self, query: bytes, epoch: int) -> list[str]:
+    def taken_over(self, query: bytes, epoch: Epoch) -> list[str]:
         """The agents whose shares this one has taken over as of an epoch."""
         with self._state.lock:
             state = self._state.queries.get(query)

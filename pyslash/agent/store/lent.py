@@ -11,6 +11,7 @@ from pyslash.agent.store.published import reported
 from pyslash.agent.store.row_blocks import rows_on_their_way
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Read, Replicate, Snapshot
+from pyslash.units import ArenaOffset
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
@@ -32,7 +33,7 @@ class Lent:
         """
         self._state.check_incarnation(request.incarnation)
         with self._state.lock:
-            blocks = [(self._readable(query, at, ranges), ranges) for at, ranges in request.blocks]
+            blocks = [(self._readable(query, ArenaOffset(at), ranges), ranges) for at, ranges in request.blocks]
             self._state.holding.pin(block.offset for block, _ in blocks)
         try:
             yield [
@@ -45,7 +46,7 @@ class Lent:
             with self._state.lock:
                 self._state.holding.unpin(block.offset for block, _ in blocks)
 
-    def _readable(self, query: bytes, at: int, ranges: list[list[int]]) -> LiveBlock:
+    def _readable(self, query: bytes, at: ArenaOffset, ranges: list[list[int]]) -> LiveBlock:
         """The block that these ranges are of; with the lock held."""
         state = self._state.queries.get(query)
         block = None if state is None else state.own.live.get(at)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock
 from pyslash.protocol.version_edit import VersionEdit
+from pyslash.units import ArenaOffset
 
 _MOST_BYTES = 2 << 20  # of heads in an edit, as text: half of what a message may have
 _numbers = itertools.count(1)  # no two edits, and no two changes, of an agent have the same
@@ -22,8 +23,8 @@ class OwnBlocks(BlockSet):
     """
 
     _number: int = 0
-    _changed: dict[int, int] = field(default_factory=dict)  # by offset: the number of its last change
-    _told: dict[int, int] = field(default_factory=dict)  # those of the last edit
+    _changed: dict[ArenaOffset, int] = field(default_factory=dict)  # by offset: the number of its last change
+    _told: dict[ArenaOffset, int] = field(default_factory=dict)  # those of the last edit
 
     def add(self, blocks: Iterable[LiveBlock]) -> None:
         """More blocks."""
@@ -31,7 +32,7 @@ class OwnBlocks(BlockSet):
         super().add(more)
         self._note(block.offset for block in more)
 
-    def retire(self, holding: Holding, offsets: list[int]) -> None:
+    def retire(self, holding: Holding, offsets: list[ArenaOffset]) -> None:
         """These live blocks are needed no more."""
         super().retire(holding, offsets)
         self._note(offsets)
@@ -47,8 +48,8 @@ class OwnBlocks(BlockSet):
                 if self._changed.get(offset) == number:
                     del self._changed[offset]
         self._number, self._told = next(_numbers), {}
-        gone: set[int] = set()
-        heads: dict[int, bytes] = {}
+        gone: set[ArenaOffset] = set()
+        heads: dict[ArenaOffset, bytes] = {}
         size = 0
         for offset, number in self._changed.items():
             if size > _MOST_BYTES:
@@ -62,5 +63,5 @@ class OwnBlocks(BlockSet):
             size += 24
         return VersionEdit(self._number, whole, frozenset(gone), heads, len(self._told) < len(self._changed))
 
-    def _note(self, offsets: Iterable[int]) -> None:
+    def _note(self, offsets: Iterable[ArenaOffset]) -> None:
         self._changed.update((offset, next(_numbers)) for offset in offsets)

@@ -9,6 +9,7 @@ from pyslash.errors import InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Commit, Fold, Replicate
 from pyslash.state.block_head import copied_head, head_crc
 from pyslash.state.block_state import BlockState
+from pyslash.units import ArenaOffset, Epoch
 
 
 def reported(
@@ -22,7 +23,7 @@ def reported(
     ]
 
 
-def _published_lengths(arena: Arena, query: bytes) -> dict[int, int]:
+def _published_lengths(arena: Arena, query: bytes) -> dict[ArenaOffset, int]:
     # Not the committed ones: what an earlier run has left may go as soon as it is unpinned.
     return {
         offset: length
@@ -32,7 +33,13 @@ def _published_lengths(arena: Arena, query: bytes) -> dict[int, int]:
 
 
 def _published(
-    arena: Arena, query: bytes, state: QueryState, epoch: int, offset: int, lengths: dict[int, int], crc: int | None
+    arena: Arena,
+    query: bytes,
+    state: QueryState,
+    epoch: Epoch,
+    offset: ArenaOffset,
+    lengths: dict[ArenaOffset, int],
+    crc: int | None,
 ) -> LiveBlock:
     if offset not in lengths or offset in state.own.live:
         raise InvalidRequestError(f"commit of epoch {epoch}: no new block of this query lies at {offset}")

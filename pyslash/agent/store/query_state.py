@@ -9,7 +9,7 @@ from pyslash._native import Plan
 from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.agent.store.own_blocks import OwnBlocks
 from pyslash.errors import FencedError
-from pyslash.units import BEFORE_ALL_PANES
+from pyslash.units import BEFORE_ALL_PANES, BEFORE_ALL_RUNS, NO_EPOCH, NO_RUN, ArenaOffset, Epoch, Run
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Replica(BlockSet):
     `taken_over`: other agents whose shares that agent had taken over as of the same epoch: they are part of the copy.
     """
 
-    epoch: int = -1
+    epoch: Epoch = NO_EPOCH
     taken_over: frozenset[str] = frozenset()
 
 
@@ -32,10 +32,10 @@ class PendingReplica:
     for their agent has committed the epoch; `taken_over`: as of a replica.
     """
 
-    epoch: int
+    epoch: Epoch
     whole: bool
-    places: dict[int, tuple[int, int]]
-    heads: dict[int, int]
+    places: dict[ArenaOffset, tuple[ArenaOffset, int]]
+    heads: dict[ArenaOffset, int]
     settled: bool = False
     taken_over: frozenset[str] = frozenset()
     sealed: list[LiveBlock] | None = None
@@ -47,12 +47,12 @@ class QueryState:
 
     plan: Plan
     plan_text: str
-    run: int = 0  # of the query that this state belongs to: a later run restores everything itself, or resumes it
-    ended: int = -1  # the last run that is over: no snapshot of it is written any more
-    epoch: int = -1
-    stored: int = -1  # the last epoch whose checkpoint or replica was requested: its update is over
+    run: Run = BEFORE_ALL_RUNS  # that this state belongs to: a later one restores everything itself, or resumes it
+    ended: Run = NO_RUN  # the last run that is over: no snapshot of it is written any more
+    epoch: Epoch = NO_EPOCH
+    stored: Epoch = NO_EPOCH  # the last epoch whose checkpoint or replica was requested: its update is over
     # Of the last commit, to recognise it when it is repeated: offsets of blocks, and the CRCs of their heads, if given.
-    blocks: frozenset[tuple[int, int | None]] = frozenset()
+    blocks: frozenset[tuple[ArenaOffset, int | None]] = frozenset()
     freed: int = 0  # by the last commit
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
@@ -61,9 +61,9 @@ class QueryState:
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, PendingReplica] = field(default_factory=dict)
-    promoted: dict[str, int] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
+    promoted: dict[str, Epoch] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
 
-    def check_run(self, run: int) -> None:
+    def check_run(self, run: Run) -> None:
         """Passes for the run that this state belongs to, and for later ones.
 
         Raises:
@@ -72,7 +72,7 @@ class QueryState:
         if run < self.run:
             raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
 
-    def check_snapshots(self, run: int) -> None:
+    def check_snapshots(self, run: Run) -> None:
         """Passes while a snapshot of this run, which the state belongs to, is worth anything.
 
         Raises:
@@ -86,12 +86,12 @@ class QueryState:
         yield self.own
         yield from self.replicas.values()
 
-    def replica_epochs(self) -> dict[str, int]:
+    def replica_epochs(self) -> dict[str, Epoch]:
         """For each source, the latest epoch that its replica here has."""
         epochs = {source: replica.epoch for source, replica in self.replicas.items()}
         epochs.update({source: one.epoch for source, one in self.incoming.items() if one.sealed is not None})
         return epochs
 
-    def settled_replicas(self) -> dict[str, tuple[int, list[str]]]:
+    def settled_replicas(self) -> dict[str, tuple[Epoch, list[str]]]:
         """For each source, of the replica without blocks on their way: its epoch, and the shares taken over in it."""
         return {source: (replica.epoch, sorted(replica.taken_over)) for source, replica in self.replicas.items()}

@@ -92,7 +92,8 @@ class ReplicaCalls:
         Raises:
             InvalidRequestError: the pieces are not of its length.
         """
-        at, end = request.offset, request.offset + request.length
+        at: int = request.offset
+        end = at + request.length
         for piece in pieces:
             if at + piece.nbytes > end:
                 raise InvalidRequestError(f"a write of {request.length} bytes got more than that")

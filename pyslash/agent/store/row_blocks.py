@@ -9,9 +9,10 @@ from pyslash._native import Arena, Head, Plan
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.state.block_head import copied_head
 from pyslash.state.block_state import BlockState
+from pyslash.units import ArenaOffset
 
 
-def rows_on_their_way(arena: Arena, query: bytes, wanted: int) -> LiveBlock | None:
+def rows_on_their_way(arena: Arena, query: bytes, wanted: ArenaOffset) -> LiveBlock | None:
     """The query's block at an offset of the arena, if a task has published it and no commit has freed it."""
     for offset, length, state, _, owner, _ in arena.blocks():
         if offset == wanted and owner == query and state == BlockState.PUBLISHED:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyslash._native import Arena
 from pyslash.errors import SpillError
+from pyslash.units import ArenaOffset
 
 FIRST_PLACE = 1 << 62
 _DIRECTORIES = ("SPARK_EXECUTOR_DIRS", "LOCAL_DIRS", "SPARK_LOCAL_DIRS")
@@ -29,30 +30,30 @@ class Disk:
 
     def __init__(self) -> None:
         self._offsets = count(FIRST_PLACE)
-        self._files: dict[int, pa.Buffer] = {}
+        self._files: dict[ArenaOffset, pa.Buffer] = {}
         self.bytes = 0
         self.directory = ""  # where the last one was spilled to; empty: the default one
 
-    def __contains__(self, offset: int) -> bool:
+    def __contains__(self, offset: ArenaOffset) -> bool:
         return offset in self._files
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def new_offset(self) -> int:
+    def new_offset(self) -> ArenaOffset:
         """For one block; never given out twice."""
-        return next(self._offsets)
+        return ArenaOffset(next(self._offsets))
 
-    def keep(self, offset: int, data: pa.Buffer) -> None:
+    def keep(self, offset: ArenaOffset, data: pa.Buffer) -> None:
         """What `write` has made lies at this place."""
         self._files[offset] = data
         self.bytes += data.size
 
-    def view(self, block: int, offset: int, length: int) -> pa.Buffer:
+    def view(self, block: ArenaOffset, offset: int, length: int) -> pa.Buffer:
         """Bytes of a block; they stay valid after `free`."""
         return self._files[block].slice(offset, length)
 
-    def free(self, offset: int) -> None:
+    def free(self, offset: ArenaOffset) -> None:
         """The file goes with the last view into it."""
         self.bytes -= self._files.pop(offset).size
 

@@ -17,9 +17,9 @@ from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.messages import Promote, Reserve
 from pyslash.state.block_file import segments_of
 from pyslash.state.block_head import copied_head
-from pyslash.units import BEYOND_EPOCHS
+from pyslash.units import BEYOND_EPOCHS, NO_EPOCH, ArenaOffset, Epoch
 
-Conceal = Callable[[bytes, int], object]
+Conceal = Callable[[bytes, ArenaOffset], object]
 
 
 class Standby:
@@ -30,7 +30,7 @@ class Standby:
         self._holding = holding
         self._conceal = conceal
 
-    def reserve(self, query: bytes, state: QueryState, request: Reserve) -> list[int]:
+    def reserve(self, query: bytes, state: QueryState, request: Reserve) -> list[ArenaOffset]:
         """Reserves room for the blocks of an epoch, in their order. Blocks that this source was writing are void.
 
         Raises:
@@ -42,14 +42,14 @@ class Standby:
                 f"the blocks of epoch {request.epoch} of agent {request.source[:8]} are here already"
             )
         self.abandon(query, state, request.source)
-        heads = {offset: head for offset, _, head in request.blocks}
+        heads = {ArenaOffset(offset): head for offset, _, head in request.blocks}
         incoming = PendingReplica(
             request.epoch, request.whole, {}, heads, request.settled, frozenset(request.taken_over)
         )
         state.incoming[request.source] = incoming
         try:
             for offset, length, _ in request.blocks:
-                incoming.places[offset] = (self._arena.allocate(length, query, BEYOND_EPOCHS), length)
+                incoming.places[ArenaOffset(offset)] = (self._arena.allocate(length, query, BEYOND_EPOCHS), length)
         except BaseException:
             self.abandon(query, state, request.source)
             raise
@@ -57,7 +57,7 @@ class Standby:
 
     @staticmethod
     def _is_late(state: QueryState, request: Reserve) -> bool:
-        here = state.replica_epochs().get(request.source, -1)
+        here = state.replica_epochs().get(request.source, NO_EPOCH)
         if not request.settled:
             return here >= request.epoch
         replica, incoming = state.replicas.get(request.source), state.incoming.get(request.source)
@@ -69,7 +69,7 @@ class Standby:
             frozenset(request.taken_over),
         )
 
-    def written(self, query: bytes, state: QueryState, source: str, epoch: int) -> PendingReplica:
+    def written(self, query: bytes, state: QueryState, source: str, epoch: Epoch) -> PendingReplica:
         """The blocks of an epoch that are being written; no peer can write to them any more.
 
         Raises:
@@ -113,31 +113,31 @@ class Standby:
                 self._conceal(query, offset)
             self._holding.free_when_unpinned(offset for offset, _ in incoming.places.values())
 
-    def abandon_all(self, query: bytes, state: QueryState, but_of: int | None = None) -> None:
+    def abandon_all(self, query: bytes, state: QueryState, but_of: Epoch | None = None) -> None:
         """Frees the blocks that are being written, unless they are of this epoch."""
         for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
             self.abandon(query, state, source)
 
-    def check_commit(self, state: QueryState, source: str, epoch: int, blocks: list[list[int]]) -> None:
+    def check_commit(self, state: QueryState, source: str, epoch: Epoch, blocks: list[list[int]]) -> None:
         """Passes if the replica is at the epoch, or its blocks of the epoch, the very ones, are sealed.
 
         Raises:
             InvalidRequestError: neither; nothing of the commit has happened then.
         """
         replica, incoming = state.replicas.get(source), state.incoming.get(source)
-        at = -1 if replica is None else replica.epoch
+        at = NO_EPOCH if replica is None else replica.epoch
         if replica is not None and at == epoch:
             return
         if incoming is None:
             complete = replica is not None and at == epoch - 1 and not blocks
         else:
             sealed = incoming.epoch == epoch and incoming.sealed is not None
-            same = all(incoming.heads.get(offset) == head for offset, head in blocks)
+            same = all(incoming.heads.get(ArenaOffset(offset)) == head for offset, head in blocks)
             complete = sealed and same and (incoming.whole or at == epoch - 1)
         if not complete:
             raise InvalidRequestError(f"no replica of agent {source[:8]} is here that has all blocks of epoch {epoch}")
 
-    def commit(self, query: bytes, state: QueryState, source: str, epoch: int) -> Replica:
+    def commit(self, query: bytes, state: QueryState, source: str, epoch: Epoch) -> Replica:
         """The sealed blocks, if any, join the replica. Idempotent."""
         replica = state.replicas.setdefault(source, Replica())
         if replica.epoch == epoch:
@@ -180,7 +180,7 @@ class Standby:
         state.replicas.clear()
 
 
-def check_written(query: bytes, incarnation: bytes, plan: Plan, offset: int, view: Any) -> LiveBlock:
+def check_written(query: bytes, incarnation: bytes, plan: Plan, offset: ArenaOffset, view: Any) -> LiveBlock:
     """A block as a peer has written it, every head and segment checked.
 
     Raises:

@@ -23,7 +23,7 @@ from pyslash.protocol.messages import (
     Release,
     Resume,
 )
-from pyslash.units import LAST_EPOCH
+from pyslash.units import BEFORE_ALL_RUNS, LAST_EPOCH, NO_RUN, ArenaOffset, Run
 
 
 class AgentState:
@@ -39,7 +39,7 @@ class AgentState:
         self.lock = threading.Lock()
         self.spilling = threading.Lock()  # taken before the other one: one call at a time makes room
         self.queries: dict[bytes, QueryState] = {}
-        self._dropped: dict[bytes, int] = {}  # with the run that held it
+        self._dropped: dict[bytes, Run] = {}  # with the run that held it
         self.counters: Counter[str] = Counter()
         self.holding = Holding(arena, self.counters)
         self.standby = Standby(arena, self.holding, conceal)
@@ -155,7 +155,7 @@ class AgentState:
         """Frees everything of a query: all runs so far are refused from now on, and late blocks of them are swept."""
         with self.lock:
             state = self.queries.pop(query, None)
-            self._dropped[query] = 0 if state is None else state.run
+            self._dropped[query] = BEFORE_ALL_RUNS if state is None else state.run
             freed = self.arena.commit(query, LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.own.live)
@@ -172,14 +172,14 @@ class AgentState:
             self.counters["swept"] += freed
             return int(freed)
 
-    def state_for(self, query: bytes, plan_text: str, run: int) -> QueryState:
+    def state_for(self, query: bytes, plan_text: str, run: Run) -> QueryState:
         """The state of a query, as this run may see it; with the lock held. A new query is not stored yet.
 
         Raises:
             FencedError: a later run holds it.
             InvalidRequestError: the query was dropped, or has another plan.
         """
-        if run <= self._dropped.get(query, -1):
+        if run <= self._dropped.get(query, NO_RUN):
             raise InvalidRequestError("this query was dropped; a query that starts again takes another id")
         self._dropped.pop(query, None)
         state = self.queries.get(query)
@@ -221,6 +221,6 @@ class AgentState:
         self.standby.forget(query, state)
 
 
-def _blocks(request: Commit) -> frozenset[tuple[int, int | None]]:
+def _blocks(request: Commit) -> frozenset[tuple[ArenaOffset, int | None]]:
     heads: list[int | None] = [*request.heads] or [None] * len(request.offsets)
     return frozenset(zip(request.offsets, heads, strict=False))

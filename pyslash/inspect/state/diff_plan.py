@@ -15,6 +15,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.spark.session import conf_of
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 SAME, REWRITTEN, INCOMPLETE, REFUSED = 0, 3, 4, 5
 """Exit statuses: it continues with the state as it is; with all of it, in other columns; without the rows so far for
@@ -81,7 +82,7 @@ _WORDS = {
 def _compared(manifest: Manifest, query: PlanIdentity, change: str) -> Comparison:
     before = manifest.identity
     try:
-        evolution = evolve(before, query, manifest.epoch + 1)
+        evolution = evolve(before, query, Epoch(manifest.epoch + 1))
     except PlanMismatchError as error:
         if _differs_in_names(before, query):
             return Comparison(INCOMPLETE, [_allowed("names", change)])

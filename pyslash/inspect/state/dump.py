@@ -17,12 +17,13 @@ from pyslash.plan.window import TimeWindow, windows_between
 from pyslash.state.block_file import StoredBlock
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 ALL_PREFIXES = (0, 1 << 32)
 _ALIGNED = 64
 
 
-def rows(state: StoredState, epoch: int | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def rows(state: StoredState, epoch: Epoch | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The groups of an epoch's open windows, or of one window, under the names that the query gives its columns.
 
     Args:
@@ -87,6 +88,11 @@ def columns(plan: PlanIdentity) -> list[str]:
     return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 
 
+def time_of(us: int) -> str:
+    """A time of microseconds since 1970, as a reader wants it."""
+    return str(pa.scalar(us, pa.timestamp("us")).as_py())
+
+
 def microseconds(text: str) -> int:
     """A point in time, as `rows` takes it.
 
@@ -106,11 +112,11 @@ def microseconds(text: str) -> int:
 def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:
     if (start - grid.start_offset_us) % grid.slide_us:
         raise InvalidInputError(
-            f"no window of this query starts at {_time(start)}: they start every {grid.slide_us} us"
+            f"no window of this query starts at {time_of(start)}: they start every {grid.slide_us} us"
         )
     if start + grid.size_us <= manifest.emitted_us:
         raise InvalidInputError(
-            f"the window that starts at {_time(start)} was emitted before epoch {manifest.epoch}: its state is gone. "
+            f"the window that starts at {time_of(start)} was emitted before epoch {manifest.epoch}: its state is gone. "
             "An earlier --epoch may still hold it"
         )
     return start
@@ -157,7 +163,3 @@ def _value(text: str, kind: pa.DataType, name: str) -> Any:
         return pa.scalar(text).cast(kind)
     except pa.ArrowException as error:
         raise InvalidInputError(f"{text!r} is no value of the key {name} ({kind}): {error}") from None
-
-
-def _time(us: int) -> str:
-    return str(pa.scalar(us, pa.timestamp("us")).as_py())

@@ -19,6 +19,7 @@ from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import drop, fork, save, savepoints
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 _RIGHT = "{:>{}}"
 _LEFT = "{:<{}}"
@@ -66,7 +67,7 @@ def _list(args: argparse.Namespace) -> int:
     for epoch in state.epochs():
         one = state.manifest(epoch)
         size = sum(file.bytes for file in one.files)
-        epochs.append((epoch, one.run, one.rows, one.late_rows, _time(one.watermark_us), len(one.files), size))
+        epochs.append((epoch, one.run, one.rows, one.late_rows, dump.time_of(one.watermark_us), len(one.files), size))
     manifest = state.manifest(args.epoch)
     blocks: list[Sequence[object]] = [("file", "kind", "block", "epoch", "groups", "bytes", "first pane", "last pane")]
     for file, stored in state.read(manifest):
@@ -75,7 +76,7 @@ def _list(args: argparse.Namespace) -> int:
             written = "-" if head.epoch > 1 << 62 else head.epoch  # a compaction's result is of many epochs
             kind = "snapshot" if file.snapshot else "epoch"
             panes = [pane for pane, _, _ in head.panes]
-            times = [_time(pane) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
+            times = [dump.time_of(pane) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
             blocks.append((file.name, kind, index, written, head.groups, head.length, *times))
     _print(epochs)
     print(f"\nstate as of epoch {manifest.epoch}")
@@ -93,7 +94,7 @@ def _list(args: argparse.Namespace) -> int:
 def _backfills(checkpoint: str, state: StoredState) -> Iterator[Sequence[object]]:
     backfills, epochs, newest = Backfills(checkpoint), state.epochs(), state.manifest()
 
-    def look(epoch: int) -> Manifest | None:
+    def look(epoch: Epoch) -> Manifest | None:
         return state.manifest(epoch) if epoch in epochs else None
 
     for one in backfills.all():
@@ -209,7 +210,3 @@ def _print(lines: Iterable[Sequence[object]], file: TextIO | None = None) -> Non
             for value, width, right in zip(line, widths, numeric, strict=True)
         ]
         print("  ".join(cells).rstrip(), file=file)
-
-
-def _time(us: int) -> str:
-    return str(pa.scalar(us, pa.timestamp("us")).as_py())

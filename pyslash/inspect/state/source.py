@@ -26,6 +26,7 @@ from pyslash.spark.running_queries import checkpoint_of, folder_of
 from pyslash.state.manifest import OPERATOR, Manifest
 from pyslash.state.savepoint import location_of
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _TIMES = ["window_start", "window_end"]
@@ -86,7 +87,8 @@ class StateSource(DataSource):  # type: ignore[misc]
 
     @cached_property
     def _manifest(self) -> Manifest:
-        return self._state.manifest(self._number("epoch"))
+        epoch = self._number("epoch")
+        return self._state.manifest(None if epoch is None else Epoch(epoch))
 
     @property
     def _wanted_parts(self) -> int:

@@ -15,6 +15,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import AggregateSpec, PlanSpec, SessionSpec
 from pyslash.plan.window import TimeWindow
+from pyslash.units import Micros
 
 # Any number is a pane: one holds all sessions, and the next one all that are still open when they are rewritten.
 _PANES = TimeWindow(1, 1, 0)
@@ -38,19 +39,21 @@ class SessionEmission(Emission):
         """Yes: whoever keeps sessions reads an epoch's blocks alone."""
         return True
 
-    def looked_at(self, emitted_us: int, watermark_us: int, pane: int) -> tuple[int, int]:
+    def looked_at(self, emitted_us: Micros, watermark_us: Micros, pane: int) -> tuple[int, int]:
         """The pane that holds the sessions."""
         return pane, pane + 1
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+    def windows(
+        self, held: set[int], changed: set[int], emitted_us: Micros, watermark_us: Micros, pane: int
+    ) -> list[int]:
         """The pane that holds the sessions, if there are any: they are kept up to date in every epoch."""
         return [pane] if pane in held else []
 
-    def first_live_pane(self, evicted_us: int, pane: int) -> int:
+    def first_live_pane(self, evicted_us: Micros, pane: int) -> int:
         """The pane that holds the sessions."""
         return pane
 
-    def late_windows(self, pane: int, emitted_us: int) -> int:
+    def late_windows(self, pane: int, emitted_us: Micros) -> int:
         """None."""
         return 0
 
@@ -58,7 +61,7 @@ class SessionEmission(Emission):
         """Its start: sessions that have been emitted end by the watermark, and may touch whatever starts by then."""
         return begin
 
-    def kept_panes(self, evicted_us: int, pane: int) -> tuple[int, int]:
+    def kept_panes(self, evicted_us: Micros, pane: int) -> tuple[int, int]:
         """The pane that holds the sessions, and no other."""
         return pane, pane + 1
 
@@ -67,7 +70,7 @@ class SessionEmission(Emission):
         """Yes: parts make a session."""
         return True
 
-    def closing_us(self, watermark_us: int) -> int:
+    def closing_us(self, watermark_us: Micros) -> Micros:
         """Sessions that end by this time are emitted."""
         return EVERY_END_US if self.mode is OutputMode.COMPLETE else watermark_us
 

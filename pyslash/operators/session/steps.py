@@ -18,6 +18,7 @@ from pyslash.spark.job import run_numbered
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt, reported_heads
 from pyslash.state.version import heads_of
+from pyslash.units import Epoch
 
 # Sessions are rewritten once they take this many times what they took after the last rewrite: an entry is then
 # written about once more for each that is made.
@@ -35,7 +36,7 @@ class SessionAggregation(Aggregation):
         self._sessions = plan
         self._rewritten = 0  # bytes, the last time
 
-    def pane(self, epoch: int, last_pane: int) -> int:
+    def pane(self, epoch: Epoch, last_pane: int) -> int:
         """The pane that holds the sessions, or a new one, of the epoch's number, into which they are rewritten."""
         held = self._run.coordinator.version.size_within(last_pane, last_pane + 1)
         is_grown = held.bytes > max(_GROWTH * self._rewritten, self._run.conf.session_rewrite_bytes)
@@ -64,7 +65,7 @@ class SessionAggregation(Aggregation):
         evicted_us = inputs.watermarks.evicted_us
         plan = self.plan.spec.placed(SessionPlace(inputs.pane, evicted_us))
         rewrite = RewriteSessions(
-            update=replace(run.ingest.arrow_update(inputs.batch, inputs.epoch, evicted_us), plan=plan),
+            publisher=replace(run.ingest.publisher(inputs.batch, inputs.epoch, evicted_us), plan=plan),
             blocks=blocks,
             pane=pane,
             evicted_us=evicted_us,

@@ -26,6 +26,7 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
+from pyslash.units import Micros
 
 _EXPIRY = Column("int64", False, "expiry")
 
@@ -52,7 +53,9 @@ class ExpiryEmission(Emission):
         """Its event time: of later ones, any key that they repeat has yet to expire."""
         return begin
 
-    def windows(self, held: set[int], changed: set[int], emitted_us: int, watermark_us: int, pane: int) -> list[int]:
+    def windows(
+        self, held: set[int], changed: set[int], emitted_us: Micros, watermark_us: Micros, pane: int
+    ) -> list[int]:
         """The panes that the epoch has written."""
         return sorted(changed)
 
@@ -70,7 +73,7 @@ class WithinWatermarkPlan(DeduplicationPlan):
 
     candidates: DeduplicationPlan
     time_at: int
-    delay_us: int
+    delay_us: Micros
 
     @classmethod
     def of(
@@ -97,7 +100,7 @@ class WithinWatermarkPlan(DeduplicationPlan):
             },
             candidates=candidates,
             time_at=int(found.timeAt()),
-            delay_us=int(found.delay()) * 1000,
+            delay_us=Micros(int(found.delay()) * 1000),
         )
 
     @cached_property

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from pyslash._native import Accumulator
 from pyslash.emit.fetch import equal_cuts
 from pyslash.emit.merge import BOUNDS, PREFIXES, MergeRequest, merge
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.units import Micros
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
@@ -22,7 +23,7 @@ _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 class Settle:
     """A function of a task's number, for a task to run.
 
-    `update` has the plan of the state. `candidates` gives the first row of each key of the epoch; `state` gives the
+    `publisher` has the plan of the state. `candidates` gives the first row of each key of the epoch; `state` gives the
     newest entry of each key in each pane, with its expiry as the last column, and is None where nothing is live.
     Entries that expire by `evicted_us` are not live. `history` is as `state`, of a backfill: those of its rows that are
     not late, by `emitted_us`, come before the candidates. Merged rows have `keys` columns of the key behind the
@@ -31,16 +32,16 @@ class Settle:
     microseconds.
     """
 
-    update: ArrowUpdate
+    publisher: BlockPublisher
     candidates: MergeRequest
     state: MergeRequest | None
     history: MergeRequest | None
     keys: int
     columns: list[int]
     time: int
-    delay_us: int
-    evicted_us: int
-    emitted_us: int
+    delay_us: Micros
+    evicted_us: Micros
+    emitted_us: Micros
     tasks: int
 
     def __call__(self, task: int) -> bytes:
@@ -49,7 +50,7 @@ class Settle:
         Raises:
             CorruptBlockError: a block is not what its task has written.
             StaleIncarnationError, AgentError: an agent that holds blocks is gone, or does not answer.
-            AgentStartError, ArenaFullError, SpillError: as `ArrowUpdate`.
+            AgentStartError, ArenaFullError, SpillError: as `BlockPublisher.published`.
         """
         prefixes = equal_cuts((0, PREFIXES), self.tasks)[task]
 
@@ -57,7 +58,7 @@ class Settle:
             for batch in self.settled(prefixes):
                 accumulator.add(batch)
 
-        return self.update.sealed(fill)
+        return self.publisher.sealed(fill)
 
     def settled(self, prefixes: tuple[int, int]) -> Iterator[pa.RecordBatch]:
         """What is emitted of keys with these prefixes: the time of its pane, the columns, its expiry."""

@@ -57,9 +57,9 @@ class DeduplicationWithinWatermark(Deduplication):
         new = reported_heads(written)
         held = heads_of(state.within(*_panes_of(plan, live)) if live else [])
         older = windows_between(plan.window, inputs.taken_panes, NO_WATERMARK_US)
-        update = self._run.ingest.arrow_update(inputs.batch, inputs.epoch, NO_WATERMARK_US)
+        publisher = self._run.ingest.publisher(inputs.batch, inputs.epoch, NO_WATERMARK_US)
         settle = Settle(
-            update=replace(update, plan=plan.text),
+            publisher=replace(publisher, plan=plan.text),
             candidates=self._request(plan.candidates, whole, new),
             state=self._request(plan, live, held) if live else None,
             history=self._request(plan, older, reported_heads(inputs.taken)) if older else None,

@@ -224,7 +224,7 @@ class _Draw(Expressions):
         between = draw_between(self.seed, self.cell.between, read, (f"k_{kinds[0]}",))
         conf = dict(self._conf(self.often(0.5)))
         conf = {name: value for name, value in conf.items() if not name.startswith("spark.slash.")}
-        conf["spark.slash.ingest"] = rng.choice(("rows", "auto", "arrow", "auto"))
+        conf["spark.slash.ingest"] = rng.choice(("rows", "auto", "rows", "auto"))
         conf["spark.slash.home.size"] = rng.choice(("1", "1g"))
         return self._of(
             between,

@@ -103,7 +103,7 @@ STARTS = (1_000_000.0, 1_000_000.0, 1_711_846_785.0, 1_000_003.5, -25.0)
 PATHS: tuple[dict[str, str], ...] = (
     {"ingest": "files"},
     {"ingest": "rows"},
-    {"ingest": "arrow"},
+    {"ingest": "files", "transport": "tcp", "merge.driverBytes": "0"},
     {"ingest": "files", "merge.driverBytes": "0"},
     {"ingest": "rows", "merge.driverBytes": "0"},
     {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},

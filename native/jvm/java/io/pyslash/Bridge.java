@@ -227,11 +227,6 @@ public final class Bridge {
     return few.isEmpty() ? RowsDataset.ofNone(session, schema) : RowsDataset.of(session, few, schema);
   }
 
-  /** The rows of a plan that Spark has planned. */
-  public Dataset<Row> frame(SparkSession session, SparkPlan plan) {
-    return RowsDataset.of(session, executed(session, plan), plan.schema());
-  }
-
   /** The rows that a plan gives when it is executed once more: what Spark counts stays as it is. */
   public Dataset<Row> again(SparkSession session, SparkPlan plan) {
     return RowsDataset.of(session, new SQLExecutionRDD(plan.execute(), session.sessionState().conf()), plan.schema());
