@@ -86,16 +86,24 @@ def tell() -> Callable[[Any, Any], str]:
 
 
 def telling_frames() -> StatefulProcessor:
-    """Gives a text of each frame."""
+    """Gives a text of each frame, with those of the initial state's before."""
     told = tell()
 
     class Telling(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.state = handle.getValueState("frames", "n long")
+            self.initial = handle.getListState("initial", "told string")
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            self.initial.appendValue((told(key, initialState),))
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             import pandas as pd
 
+            initial = [text for (text,) in self.initial.get()]
+            self.initial.clear()
+            if initial:
+                yield pd.DataFrame({"k": "", "did": ["initial"] * len(initial), "gave": initial})
             number = (self.state.get() or (0,))[0]
             for frame in rows:
                 yield pd.DataFrame({"k": [str(number)], "did": ["frame"], "gave": [told(key, frame)]})

@@ -235,6 +235,47 @@ def failing(at: str) -> StatefulProcessor:
     return Failing()
 
 
+def failing_once(marker: str, processor: StatefulProcessor) -> StatefulProcessor:
+    """This processor, which fails when it has rows for the first time, and then writes this file."""
+
+    class FailingOnce(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            processor.init(handle)
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            processor.handleInitialState(key, initialState, timerValues)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            import os
+
+            if not os.path.exists(marker):
+                open(marker, "w").close()
+                raise ValueError("not the first time")
+            return processor.handleInputRows(key, rows, timerValues)
+
+    return FailingOnce()
+
+
+def telling_rows() -> StatefulProcessor:
+    """Gives the values of each call's rows, with those of the initial state since the last call."""
+
+    class TellingRows(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.initial = handle.getListState("initial", "told string")
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            self.initial.appendValue((repr(initialState),))
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            initial = [told for (told,) in self.initial.get()]
+            self.initial.clear()
+            yield Row(k=str(key), did=repr(initial), gave=repr([*rows]))
+
+    return TellingRows()
+
+
 def telling(path: str) -> StatefulProcessor:
     """Writes a file when its `init` runs."""
 

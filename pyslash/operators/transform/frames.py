@@ -124,7 +124,7 @@ class FrameCalls(ProcessorCalls):
         return _FrameRows(self._frames).of_keys(batches, self._shape)
 
     def groups_with_initial(self, rows: HomeRows) -> Iterator[Group]:
-        """The same, in which frames have all columns."""
+        """The same, with its frames of the initial state."""
         initial = self._shape.initial
         assert initial is not None
         frames = _FrameRows(self._frames)

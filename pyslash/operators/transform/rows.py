@@ -33,11 +33,6 @@ class Columns:
         _, keys, *places = offsets
         return cls(tuple(places[:keys]), tuple(places[keys:]))
 
-    @property
-    def whole(self) -> tuple[int, ...]:
-        """All of them, as frames have them where there is an initial state to take."""
-        return tuple(range(self.values[-1] + 1))
-
 
 @dataclass(frozen=True)
 class InputShape(Columns):

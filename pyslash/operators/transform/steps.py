@@ -19,7 +19,7 @@ from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, S
 from pyslash.operators.transform.frame_conf import FrameConf
 from pyslash.operators.transform.panes import first_home, next_generation, next_pane, panes_of_homes
 from pyslash.operators.transform.plan import GroupStatePlan, TransformCut, TransformPlan, result_schema
-from pyslash.operators.transform.rows import Columns, InputShape
+from pyslash.operators.transform.rows import InputShape
 from pyslash.operators.transform.task import RESULT, Places, Times, Transform
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch, check_times
@@ -97,7 +97,14 @@ class TransformWithState(StatefulOperator):
             update=replace(update, plan=plan.text),
             function=plan.function,
             frames=FrameConf.of(inputs.batch.session),
-            shape=self._shape(cut),
+            shape=InputShape(
+                plan.columns_at.keys,
+                plan.columns_at.values,
+                plan.time_at,
+                cut.late_us,
+                plan.has_time,
+                cut.initial_columns,
+            ),
             times=Times(
                 plan.time_mode,
                 cut.moment["batch_ms"],
@@ -107,14 +114,6 @@ class TransformWithState(StatefulOperator):
             state=self._state(panes_of_homes(inputs.last_pane)),
             home_bytes=run.conf.home_bytes,
         )
-
-    def _shape(self, cut: TransformCut) -> InputShape:
-        plan, columns, initial = self._transform, self._transform.columns_at, cut.initial_columns
-        if initial is None:
-            return InputShape(columns.keys, columns.values, plan.time_at, cut.late_us, plan.has_time)
-        # Spark's frames have the computed keys as well in such an epoch.
-        whole = Columns(initial.keys, initial.whole)
-        return InputShape(columns.keys, columns.whole, plan.time_at, cut.late_us, plan.has_time, whole)
 
     def _state(self, panes: tuple[int, int]) -> MergeRequest:
         """All live blocks of these panes; a home reads its own pane of those that it has not folded."""
