@@ -235,10 +235,10 @@ def failing(at: str) -> StatefulProcessor:
     return Failing()
 
 
-def failing_once(marker: str, processor: StatefulProcessor) -> StatefulProcessor:
-    """This processor, which fails when it has rows for the first time, and then writes this file."""
+def struck_once(marker: str, processor: StatefulProcessor, kills: bool) -> StatefulProcessor:
+    """This processor, but the first time that it has rows it writes this file, and raises or kills its worker."""
 
-    class FailingOnce(StatefulProcessor):
+    class StruckOnce(StatefulProcessor):
         def init(self, handle: Any) -> None:
             processor.init(handle)
 
@@ -247,13 +247,16 @@ def failing_once(marker: str, processor: StatefulProcessor) -> StatefulProcessor
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             import os
+            import signal
 
             if not os.path.exists(marker):
                 open(marker, "w").close()
+                if kills:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 raise ValueError("not the first time")
             return processor.handleInputRows(key, rows, timerValues)
 
-    return FailingOnce()
+    return StruckOnce()
 
 
 def telling_rows() -> StatefulProcessor:

@@ -123,10 +123,8 @@ class FrameCalls(ProcessorCalls):
         """Its rows in one frame, or in several if there are more than are converted together."""
         return _FrameRows(self._frames).of_keys(batches, self._shape)
 
-    def groups_with_initial(self, rows: HomeRows) -> Iterator[Group]:
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
         """The same, with its frames of the initial state."""
-        initial = self._shape.initial
-        assert initial is not None
         frames = _FrameRows(self._frames)
         for key, of_key in frames.of_keys(iter(rows.initial), initial):
             yield key, iter(()), of_key

@@ -47,10 +47,11 @@ class ProcessorCalls(Calls):
         wrapper = loaded(self._command)
         processor_of(wrapper).init(StateHandle(client, self._variables, self._forms))
         client.set_handle_state(StatefulProcessorHandleState.INITIALIZED)
-        takes_initial = self._shape.initial is not None
-        call: Any = wrapper.transformWithStateWithInitStateUDF if takes_initial else wrapper.transformWithStateUDF
-        for key, *inputs in self.groups_with_initial(rows) if takes_initial else self.groups(rows.input):
-            self.take(call(client, Mode.PROCESS_DATA, key, *inputs), given)
+        initial = self._shape.initial
+        call: Any = wrapper.transformWithStateUDF if initial is None else wrapper.transformWithStateWithInitStateUDF
+        groups = self.groups(rows.input) if initial is None else self.groups_with_initial(rows, initial)
+        for group in groups:
+            self.take(call(client, Mode.PROCESS_DATA, *group), given)
         self.take(call(client, Mode.PROCESS_TIMER, None, iter(())), given)
         self.take(call(client, Mode.COMPLETE, None, iter(())), given)
 
@@ -59,7 +60,7 @@ class ProcessorCalls(Calls):
         """What the processor gets of each key."""
 
     @abstractmethod
-    def groups_with_initial(self, rows: HomeRows) -> Iterator[Group]:
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
         """The same in an epoch that takes an initial state: all keys of that come before those of the input."""
 
     @abstractmethod
@@ -85,10 +86,8 @@ class RowCalls(ProcessorCalls):
         """Its rows."""
         return _rows_of_keys(batches, self._shape)
 
-    def groups_with_initial(self, rows: HomeRows) -> Iterator[Group]:
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
         """Its rows, with a call for each chunk."""
-        initial = self._shape.initial
-        assert initial is not None
         chunks = _Chunks(self._most_rows)
         for key, of_key in _rows_of_keys(iter(rows.initial), initial):
             for chunk in chunks.of(key, of_key):

@@ -112,16 +112,16 @@ class InputRows:
 
     def _sources(self, batch: pa.RecordBatch) -> Iterator[tuple[bool, pa.RecordBatch]]:
         """Rows of the initial state, and those of the input, out of their structs."""
-        if self._shape.initial is None or not batch.num_rows:
+        if self._shape.initial is None:
             yield False, batch
-            return
-        home, *structs = batch.columns
-        are_initial = structs[1].is_valid()
-        for start, end in runs([are_initial]):
-            is_initial = are_initial[start].as_py()
-            struct = structs[is_initial].slice(start, end - start)
-            schema = pa.schema([batch.schema.field(0), *struct.type])
-            yield is_initial, pa.record_batch([home.slice(start, end - start), *struct.flatten()], schema=schema)
+        elif batch.num_rows:
+            are_initial = batch.column(2).is_valid()
+            for start, end in runs([are_initial]):
+                is_initial = are_initial[start].as_py()
+                home, *structs = batch.slice(start, end - start).columns
+                struct = structs[is_initial]
+                schema = pa.schema([batch.schema.field(0), *struct.type])
+                yield is_initial, pa.record_batch([home, *struct.flatten()], schema=schema)
 
     def _in_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self.rows += batch.num_rows
