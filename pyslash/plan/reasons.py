@@ -322,9 +322,6 @@ REASONS = (
         "spark.slash.processors=on, for a query that may be started again from its sources",
     ),
     Reason(
-        "a processor with an initial state is not covered yet", _PROCESSOR, "rows that make the state, in the input"
-    ),
-    Reason(
         "a processor that reads a broadcast variable is not covered yet",
         _PROCESSOR,
         "the value itself, as a field of the processor",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql.streaming import StatefulProcessor
 
 from tests.support.processors import OUTPUT
@@ -18,10 +18,15 @@ Function = Callable[[Any, Any, Any], Iterator[Any]]
 
 
 def transformed_frames(
-    rows: DataFrame, processor: StatefulProcessor, time_mode: str, keys: tuple[str, ...] = ("k",), output: str = OUTPUT
+    rows: DataFrame,
+    processor: StatefulProcessor,
+    time_mode: str,
+    keys: tuple[str | Column, ...] = ("k",),
+    output: str = OUTPUT,
+    initial: GroupedData | None = None,
 ) -> DataFrame:
     """What a processor of frames gives."""
-    return rows.groupBy(*keys).transformWithStateInPandas(processor, output, "Append", time_mode)
+    return rows.groupBy(*keys).transformWithStateInPandas(processor, output, "Append", time_mode, initial)
 
 
 def applied(
@@ -43,6 +48,10 @@ def over_frames(processor: StatefulProcessor) -> StatefulProcessor:
     class OverFrames(StatefulProcessor):
         def init(self, handle: Any) -> None:
             processor.init(handle)
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            for row in initialState.itertuples(index=False):
+                processor.handleInitialState(key, row, timerValues)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             each = (row for frame in rows for row in frame.itertuples(index=False))
@@ -77,16 +86,24 @@ def tell() -> Callable[[Any, Any], str]:
 
 
 def telling_frames() -> StatefulProcessor:
-    """Gives a text of each frame."""
+    """Gives a text of each frame, with those of the initial state's before."""
     told = tell()
 
     class Telling(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.state = handle.getValueState("frames", "n long")
+            self.initial = handle.getListState("initial", "told string")
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            self.initial.appendValue((told(key, initialState),))
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             import pandas as pd
 
+            initial = [text for (text,) in self.initial.get()]
+            self.initial.clear()
+            if initial:
+                yield pd.DataFrame({"k": "", "did": ["initial"] * len(initial), "gave": initial})
             number = (self.state.get() or (0,))[0]
             for frame in rows:
                 yield pd.DataFrame({"k": [str(number)], "did": ["frame"], "gave": [told(key, frame)]})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql.streaming import StatefulProcessor
 
 from pyslash.spark.release import is_from
@@ -26,9 +26,15 @@ COVERED = is_from(4, 3)
 WHY_NOT = "pyslash runs processors from Spark 4.3 on"
 
 
-def transformed(rows: DataFrame, processor: StatefulProcessor, time_mode: str, output: str = OUTPUT) -> DataFrame:
+def transformed(
+    rows: DataFrame,
+    processor: StatefulProcessor,
+    time_mode: str,
+    output: str = OUTPUT,
+    initial: GroupedData | None = None,
+) -> DataFrame:
     """The rows that a processor gives, by `k`."""
-    return rows.groupBy("k").transformWithState(processor, output, "Append", time_mode)
+    return rows.groupBy("k").transformWithState(processor, output, "Append", time_mode, initial)
 
 
 def counting() -> StatefulProcessor:
@@ -37,6 +43,10 @@ def counting() -> StatefulProcessor:
     class Counting(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.state = handle.getValueState("counted", "rows long, total long")
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            count, total = self.state.get() or (0, 0)
+            self.state.update((count + 1000, total + (initialState.v or 0)))
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             from pyspark.sql import Row
@@ -67,6 +77,11 @@ def program(seed: int, time_mode: str) -> StatefulProcessor:
                 handle.getMapState(f"map{at}", "u string, i int", "w double, t date", life)
                 for at, life in enumerate(lives)
             ]
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            from random import Random
+
+            self.told = [*self.run(key, Random(f"{seed} {key[0]} {initialState.v}"), timerValues, "initial")]
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             from random import Random
@@ -218,6 +233,50 @@ def failing(at: str) -> StatefulProcessor:
             yield Row(k=key[0], did="", gave=f"{len([*rows])}")
 
     return Failing()
+
+
+def struck_once(marker: str, processor: StatefulProcessor, kills: bool) -> StatefulProcessor:
+    """This processor, but the first time that it has rows it writes this file, and raises or kills its worker."""
+
+    class StruckOnce(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            processor.init(handle)
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            processor.handleInitialState(key, initialState, timerValues)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            import os
+            import signal
+
+            if not os.path.exists(marker):
+                open(marker, "w").close()
+                if kills:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise ValueError("not the first time")
+            return processor.handleInputRows(key, rows, timerValues)
+
+    return StruckOnce()
+
+
+def telling_rows() -> StatefulProcessor:
+    """Gives the values of each call's rows, with those of the initial state since the last call."""
+
+    class TellingRows(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.initial = handle.getListState("initial", "told string")
+
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+            self.initial.appendValue((repr(initialState),))
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            initial = [told for (told,) in self.initial.get()]
+            self.initial.clear()
+            yield Row(k=str(key), did=repr(initial), gave=repr([*rows]))
+
+    return TellingRows()
 
 
 def telling(path: str) -> StatefulProcessor:

@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
-from pyslash.operators.transform.processor import Key, ProcessorCalls
-from pyslash.operators.transform.rows import Given, InputShape
+from pyslash.operators.transform.processor import Group, Key, ProcessorCalls
+from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape
 from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
 from pyslash.operators.transform.values import RowForm
 from pyslash.operators.transform.variables import Variable
@@ -108,23 +108,28 @@ class FrameCalls(ProcessorCalls):
         shape: InputShape,
         frames: FrameForm,
     ) -> None:
-        super().__init__(command, variables, forms)
-        self._shape = shape
+        super().__init__(command, variables, forms, shape)
         self._frames = frames
         self._together = Together(frames)
 
-    def over(self, client: StateClient, batches: Iterator[pa.RecordBatch], given: Given) -> None:
+    def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
         """Call it."""
         try:
-            super().over(client, batches, given)
+            super().over(client, rows, given)
         finally:
             self._together.convert(given)  # what fails here comes before what the processor has raised
 
-    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[pd.DataFrame]]]:
+    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Group]:
         """Its rows in one frame, or in several if there are more than are converted together."""
-        rows = _FrameRows(self._frames, self._shape, batches)
-        for key, parts in groupby(rows, key=itemgetter(0)):
-            yield key, rows.frames(part for _, part in parts)
+        return _FrameRows(self._frames).of_keys(batches, self._shape)
+
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
+        """The same, with its frames of the initial state."""
+        frames = _FrameRows(self._frames)
+        for key, of_key in frames.of_keys(iter(rows.initial), initial):
+            yield key, iter(()), of_key
+        for key, of_key in frames.of_keys(rows.input, self._shape):
+            yield key, of_key, iter(())
 
     def take(self, result: Iterable[Any], given: Given) -> None:
         """Frames."""
@@ -182,34 +187,44 @@ def united(frames: list[pd.DataFrame], kind: Kind) -> pd.DataFrame:
 
 
 class _FrameRows:
-    """Rows by keys, in parts; and the mean size that rows have had so far."""
+    """Rows by keys, in frames; with the mean size that rows have had so far.
 
-    def __init__(self, frames: FrameForm, shape: InputShape, batches: Iterator[pa.RecordBatch]) -> None:
+    The last key of the initial state may be the first one of the input: then both fill a frame's number of rows.
+    """
+
+    def __init__(self, frames: FrameForm) -> None:
         self._frames = frames
-        self._shape = shape
-        self._batches = batches
         self._rows = 0
         self._bytes = 0
+        self._key: Key | None = None
+        self._filled = 0
 
-    def __iter__(self) -> Iterator[tuple[Key, _Part]]:
-        for batch in self._frames.cut(self._batches):
+    def of_keys(self, batches: Iterator[pa.RecordBatch], columns: Columns) -> Iterator[tuple[Key, Iterator[Any]]]:
+        """Frames of each key."""
+        for key, parts in groupby(self._parts(batches, columns), key=itemgetter(0)):
+            if key != self._key:
+                self._key, self._filled = key, 0
+            yield key, self._of_key(part for _, part in parts)
+
+    def _parts(self, batches: Iterator[pa.RecordBatch], columns: Columns) -> Iterator[tuple[Key, _Part]]:
+        for batch in self._frames.cut(batches):
             self._rows += batch.num_rows
             self._bytes += batch.nbytes
-            yield from _RowBatch(self._frames, self._shape, batch).parts()
+            yield from _RowBatch(self._frames, columns, batch).parts()
 
-    def frames(self, parts: Iterator[_Part]) -> Iterator[pd.DataFrame]:
-        """Those of a key."""
+    def _of_key(self, parts: Iterator[_Part]) -> Iterator[pd.DataFrame]:
         first = next(parts)
-        if first.is_all_of_its_key and not self._are_enough(first.end - first.start):
+        if first.is_all_of_its_key and not self._are_enough(self._filled + first.end - first.start):
             yield first.frame()
             return
         rows: list[Any] = []
         for row in chain.from_iterable(part.rows() for part in chain([first], parts)):
             rows.append(row)
-            if self._are_enough(len(rows)):
+            if self._are_enough(self._filled + len(rows)):
                 yield first.batch.frame_of(rows)
-                rows = []
+                rows, self._filled = [], 0
         if rows:
+            self._filled += len(rows)
             yield first.batch.frame_of(rows)
 
     def _are_enough(self, rows: int) -> bool:
@@ -221,15 +236,15 @@ class _FrameRows:
 class _RowBatch:
     """A batch as rows of pandas, of which PySpark's worker makes frames: pandas infers the types of their columns."""
 
-    def __init__(self, frames: FrameForm, shape: InputShape, batch: pa.RecordBatch) -> None:
-        self._shape = shape
+    def __init__(self, frames: FrameForm, columns: Columns, batch: pa.RecordBatch) -> None:
+        self._columns = columns
         self._batch = batch
         self._series = frames.series(batch)
         self._whole = pd.concat(self._series, axis=1)
 
     def parts(self) -> Iterator[tuple[Key, _Part]]:
         """Runs of rows of the same key."""
-        keys = zip(*(list(self._series[at]) for at in self._shape.keys), strict=True)
+        keys = zip(*(list(self._series[at]) for at in self._columns.keys), strict=True)
         start = 0
         for key, run in groupby(keys):
             end = start + sum(1 for _ in run)
@@ -245,7 +260,7 @@ class _RowBatch:
 
     def frame_of(self, rows: list[Any]) -> pd.DataFrame:
         """A frame of rows."""
-        return pd.DataFrame(rows).iloc[:, list(self._shape.values)]
+        return pd.DataFrame(rows).iloc[:, list(self._columns.values)]
 
     def frame(self, start: int, end: int) -> pd.DataFrame:
         """The same of rows of this batch."""
@@ -262,7 +277,7 @@ class _RowBatch:
             return None
         frame = pd.concat(columns, axis=1)
         frame.columns = list(next(self.rows(0, 1))._fields)
-        return Slices(frame.iloc[:, list(self._shape.values)], [])
+        return Slices(frame.iloc[:, list(self._columns.values)], [])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frames import FrameForm, kind_of, united
 from pyslash.operators.transform.key_state import NEVER_MS
 from pyslash.operators.transform.processor import Calls, Key
-from pyslash.operators.transform.rows import Given, InputShape, runs
+from pyslash.operators.transform.rows import Given, HomeRows, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
 from pyslash.operators.transform.values import RowForm, Values
 from pyslash.operators.transform.variables import STATE_OF_GROUP, unpickled
@@ -63,10 +63,10 @@ class GroupStateCalls(Calls):
         self._frames = frames
         self._timers = timers
 
-    def over(self, client: StateClient, batches: Iterator[pa.RecordBatch], given: Given) -> None:
+    def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
         """Call it for the keys that have rows, and then for those whose timeout has passed by then."""
         function, results = unpickled(self._command), _Results(self._frames, given)
-        for key, parts in groupby(self._parts(batches), key=itemgetter(0)):
+        for key, parts in groupby(self._parts(rows.input), key=itemgetter(0)):
             client.set_implicit_key(key)
             first = next(parts)[1]
             frames = (part.frame() for part in chain([first], (part for _, part in parts)))

@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType
 
 from pyslash.conf import Conf
 from pyslash.operators.transform.function import GROUP_STATE, UserFunction
+from pyslash.operators.transform.rows import Columns
 from pyslash.operators.transform.values import is_kept
 from pyslash.operators.transform.variables import declared, group_state
 from pyslash.plan.catalyst import JavaObject, answer, understood
@@ -69,9 +70,8 @@ class TransformEmission(EpochEmission):
 class TransformPlan(OperatorPlan):
     """A transformation that is covered.
 
-    `function` is the user's, `time_mode` what its timers go by, as Spark names it. `key_at` are the places of the key
-    among the input's columns, `value_at` those of what frames have; `time_at` is that of the event time that makes rows
-    late, if one does, and `has_time` says whether there is one.
+    `function` is the user's, `time_mode` what its timers go by, as Spark names it. `time_at` is the place of the event
+    time that makes rows late among the input's `columns_at`, if one does, and `has_time` says whether there is one.
     """
 
     node: ClassVar[str] = "TransformWithStateInPySparkExec"
@@ -81,8 +81,7 @@ class TransformPlan(OperatorPlan):
 
     function: UserFunction
     time_mode: str
-    key_at: tuple[int, ...]
-    value_at: tuple[int, ...]
+    columns_at: Columns
     time_at: int | None
     has_time: bool
 
@@ -130,7 +129,6 @@ class TransformPlan(OperatorPlan):
         found = understood(lambda: bridge.transform(plan, node))
         facts = _facts(found)
         function = _function(facts)
-        _, key_count, *places = facts["offsets"]
         shown = f"the state of {StructType.fromJson(json.loads(facts['keys'])).simpleString()}"
         columns = [
             Column("binary", False, shown),
@@ -147,8 +145,7 @@ class TransformPlan(OperatorPlan):
             windows_truncated=False,
             function=function,
             time_mode=facts["timers"],
-            key_at=tuple(places[:key_count]),
-            value_at=tuple(places[key_count:]),
+            columns_at=Columns.of(facts["offsets"]),
             time_at=facts["times"][0] if facts["timers"] == _BY_EVENT_TIME and facts["times"] else None,
             has_time=bool(facts["times"]),
         )
@@ -177,14 +174,24 @@ class TransformCut(JavaCut):
     """A transformation cut out of the physical plan of a micro-batch."""
 
     @cached_property
-    def moment(self) -> dict[str, int]:
-        """The time of the micro-batch, `batch_ms`, and the number of `homes`."""
-        found: dict[str, int] = answer(self.java.moment())
+    def moment(self) -> dict[str, Any]:
+        """The time of the micro-batch, `batch_ms`, the number of `homes`, and the `initial_offsets`."""
+        found: dict[str, Any] = answer(self.java.moment())
         return found
+
+    @cached_property
+    def initial_columns(self) -> Columns | None:
+        """Those of the initial state's rows; None: there is none to take."""
+        offsets = self.moment["initial_offsets"]
+        return Columns.of(offsets) if offsets is not None else None
 
     def input(self) -> JavaObject:
         """The home of the key, and the columns, as a physical plan whose partitions are homes."""
         return understood(lambda: self.java.input())
+
+    def initial(self) -> JavaObject | None:
+        """The same of the initial state's rows; None: there is none to take."""
+        return understood(lambda: self.java.initial())
 
 
 def result_schema() -> StructType:
@@ -205,8 +212,6 @@ def _check_release() -> None:
 
 
 def _check(facts: dict[str, Any]) -> None:
-    if facts["has_initial_state"]:
-        raise Uncovered("a processor with an initial state is not covered yet")
     if facts["has_broadcasts"]:
         raise Uncovered("a processor that reads a broadcast variable is not covered yet")
     by_event_time = facts["timers"] == _BY_EVENT_TIME

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -14,43 +14,54 @@ from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPa
 from pyspark.sql.types import Row
 
 from pyslash.operators.transform.client import StateClient, StateHandle
-from pyslash.operators.transform.rows import Given, listed, runs
+from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape, listed, runs
 from pyslash.operators.transform.values import RowForm
 from pyslash.operators.transform.variables import Variable, loaded, processor_of
 
 Key = tuple[Any, ...]
+Group = tuple[Any, ...]
+"""A key, its rows, and, with an initial state to take, its rows of that."""
 
 
 class Calls(ABC):
     """How a user's function is called for the keys of a home."""
 
     @abstractmethod
-    def over(self, client: StateClient, batches: Iterator[pa.RecordBatch], given: Given) -> None:
-        """Call it for the keys that have rows in these batches, sorted by them, and for those that are due."""
+    def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
+        """Call it for the keys that have rows, and for those that are due."""
 
 
 class ProcessorCalls(Calls):
     """Of a processor, as PySpark has pickled it; `variables` are those that it has declared in the driver."""
 
-    def __init__(self, command: bytes, variables: tuple[Variable, ...], forms: dict[str, RowForm]) -> None:
+    def __init__(
+        self, command: bytes, variables: tuple[Variable, ...], forms: dict[str, RowForm], shape: InputShape
+    ) -> None:
         self._command = command
         self._variables = {one.name: one for one in variables}
         self._forms = forms
+        self._shape = shape
 
-    def over(self, client: StateClient, batches: Iterator[pa.RecordBatch], given: Given) -> None:
+    def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
         """Call it."""
         wrapper = loaded(self._command)
         processor_of(wrapper).init(StateHandle(client, self._variables, self._forms))
         client.set_handle_state(StatefulProcessorHandleState.INITIALIZED)
-        call: Any = wrapper.transformWithStateUDF
-        for key, rows in self.groups(batches):
-            self.take(call(client, Mode.PROCESS_DATA, key, rows), given)
+        initial = self._shape.initial
+        call: Any = wrapper.transformWithStateUDF if initial is None else wrapper.transformWithStateWithInitStateUDF
+        groups = self.groups(rows.input) if initial is None else self.groups_with_initial(rows, initial)
+        for group in groups:
+            self.take(call(client, Mode.PROCESS_DATA, *group), given)
         self.take(call(client, Mode.PROCESS_TIMER, None, iter(())), given)
         self.take(call(client, Mode.COMPLETE, None, iter(())), given)
 
     @abstractmethod
-    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[Any]]]:
+    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Group]:
         """What the processor gets of each key."""
+
+    @abstractmethod
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
+        """The same in an epoch that takes an initial state: all keys of that come before those of the input."""
 
     @abstractmethod
     def take(self, result: Iterable[Any], given: Given) -> None:
@@ -58,30 +69,71 @@ class ProcessorCalls(Calls):
 
 
 class RowCalls(ProcessorCalls):
-    """Of a processor that takes and gives rows; `keys` are the places of the key among the columns."""
+    """Of a processor that takes and gives rows. With an initial state it gets at most `most_rows` in a call."""
 
     def __init__(
-        self, command: bytes, variables: tuple[Variable, ...], forms: dict[str, RowForm], keys: tuple[int, ...]
+        self,
+        command: bytes,
+        variables: tuple[Variable, ...],
+        forms: dict[str, RowForm],
+        shape: InputShape,
+        most_rows: int,
     ) -> None:
-        super().__init__(command, variables, forms)
-        self._keys = keys
+        super().__init__(command, variables, forms, shape)
+        self._most_rows = most_rows
 
-    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[Row]]]:
+    def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Group]:
         """Its rows."""
-        for key, parts in groupby(self._parts(batches), key=itemgetter(0)):
-            yield key, chain.from_iterable(rows for _, rows in parts)
+        return _rows_of_keys(batches, self._shape)
 
-    def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, Iterator[Row]]]:
-        """Runs of rows of the same key."""
-        for batch in batches:
-            names = Row(*batch.schema.names)
-            rows = list(zip(*map(listed, batch.columns), strict=True))
-            for start, end in runs([batch.column(at) for at in self._keys]):
-                yield tuple(rows[start][at] for at in self._keys), _named(names, rows[start:end])
+    def groups_with_initial(self, rows: HomeRows, initial: Columns) -> Iterator[Group]:
+        """Its rows, with a call for each chunk."""
+        chunks = _Chunks(self._most_rows)
+        for key, of_key in _rows_of_keys(iter(rows.initial), initial):
+            for chunk in chunks.of(key, of_key):
+                yield key, iter(()), iter(chunk)
+        for key, of_key in _rows_of_keys(rows.input, self._shape):
+            for chunk in chunks.of(key, of_key):
+                yield key, iter(chunk), iter(())
 
     def take(self, result: Iterable[Row], given: Given) -> None:
         """Rows."""
         given.take(result)
+
+
+class _Chunks:
+    """Cuts rows of keys into chunks that are full, but for the last one of a key.
+
+    Spark hands over all rows of keys that follow each other in this way, and a key may be the last one of the initial
+    state and the first one of the input: the input then begins with what is left of a chunk.
+    """
+
+    def __init__(self, most_rows: int) -> None:
+        self._most_rows = most_rows
+        self._key: Key | None = None
+        self._filled = 0
+
+    def of(self, key: Key, rows: Iterator[Row]) -> Iterator[list[Row]]:
+        """Those of the next key."""
+        if key != self._key:
+            self._key, self._filled = key, 0
+        while chunk := list(islice(rows, self._most_rows - self._filled)):
+            self._filled = (self._filled + len(chunk)) % self._most_rows
+            yield chunk
+
+
+def _rows_of_keys(batches: Iterator[pa.RecordBatch], columns: Columns) -> Iterator[tuple[Key, Iterator[Row]]]:
+    for key, parts in groupby(_parts(batches, columns.keys), key=itemgetter(0)):
+        yield key, chain.from_iterable(rows for _, rows in parts)
+
+
+def _parts(batches: Iterator[pa.RecordBatch], keys: tuple[int, ...]) -> Iterator[tuple[Key, Iterator[Row]]]:
+    """Runs of rows of the same key."""
+    for batch in batches:
+        names = Row(*batch.schema.names)
+        rows = list(zip(*map(listed, batch.columns), strict=True))
+        for start, end in runs([batch.column(at) for at in keys]):
+            yield tuple(rows[start][at] for at in keys), _named(names, rows[start:end])
 
 
 def _named(names: Row, rows: list[tuple[Any, ...]]) -> Iterator[Row]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +21,49 @@ _MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class InputShape:
-    """Of the columns behind the home: which are the key's, which the user's function gets in a frame, and which is the
-    event time, if one makes rows late.
-
-    Rows whose time is at or before `late_us` (microseconds) are late. `has_time`: there is an event time.
-    """
+class Columns:
+    """Places among columns: of the key, and of what the user's function gets in a frame."""
 
     keys: tuple[int, ...]
     values: tuple[int, ...]
+
+    @classmethod
+    def of(cls, offsets: list[int]) -> Self:
+        """As Spark tells them: how many numbers follow, how many of the places behind are keys, and the places."""
+        _, keys, *places = offsets
+        return cls(tuple(places[:keys]), tuple(places[keys:]))
+
+
+@dataclass(frozen=True)
+class InputShape(Columns):
+    """Of the columns behind the home, and which of them is the event time, if one makes rows late.
+
+    Rows whose time is at or before `late_us` (microseconds) are late. `has_time`: there is an event time. `initial` is
+    of the rows of an initial state; None: there is none to take. If there is, columns of both lie in structs.
+    """
+
     time: int | None
     late_us: int
     has_time: bool
+    initial: Columns | None = None
+
+
+@dataclass(frozen=True)
+class HomeRows:
+    """Rows of a home, each sorted by their keys: those of the initial state, and those of the input."""
+
+    initial: list[pa.RecordBatch]
+    input: Iterator[pa.RecordBatch]
+
+    @classmethod
+    def of(cls, parts: Iterator[tuple[bool, pa.RecordBatch]]) -> Self:
+        """Of parts in this order, with whether they are of the initial state."""
+        initial: list[pa.RecordBatch] = []
+        for is_initial, rows in parts:
+            if not is_initial:
+                return cls(initial, chain([rows], (rows for _, rows in parts)))
+            initial.append(rows)
+        return cls(initial, iter(()))
 
 
 def runs(keys: list[pa.Array]) -> Iterator[tuple[int, int]]:
@@ -64,18 +95,33 @@ class InputRows:
         self.rows = 0
         self.late = 0
 
-    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows that are not late, without the home, in parts that are of one home each."""
-        for batch in batches:
-            kept = self._in_time(batch)
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bool, pa.RecordBatch]]:
+        """The rows that are not late, without the home, in parts that are of one home each, with whether they are of
+        the initial state.
+        """
+        for is_initial, batch in chain.from_iterable(map(self._sources, batches)):
+            kept = batch if is_initial else self._in_time(batch)
             if not kept.num_rows:
                 continue
             homes = pc.run_end_encode(kept.column(0))
             columns = pa.record_batch(kept.columns[1:], schema=pa.schema([*kept.schema][1:]))
             start = 0
             for home, end in zip(homes.values.to_pylist(), homes.run_ends.to_pylist(), strict=True):
-                yield home, columns.slice(start, end - start)
+                yield home, is_initial, columns.slice(start, end - start)
                 start = end
+
+    def _sources(self, batch: pa.RecordBatch) -> Iterator[tuple[bool, pa.RecordBatch]]:
+        """Rows of the initial state, and those of the input, out of their structs."""
+        if self._shape.initial is None:
+            yield False, batch
+        elif batch.num_rows:
+            are_initial = batch.column(2).is_valid()
+            for start, end in runs([are_initial]):
+                is_initial = are_initial[start].as_py()
+                home, *structs = batch.slice(start, end - start).columns
+                struct = structs[is_initial]
+                schema = pa.schema([batch.schema.field(0), *struct.type])
+                yield is_initial, pa.record_batch([home, *struct.flatten()], schema=schema)
 
     def _in_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self.rows += batch.num_rows

@@ -78,7 +78,7 @@ class TransformWithState(StatefulOperator):
         tasks = min(homes, batch.session.sparkContext.defaultParallelism)
         order = self._order(inputs, cut, Places(homes, tasks, *self._panes(inputs)))
         session: Any = batch.session._jsparkSession
-        rows = DataFrame(self._bridge.byHomes(session, cut.input(), tasks), batch.session)
+        rows = DataFrame(self._bridge.byHomes(session, cut.input(), cut.initial(), tasks), batch.session)
         found = collect(rows.mapInArrow(order, RESULT))
         counts = (sum(one[name] for one in found) for name in ("rows", "late", "keys", "updated", "given"))
         self._counted = _Counted(*counts)
@@ -97,7 +97,14 @@ class TransformWithState(StatefulOperator):
             update=replace(update, plan=plan.text),
             function=plan.function,
             frames=FrameConf.of(inputs.batch.session),
-            shape=InputShape(plan.key_at, plan.value_at, plan.time_at, cut.late_us, plan.has_time),
+            shape=InputShape(
+                plan.columns_at.keys,
+                plan.columns_at.values,
+                plan.time_at,
+                cut.late_us,
+                plan.has_time,
+                cut.initial_columns,
+            ),
             times=Times(
                 plan.time_mode,
                 cut.moment["batch_ms"],

@@ -21,7 +21,7 @@ from pyslash.operators.transform.frame_conf import FrameConf
 from pyslash.operators.transform.function import FRAMES, ROWS, UserFunction
 from pyslash.operators.transform.home import HOMES, Home
 from pyslash.operators.transform.processor import Calls, RowCalls
-from pyslash.operators.transform.rows import Given, InputRows, InputShape
+from pyslash.operators.transform.rows import Given, HomeRows, InputRows, InputShape
 from pyslash.operators.transform.values import RowForm
 
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
@@ -116,21 +116,21 @@ class _TaskEpoch:
         for number, parts in groupby(self.input.of(batches), key=itemgetter(0)):
             for without_rows in iter(lambda: next(homes), number):
                 self._home(without_rows, None, accumulator)
-            self._home(number, (rows for _, rows in parts), accumulator)
+            self._home(number, HomeRows.of((is_initial, rows) for _, is_initial, rows in parts), accumulator)
         for without_rows in homes:
             self._home(without_rows, None, accumulator)
         for at, stream in enumerate(self.given.packed()):
             name = self._task.to_bytes(4, "big") + at.to_bytes(4, "big")
             _add(accumulator, places.rows, [(name, stream)])
 
-    def _home(self, number: int, rows: Iterator[pa.RecordBatch] | None, accumulator: Accumulator) -> None:
+    def _home(self, number: int, rows: HomeRows | None, accumulator: Accumulator) -> None:
         order, places = self._order, self._order.places
         home = HOMES.of(order.state, number, places.before + number)
         self.keys += len(home.kept)
         key_form = self._forms[order.function.key_schema]
         client = StateClient(home, key_form, order.times.mode, order.times.batch_ms, order.times.watermark_ms)
         if rows is not None or home.timers or home.expiries:
-            self._calls.over(client, rows if rows is not None else iter(()), self.given)
+            self._calls.over(client, rows or HomeRows.of(iter(())), self.given)
         changes = dict(client.changes())
         self.updated += len(changes)
         self.keys += _growth(home, changes)
@@ -142,7 +142,7 @@ class _TaskEpoch:
 def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:
     function, shape = order.function, order.shape
     if function.takes == ROWS:
-        return RowCalls(function.command, function.variables, forms, shape.keys)
+        return RowCalls(function.command, function.variables, forms, shape, order.frames.most_rows)
     # Not before: they need pandas, and what PySpark has from 4.3 on.
     from pyslash.operators.transform.frames import FrameCalls, FrameForm
     from pyslash.operators.transform.group_state import GroupStateCalls

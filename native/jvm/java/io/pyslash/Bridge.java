@@ -48,6 +48,7 @@ import java.util.function.Function;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.rdd.UnionRDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -60,6 +61,9 @@ import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag;
+import scala.reflect.ClassTag$;
 
 /** The driver's door to the row bridge; called from Python through py4j, hence an object, with plain arguments. */
 public final class Bridge {
@@ -190,11 +194,22 @@ public final class Bridge {
     return new StreamingTransform(plan, operator);
   }
 
-  /** The rows of a plan whose partitions are homes, in so many tasks: each has a range of homes. */
-  public Dataset<Row> byHomes(SparkSession session, SparkPlan plan, int tasks) {
+  /**
+   * The rows of a plan whose partitions are homes, in so many tasks: each has a range of homes.
+   *
+   * @param initial a plan of the same columns, whose rows come first in each home; null: there is none
+   */
+  public Dataset<Row> byHomes(SparkSession session, SparkPlan plan, SparkPlan initial, int tasks) {
     RDD<InternalRow> homes = executed(session, plan);
-    RDD<InternalRow> rows = homes.coalesce(tasks, false, Option.apply(new HomeTasks()), null);
-    return RowsDataset.of(session, rows, plan.schema());
+    RDD<InternalRow> all = initial != null ? followed(executed(session, initial), homes) : homes;
+    HomeTasks places = new HomeTasks(homes.getNumPartitions());
+    return RowsDataset.of(session, all.coalesce(tasks, false, Option.apply(places), null), plan.schema());
+  }
+
+  /** The partitions of both; Spark's own union may unite partitions. */
+  private static RDD<InternalRow> followed(RDD<InternalRow> first, RDD<InternalRow> second) {
+    ClassTag<InternalRow> rows = ClassTag$.MODULE$.apply(InternalRow.class);
+    return new UnionRDD<>(first.sparkContext(), CollectionConverters.asScala(List.of(first, second)).toSeq(), rows);
   }
 
   /** The rows, of this schema (JSON), that lie packed in a column of others, each value an Arrow IPC stream. */

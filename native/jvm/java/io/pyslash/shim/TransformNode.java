@@ -4,8 +4,10 @@ import java.lang.reflect.Method;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.python.PandasGroupUtils;
 import org.apache.spark.sql.streaming.TimeMode;
 import scala.Option;
+import scala.Tuple2;
 import scala.collection.immutable.Seq;
 
 /**
@@ -69,8 +71,33 @@ public class TransformNode {
     return mode.equals(TimeMode.EventTime()) ? BY_EVENT_TIME : BY_NONE;
   }
 
+  /** Whether the micro-batch takes an initial state: Spark says so of a query's first one alone, until it is committed. */
   public boolean hasInitialState() {
     return get("hasInitialState");
+  }
+
+  /** The rows of the initial state, as they are shuffled and sorted. */
+  public final SparkPlan initialState() {
+    return get("initialState");
+  }
+
+  /** What these are grouped by. */
+  public final Seq<Attribute> initialKeys() {
+    return get("initialStateGroupingAttrs");
+  }
+
+  /** Their columns that the Python worker gets, as {@link #columns}. */
+  public final Seq<Attribute> initialColumns() {
+    return initial()._1();
+  }
+
+  /** Which of these are the key and which the row, as {@link #offsets}. */
+  public final int[] initialOffsets() {
+    return initial()._2();
+  }
+
+  private Tuple2<Seq<Attribute>, int[]> initial() {
+    return PandasGroupUtils.resolveArgOffsets(initialState().output(), initialKeys());
   }
 
   /** The schema of the state, in Spark's JSON; empty: the function declares it. */

@@ -14,7 +14,11 @@ import java.util.List;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.KnownNullable;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
@@ -26,6 +30,7 @@ import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.types.DataTypes;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -38,6 +43,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *   TransformWithStateInPySpark     tells the processor, its keys and columns, times and watermarks
  *   Sort, Exchange                  made once more: rows come to the home of their key in the order of keys
  *   operators below                 kept: the input
+ *   the initial state               kept, shuffled and sorted: the first micro-batch takes it before the input
  * </pre>
  */
 public final class StreamingTransform extends PlannedOperator {
@@ -71,7 +77,7 @@ public final class StreamingTransform extends PlannedOperator {
    * TransformNode} tells them; {@code times} are the places of event times among the columns.
    */
   record Facts(String command, boolean hasBroadcasts, String takes, String timers, String state,
-      boolean hasInitialState, String keys, String columns, int[] offsets, String output, List<Integer> times) {}
+      String keys, String columns, int[] offsets, String output, List<Integer> times) {}
 
   /** The {@link Facts}, in JSON. */
   public String facts() {
@@ -90,7 +96,7 @@ public final class StreamingTransform extends PlannedOperator {
     }
     return Json.of(
         new Facts(Base64.getEncoder().encodeToString(command), !function.broadcastVars().isEmpty(), node.takes(),
-            node.timers(), node.state(), node.hasInitialState(), schema(node.keys()), schema(node.columns()),
+            node.timers(), node.state(), schema(node.keys()), schema(node.columns()),
             node.offsets(), schema(operator.output()), times));
   }
 
@@ -98,12 +104,16 @@ public final class StreamingTransform extends PlannedOperator {
     return DataTypeUtils.fromAttributes(columns).json();
   }
 
-  /** The time of the micro-batch in milliseconds, and the number of homes that keys are divided among. */
-  record Moment(long batchMs, int homes) {}
+  /**
+   * The time of the micro-batch in milliseconds, the number of homes that keys are divided among, and, if there is an
+   * initial state to take, {@code initialOffsets}: those of its columns, else null.
+   */
+  record Moment(long batchMs, int homes, int[] initialOffsets) {}
 
   /** The {@link Moment}, in JSON. */
   public String moment() {
-    return Json.of(new Moment(millis(node.batchTimestamp()), homes()));
+    return Json.of(
+        new Moment(millis(node.batchTimestamp()), homes(), node.hasInitialState() ? node.initialOffsets() : null));
   }
 
   private int homes() {
@@ -139,18 +149,50 @@ public final class StreamingTransform extends PlannedOperator {
 
   /**
    * What has to be executed for the rows of the update: the home of the key, then the columns, sorted by keys in a
-   * home.
+   * home. With an initial state to take, the columns are one struct, and behind it stands a null.
    */
   public SparkPlan input() {
-    List<NamedExpression> columns = new ArrayList<>();
-    List<Expression> keys = List.copyOf(CollectionConverters.asJava(node.keys()));
-    Seq<Expression> grouped = CollectionConverters.asScala(keys).toSeq();
-    columns.add(WindowedInput.alias(new HashPartitioning(grouped, homes()).partitionIdExpression(), "home"));
-    columns.addAll(CollectionConverters.asJava(node.columns()));
     // The exchange remembers what it has shuffled, and a micro-batch may have to be read once more.
     SparkPlan shuffled = anew(exchange());
     SparkPlan sorted = child.withNewChildren(CollectionConverters.asScala(List.of(shuffled)).toSeq());
-    return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), sorted);
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(node.columns()));
+    if (node.hasInitialState()) {
+      columns = List.of(struct(node.columns(), "input"), nothing(node.initialColumns(), "initial"));
+    }
+    return atHome(sorted, node.keys(), columns);
+  }
+
+  /** The same of the initial state's rows: a null and a struct of their columns; null: there is none to take. */
+  public SparkPlan initial() {
+    if (!node.hasInitialState()) {
+      return null;
+    }
+    List<NamedExpression> columns =
+        List.of(nothing(node.columns(), "input"), struct(node.initialColumns(), "initial"));
+    return atHome(node.initialState(), node.initialKeys(), columns);
+  }
+
+  private SparkPlan atHome(SparkPlan rows, Seq<Attribute> keys, List<NamedExpression> columns) {
+    List<Expression> grouped = List.copyOf(CollectionConverters.asJava(keys));
+    HashPartitioning homes = new HashPartitioning(CollectionConverters.asScala(grouped).toSeq(), homes());
+    List<NamedExpression> behind = new ArrayList<>();
+    behind.add(WindowedInput.alias(homes.partitionIdExpression(), "home"));
+    behind.addAll(columns);
+    return new ProjectExec(CollectionConverters.asScala(behind).toSeq(), rows);
+  }
+
+  private static NamedExpression struct(Seq<Attribute> columns, String name) {
+    List<Expression> fields = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(columns)) {
+      fields.add(Literal$.MODULE$.create(column.name(), DataTypes.StringType));
+      fields.add(column);
+    }
+    Expression struct = new CreateNamedStruct(CollectionConverters.asScala(fields).toSeq());
+    return WindowedInput.alias(new KnownNullable(struct), name); // other rows have none
+  }
+
+  private static NamedExpression nothing(Seq<Attribute> columns, String name) {
+    return WindowedInput.alias(new Literal(null, DataTypeUtils.fromAttributes(columns)), name);
   }
 
   private static SparkPlan anew(SparkPlan node) {
