@@ -37,7 +37,7 @@ COMMANDS = (
     Command("demo", "pyslash.demo.main", "run the same job on plain Spark and on pyslash, and compare time and rows"),
     Command("doctor", "pyslash.inspect.doctor.main", "check this machine, and say how to fix what is wrong"),
     Command("explain", "pyslash.api.explain_job", "say which of a job's queries pyslash covers, without starting them"),
-    Command("jar", "pyslash.spark.jar", "print where this installation's jar is, for `spark-submit --jars`"),
+    Command("jar", "pyslash.inspect.jar", "print where this installation's jar is, for `spark-submit --jars`"),
     Command(
         "state",
         "pyslash.inspect.state.main",

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from pyslash import file_systems
 from pyslash.file_systems import obstacle_of, open_location
-from pyslash.state.checkpoint_files import checkpoint_files
-from pyslash.state.directory import BlockDirectory
+from pyslash.state.files.checkpoint_files import checkpoint_files
+from pyslash.state.files.directory import BlockDirectory
 from tests.support.s3_server import BUCKET, s3_server
 
 

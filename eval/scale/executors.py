@@ -24,7 +24,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Fold
 from pyslash.protocol.token import query_token
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 
 QUERY = bytes(range(16))
 PLAN = PlanSpec(

@@ -14,9 +14,9 @@ from pyslash.agent.store.lent import Lent
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import AgentBusyError, FencedError, InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, EndSnapshots, Restore, Snapshot, Take
-from pyslash.state.block_file import StoredBlock, decode, write
-from pyslash.state.directory import BlockDirectory, BlockFile, WrittenFile
-from pyslash.state.paced_file import PacedFile
+from pyslash.state.files.block_file import StoredBlock, decode, write
+from pyslash.state.files.directory import BlockDirectory, BlockFile, WrittenFile
+from pyslash.state.files.paced_file import PacedFile
 
 if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState

@@ -18,7 +18,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Replicate, Reserve, Seal
 from pyslash.protocol.token import Right, query_token
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from pyslash.transport import choose_transport
 
 TIMEOUT_SECONDS = 30.0

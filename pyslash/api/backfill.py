@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyslash._native import Head
 from pyslash.api.enable import enable
 from pyslash.driver.coverage_check import operators_of
-from pyslash.driver.hook import runner_of
+from pyslash.driver.start.hook import runner_of
 from pyslash.errors import InvalidInputError, PlanMismatchError, StateLostError, UnsupportedQueryError
 from pyslash.inspect.state.dump import ALL_PREFIXES, merged
 from pyslash.plan.emission import EVERY_END_US

@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from pyslash.api import job_arguments
 from pyslash.api.backfill import LATE, backfill
 from pyslash.api.history_of import reading
-from pyslash.driver.hook import QueryStart
-from pyslash.driver.rehearsal import rehearse
+from pyslash.driver.start.hook import QueryStart
+from pyslash.driver.start.rehearsal import rehearse
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
 from pyslash.state.backfill import Backfill
 

@@ -6,7 +6,7 @@ import logging
 
 from pyspark.sql import SparkSession
 
-from pyslash.driver import plugin
+from pyslash.driver.start import plugin
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.spark import log_files, session, spark_log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pyslash import connect
-from pyslash.driver.explanation import explanation_of
+from pyslash.driver.start.explanation import explanation_of
 from pyslash.plan.explain import Explanation
 from pyslash.spark.session import check_classic
 

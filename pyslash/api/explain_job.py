@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 
 from pyslash.api import job_arguments
 from pyslash.driver.coverage_check import covered_operators
-from pyslash.driver.hook import QueryStart
-from pyslash.driver.rehearsal import rehearse
+from pyslash.driver.start.hook import QueryStart
+from pyslash.driver.start.rehearsal import rehearse
 from pyslash.ingest.data_paths import data_paths
 from pyslash.plan.explain import explain
 from pyslash.plan.operator import OperatorPlan

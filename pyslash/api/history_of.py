@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamReader
 
-from pyslash.driver.rehearsal import replaced
+from pyslash.driver.start.rehearsal import replaced
 from pyslash.errors import InvalidInputError
 
 _OF_FILES = ("csv", "json", "orc", "parquet", "text", "xml")

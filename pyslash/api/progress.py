@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash import connect
-from pyslash.driver import hook, plugin
+from pyslash.driver.start import hook, plugin
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:

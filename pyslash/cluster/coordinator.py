@@ -17,8 +17,8 @@ from pyslash.protocol.client import AgentClient, LiveReply
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Promote, Restore, Resume, Take
 from pyslash.protocol.token import Right, query_token
-from pyslash.state.directory import BlockFile
 from pyslash.state.durable import DurableState, shares
+from pyslash.state.files.directory import BlockFile
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import StateVersion

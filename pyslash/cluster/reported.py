@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from pyslash.errors import StateLostError
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from pyslash.state.receipt import Receipt
 from pyslash.units import ArenaOffset
 

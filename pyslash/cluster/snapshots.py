@@ -9,8 +9,8 @@ from uuid import uuid4
 from pyslash.cluster.agent_group import AgentGroup
 from pyslash.errors import SlashError
 from pyslash.protocol.messages import Snapshot
-from pyslash.state.directory import BlockFile
 from pyslash.state.durable import DurableState
+from pyslash.state.files.directory import BlockFile
 from pyslash.units import Epoch, Run
 
 logger = logging.getLogger("pyslash")

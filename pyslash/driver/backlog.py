@@ -27,7 +27,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.spark.execution import BacklogStep, entry_of, has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.writer import WriterSettings
-from pyslash.state.checkpoint_files import files_of_spark
+from pyslash.state.files.checkpoint_files import files_of_spark
 from pyslash.state.manifest import Manifest
 
 logger = logging.getLogger("pyslash")

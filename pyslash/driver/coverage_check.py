@@ -20,7 +20,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.spark_settings import check_options, check_settings
 from pyslash.spark.writer import WriterSettings
-from pyslash.state.directory import numbers
+from pyslash.state.files.directory import numbers
 from pyslash.state.manifest import MANIFESTS
 from pyslash.units import Epoch
 

@@ -9,8 +9,8 @@ from pyslash.operators.base import EpochInputs, Update
 from pyslash.plan.cut import EventTimes
 from pyslash.plan.operator import OperatorPlan
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.state.block_head import head_crc
-from pyslash.state.directory import BlockFile
+from pyslash.state.files.block_head import head_crc
+from pyslash.state.files.directory import BlockFile
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import StateVersion

@@ -13,7 +13,7 @@ from pyslash.conf import Conf
 from pyslash.driver.backfilling import Backfilling
 from pyslash.driver.epoch_record import EpochRecord, Stored
 from pyslash.driver.ports import Ports
-from pyslash.driver.recovery import RunState
+from pyslash.driver.restart.recovery import RunState
 from pyslash.emit.column_merge import ReadOptions
 from pyslash.epoch_progress import Timed
 from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, Update

@@ -15,8 +15,8 @@ from pyslash.driver.late_rows import LateRows
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
 from pyslash.driver.ports import Ports
-from pyslash.driver.recovery import Recovery, RunState
-from pyslash.driver.replica_watch import ReplicaWatch
+from pyslash.driver.restart.recovery import Recovery, RunState
+from pyslash.driver.restart.replica_watch import ReplicaWatch
 from pyslash.epoch_progress import EpochProgress
 from pyslash.errors import (
     AgentTimeoutError,

@@ -15,7 +15,7 @@ from pyslash.ingest.update_job import Ingest
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.backfill import Backfills
-from pyslash.state.checkpoint_files import CheckpointFiles, checkpoint_files
+from pyslash.state.files.checkpoint_files import CheckpointFiles, checkpoint_files
 from pyslash.state.run_number import next_run
 from pyslash.units import Run
 

@@ -21,8 +21,8 @@ from pyslash.migrate.spark_buffers import SparkBuffers
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.window import NO_WATERMARK_US
-from pyslash.state.block_file import StoredBlock, segments_of, write
-from pyslash.state.directory import BlockDirectory
+from pyslash.state.files.block_file import StoredBlock, segments_of, write
+from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.replan import buffers_of, joined, layout, rewritten
 from pyslash.units import Epoch, Run
 

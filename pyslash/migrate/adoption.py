@@ -22,7 +22,7 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
-from pyslash.state.directory import BlockFile
+from pyslash.state.files.directory import BlockFile
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
 from pyslash.units import Epoch
 

@@ -34,8 +34,8 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
 from pyslash.spark.execution import has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
-from pyslash.state.block_file import StoredBlock, segments_of
-from pyslash.state.directory import BlockDirectory, numbers
+from pyslash.state.files.block_file import StoredBlock, segments_of
+from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch

@@ -70,7 +70,7 @@ def _answer(gateway: Any, door: Any) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from pyslash.driver.plugin import FiguresCallback, PluginCallback
+    from pyslash.driver.start.plugin import FiguresCallback, PluginCallback
     from pyslash.side_car.questions import QuestionsCallback
     from pyslash.spark import session, spark_log
 

@@ -8,8 +8,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.driver.explanation import explanation_of
-from pyslash.driver.plugin import FiguresCallback, told_of_failure
+from pyslash.driver.start.explanation import explanation_of
+from pyslash.driver.start.plugin import FiguresCallback, told_of_failure
 from pyslash.errors import SlashError, UnsupportedQueryError
 from pyslash.inspect.state import source
 

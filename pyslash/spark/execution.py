@@ -19,7 +19,7 @@ from pyslash.plan.cut import EventTimes, OperatorCut
 from pyslash.plan.operator import OperatorPlan, cut_of
 from pyslash.spark.failure import thrown_by_jvm
 from pyslash.spark.scan_figures import ScanFigures
-from pyslash.state.checkpoint_files import CheckpointFiles, files_of_spark
+from pyslash.state.files.checkpoint_files import CheckpointFiles, files_of_spark
 from pyslash.state.manifest import OPERATOR
 from pyslash.units import Epoch
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from pyslash.plan.identity import PlanIdentity
-from pyslash.state.block_file import decode, write
-from pyslash.state.directory import BlockDirectory, BlockFile, run_of
+from pyslash.state.files.block_file import decode, write
+from pyslash.state.files.directory import BlockDirectory, BlockFile, run_of
 from pyslash.state.replan import replanned
 from pyslash.units import Epoch, Run
 

@@ -25,8 +25,8 @@ from pyslash.errors import (
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.state.checkpoint_files import CheckpointFiles
-from pyslash.state.directory import BlockFile, numbers
+from pyslash.state.files.checkpoint_files import CheckpointFiles
+from pyslash.state.files.directory import BlockFile, numbers
 from pyslash.state.manifest_form import OPTIONAL, what_is_wrong
 from pyslash.state.run_number import next_run
 from pyslash.state.version import VersionStep

@@ -11,7 +11,7 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.bounds import MAX_PLAN_BYTES, Check, integer, is_incarnation, list_of, text, tuple_of
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.state.directory import BlockFile, is_block_file
+from pyslash.state.files.directory import BlockFile, is_block_file
 
 _INT64 = 1 << 63
 _MOST = 1 << 20  # entries of a list, and characters of a text

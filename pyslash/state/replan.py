@@ -14,8 +14,8 @@ from typing import Any
 from pyslash._native import Head, Plan, crc32c
 from pyslash.plan.evolution import fields
 from pyslash.plan.identity import PlanIdentity
-from pyslash.state.block_file import StoredBlock
-from pyslash.state.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
+from pyslash.state.files.block_file import StoredBlock
+from pyslash.state.files.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
 
 _ALIGNED = 64
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
-from pyslash.state.directory import numbers
+from pyslash.state.files.directory import numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.tree import Tree
 from pyslash.units import NO_EPOCH, Epoch

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 
 from pyslash.errors import CheckpointError, StateLostError
-from pyslash.state.block_file import StoredBlock, decode, opened
-from pyslash.state.directory import BlockDirectory, BlockFile, numbers
+from pyslash.state.files.block_file import StoredBlock, decode, opened
+from pyslash.state.files.directory import BlockDirectory, BlockFile, numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, Manifest
 from pyslash.units import Epoch
 

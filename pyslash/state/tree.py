@@ -15,7 +15,7 @@ import pyarrow.fs as fs
 
 from pyslash.errors import CheckpointError, InvalidInputError
 from pyslash.file_systems import FILE_ERRORS, open_location, reason_of, sync
-from pyslash.state.directory import created
+from pyslash.state.files.directory import created
 
 
 class Tree:

@@ -27,7 +27,7 @@ from pyslash.rdma.landing import LandingPool
 from pyslash.rdma.port import Port, choose_port
 from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
-from pyslash.state.block_head import HEADER_BYTES
+from pyslash.state.files.block_head import HEADER_BYTES
 from pyslash.transport.base import Placed, Range, TransportCounters
 from pyslash.units import ArenaOffset
 

@@ -19,7 +19,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 
 RATE = 1 << 30

@@ -14,7 +14,7 @@ from pyslash.errors import ArenaFullError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Fold
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from pyslash.state.receipt import Receipt
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 

@@ -14,9 +14,9 @@ from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Restore
-from pyslash.state import block_file
-from pyslash.state.block_head import ENTRY, HEADER_BYTES, IDENTITY, LENGTH, rechecked
-from pyslash.state.directory import BlockDirectory
+from pyslash.state.files import block_file
+from pyslash.state.files.block_head import ENTRY, HEADER_BYTES, IDENTITY, LENGTH, rechecked
+from pyslash.state.files.directory import BlockDirectory
 from tests.agent.blocks import PLAN, QUERY, attach, write
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, Inval
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair, wait_until_gone

@@ -40,7 +40,7 @@ from eval.cluster.standalone import wait_for_workers
 from eval.workloads.base import WATERMARK_MS
 from eval.workloads.ysb import Ysb
 from pyslash.cluster.find_agents import find_agents
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from tests.support.jvm import JAVA_OPTIONS, end

@@ -286,7 +286,7 @@ def refusals(job: Job) -> dict[str, str]:
 def enabled(job: Job) -> dict[str, Any]:
     """Before the job knows pyslash after all, then, and when it has turned it off: is the query this process's?"""
     import pyslash
-    from pyslash.driver import hook
+    from pyslash.driver.start import hook
 
     def ran(place: str) -> list[Any]:
         query = job.at(place, job.mode).writer().format("noop").start()

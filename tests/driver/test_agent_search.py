@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pyslash.conf import Conf
-from pyslash.driver.agent_search import AgentSearch
 from pyslash.driver.ports import Ports
+from pyslash.driver.restart.agent_search import AgentSearch
 from pyslash.protocol.descriptor import AgentDescriptor
 
 SECRET = secrets.token_bytes(32)

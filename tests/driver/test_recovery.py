@@ -8,7 +8,7 @@ from typing import Any
 
 from pyslash.conf import Conf
 from pyslash.driver.ports import Ports
-from pyslash.driver.recovery import Recovery
+from pyslash.driver.restart.recovery import Recovery
 from pyslash.errors import AgentStartError, CorruptBlockError
 
 

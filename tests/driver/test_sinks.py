@@ -21,8 +21,8 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructType
 
 import pyslash
-from pyslash.driver.hook import runner_of
 from pyslash.driver.sinks import OpenSink
+from pyslash.driver.start.hook import runner_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.stream import Stream, seconds

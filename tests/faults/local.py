@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.cluster.coordinator import Coordinator
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from tests.support.stream import Stream
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])

@@ -14,7 +14,7 @@ from pyslash import cli
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.errors import AgentTimeoutError
 from pyslash.protocol.client import AgentClient
-from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.files.checkpoint_files import LocalFiles
 from pyslash.state.manifest import ManifestLog
 from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
 from tests.support.nightly import some_at_night

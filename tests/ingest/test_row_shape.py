@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.spark.jar import jar_path
+from pyslash.inspect.jar import jar_path
 from pyslash.spark.jvm_bridge import JvmBridge
 
 _SOURCE = Path(__file__).parents[1] / "RowMutants.java"

@@ -25,7 +25,7 @@ class NoBackfills:
 
 
 class ControlFiles:
-    """`pyslash.state.checkpoint_files.CheckpointFiles`."""
+    """`pyslash.state.files.checkpoint_files.CheckpointFiles`."""
 
     def __init__(self, world: World, files: dict[str, bytes], folder: str) -> None:
         self._world, self._files, self._folder = world, files, folder

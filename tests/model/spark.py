@@ -14,8 +14,9 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
 from pyslash.conf import Conf
-from pyslash.driver import epoch, recovery
+from pyslash.driver import epoch
 from pyslash.driver.ports import Ports
+from pyslash.driver.restart import recovery
 from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
 from pyslash.plan.emission import Emission
@@ -24,7 +25,8 @@ from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
-from pyslash.state import directory, durable
+from pyslash.state import durable
+from pyslash.state.files import directory
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
 from tests.model.files import BlockFiles, ControlFiles, NoBackfills

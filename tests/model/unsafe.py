@@ -18,13 +18,13 @@ from pyslash import _native
 from pyslash.agent.store.state import AgentState
 from pyslash.cluster.replicas import Replicas
 from pyslash.driver import operator_runner
-from pyslash.driver.recovery import Recovery
+from pyslash.driver.restart.recovery import Recovery
 from pyslash.emit import merge
 from pyslash.protocol.messages import Commit
 from pyslash.spark.execution import LoggedOffsets
-from pyslash.state import block_file
-from pyslash.state.block_file import Segment, StoredBlock
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.files import block_file
+from pyslash.state.files.block_file import Segment, StoredBlock
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from pyslash.state.manifest import Manifest, ManifestLog
 from tests.model.spark import Operator, Query
 from tests.model.world import World

@@ -20,7 +20,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
 from pyslash.protocol.token import query_token
 from pyslash.rdma.port import Port
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 from pyslash.transport.verbs import VerbsTransport
 from pyslash.units import BEFORE_ALL_PANES
 from tests.agent.blocks import PLAN, QUERY, attach, merged, merged_from, write

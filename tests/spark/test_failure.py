@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
-from pyslash.driver import hook
 from pyslash.driver.epoch import EpochRunner
+from pyslash.driver.start import hook
 from pyslash.errors import StateLostError
 from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.support.stream import Stream

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.cluster.find_agents import find_agents
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.protocol.token import Right, query_token
 from pyslash.spark.py4j_log import LOGGERS
 from tests.support.attempt import BATCHES, attempt, make_stream

@@ -9,8 +9,8 @@ import pytest
 
 from pyslash import _native
 from pyslash.errors import CorruptBlockError
-from pyslash.state.block_file import decode, encode
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.files.block_file import decode, encode
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from tests.agent.blocks import PLAN, QUERY, rows
 
 FILE_BYTES = BLOCK_BYTES = 4096

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pyslash.state import exclusive
-from pyslash.state.checkpoint_files import CheckpointFiles, LocalFiles, SparkFiles, checkpoint_files
+from pyslash.state.files import exclusive
+from pyslash.state.files.checkpoint_files import CheckpointFiles, LocalFiles, SparkFiles, checkpoint_files
 
 # What a URI would quote, what looks as if it were quoted, what a shell or a glob reads, and other alphabets.
 FOLDERS = ["plain", "50% of #1", "a%20b+c", "what? [1]{2}*", "Größe 東京", "e\u0301 \U0001f41f"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyslash.errors import CheckpointError
-from pyslash.state.directory import BlockDirectory, numbers, run_of
 from pyslash.state.durable import DurableState
+from pyslash.state.files.directory import BlockDirectory, numbers, run_of
 
 HOLDER = "a" * 32
 FOREIGN = ["README", ".nfs0001", ".snapshot", "x-y-z.arrow", "²-1-b.arrow", "1-²-b.arrow", f"01-1-{HOLDER}.arrow"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.block_file import decode
-from pyslash.state.directory import BlockDirectory, BlockFile
 from pyslash.state.durable import MOST_FILES, DurableState
+from pyslash.state.files.block_file import decode
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from tests.inspect.state.conftest import written
 from tests.support.two_epochs import PLAN, Written
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pyslash.state import exclusive
-from pyslash.state.checkpoint_files import LocalFiles
-from pyslash.state.exclusive import Publish, by_link, by_rename, publish_in
+from pyslash.state.files import exclusive
+from pyslash.state.files.checkpoint_files import LocalFiles
+from pyslash.state.files.exclusive import Publish, by_link, by_rename, publish_in
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pyslash.errors import (
 )
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.files.checkpoint_files import LocalFiles
 from pyslash.state.manifest import Manifest, ManifestLog
 from tests.support.manifests import manifest
 

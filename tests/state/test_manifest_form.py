@@ -16,8 +16,8 @@ from pyslash.errors import CheckpointError, StateLostError
 from pyslash.plan.identity import PlanIdentity, differences
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.state.checkpoint_files import LocalFiles
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.files.checkpoint_files import LocalFiles
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from pyslash.state.manifest import _SEED, FORMAT, Manifest, ManifestLog
 from tests.support.manifests import manifest
 

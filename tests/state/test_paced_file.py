@@ -7,9 +7,9 @@ import io
 import pytest
 
 from pyslash.errors import FencedError
-from pyslash.state import paced_file
-from pyslash.state.directory import WrittenFile
-from pyslash.state.paced_file import PacedFile
+from pyslash.state.files import paced_file
+from pyslash.state.files.directory import WrittenFile
+from pyslash.state.files.paced_file import PacedFile
 
 RATE = 4 << 20
 

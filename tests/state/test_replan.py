@@ -15,7 +15,7 @@ from pyslash.migrate.spark_columns import columns_of
 from pyslash.plan.evolution import Evolution, evolve, unchanged
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.block_file import StoredBlock, decode, encode
+from pyslash.state.files.block_file import StoredBlock, decode, encode
 from pyslash.state.replan import replanned
 from tests.native.arrow import read_all, to_batch, to_values
 from tests.native.blocks import LONG_AGO, PREFIXES, new_arena, sealed

@@ -10,7 +10,7 @@ import pyarrow.fs as fs
 import pytest
 
 from pyslash.errors import CheckpointError, CorruptBlockError
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from tests.support.s3_server import BUCKET, s3_server
 
 DATA = pa.py_buffer(bytes(range(256)) * 64)

@@ -14,7 +14,7 @@ import pytest
 from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
 from pyslash.inspect.state.verify import verify
 from pyslash.state import tree
-from pyslash.state.checkpoint_files import LocalFiles
+from pyslash.state.files.checkpoint_files import LocalFiles
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, ManifestLog
 from pyslash.state.savepoint import MARKER, SAVEPOINTS, Savepoint, drop, fork, location_of, save, savepoints
 from pyslash.state.stored import StoredState

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import coverage_check, hook
-from pyslash.driver.hook import runner_of
+from pyslash.driver import coverage_check
+from pyslash.driver.start import hook
+from pyslash.driver.start.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
 from pyslash.ingest import update_job as ingest
 from pyslash.state.manifest import Manifest, ManifestLog

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.cluster.coordinator import Coordinator
-from pyslash.driver import hook
 from pyslash.driver.operator_runner import OperatorRunner
+from pyslash.driver.start import hook
 from pyslash.epoch_progress import EpochProgress
 from tests.faults.local import kill_agents
 from tests.support.nightly import some_at_night

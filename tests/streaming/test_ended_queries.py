@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from tests.support.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])

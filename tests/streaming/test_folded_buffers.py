@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.operators.base import EpochInputs
 from pyslash.operators.buffer_folding import BufferFolding
 from pyslash.state.receipt import Receipt

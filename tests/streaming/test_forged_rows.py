@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash._native import crc32c
-from pyslash.driver import hook
-from pyslash.state import block_file
-from pyslash.state.block_file import StoredBlock
-from pyslash.state.block_head import ENTRY, HEADER_BYTES, rechecked
+from pyslash.driver.start import hook
+from pyslash.state.files import block_file
+from pyslash.state.files.block_file import StoredBlock
+from pyslash.state.files.block_head import ENTRY, HEADER_BYTES, rechecked
 from pyslash.state.manifest import Manifest
 from tests.faults.local import kill_agents
 from tests.streaming.test_joins import add, made, run, within

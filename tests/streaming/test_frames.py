@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.spark.session import changed
 from tests.streaming.test_processors import DELAY, add, made, same
 from tests.support.attempt import attempt, check_repeated

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.spark.session import changed
 from tests.streaming.test_frames import wide
 from tests.streaming.test_processors import DELAY, SCHEMA, add, made, same

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.spark.release import is_from
 from tests.support.attempt import settings
 from tests.support.example import run_example

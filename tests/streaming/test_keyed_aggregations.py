@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.conf import Conf
-from pyslash.driver import hook
 from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.operator_run import OperatorRun
+from pyslash.driver.start import hook
 from pyslash.migrate.spark_layout import check_movable
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered

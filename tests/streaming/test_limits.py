@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from tests.streaming.test_keyed_aggregations import SCHEMA, add, by_window
 from tests.support.ran import ran
 from tests.support.stream import Stream

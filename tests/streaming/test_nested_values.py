@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from tests.support.ran import Query, ran
 from tests.support.stream import in_order, seconds
 

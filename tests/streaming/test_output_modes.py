@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.emit.column_merge import ColumnMerge
 from pyslash.plan.output_mode import OutputMode
 from tests.support.attempt import settings

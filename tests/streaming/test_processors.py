@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pyslash
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.session import changed
 from tests.support.attempt import attempt, check_repeated, settings

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.driver import hook
+from pyslash.driver.start import hook
 from tests.support.example import run_example
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream, in_order, seconds

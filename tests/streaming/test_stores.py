@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.state import exclusive
-from pyslash.state.checkpoint_files import SparkFiles, checkpoint_files
+from pyslash.state.files import exclusive
+from pyslash.state.files.checkpoint_files import SparkFiles, checkpoint_files
 from tests.support.stream import Stream, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])

@@ -11,9 +11,9 @@ from pathlib import Path
 from pyslash import _native
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.block_file import write
-from pyslash.state.checkpoint_files import LocalFiles
-from pyslash.state.directory import BlockDirectory, BlockFile
+from pyslash.state.files.block_file import write
+from pyslash.state.files.checkpoint_files import LocalFiles
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, ManifestLog
 from tests.model.rows import SECOND, Row, batch_of
 from tests.support.manifests import manifest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyslash._native import Arena, Head
 from pyslash.errors import CorruptBlockError
-from pyslash.state.block_file import StoredBlock
-from pyslash.state.block_head import IDENTITY, rechecked
+from pyslash.state.files.block_file import StoredBlock
+from pyslash.state.files.block_head import IDENTITY, rechecked
 from pyslash.transport.reserved import write_all
 from pyslash.units import ArenaOffset, Epoch
 

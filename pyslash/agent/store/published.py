@@ -7,8 +7,8 @@ from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.messages import Checkpoint, Commit, Fold, Replicate
-from pyslash.state.block_head import copied_head, head_crc
 from pyslash.state.block_state import BlockState
+from pyslash.state.files.block_head import copied_head, head_crc
 from pyslash.units import ArenaOffset, Epoch
 
 

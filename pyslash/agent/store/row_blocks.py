@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pyslash._native import Arena, Head, Plan
 from pyslash.agent.store.block_set import LiveBlock
-from pyslash.state.block_head import copied_head
 from pyslash.state.block_state import BlockState
+from pyslash.state.files.block_head import copied_head
 from pyslash.units import ArenaOffset
 
 

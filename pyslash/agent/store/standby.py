@@ -15,8 +15,8 @@ from pyslash.agent.store.block_set import Holding, LiveBlock
 from pyslash.agent.store.query_state import PendingReplica, QueryState, Replica
 from pyslash.errors import CorruptBlockError, InvalidRequestError
 from pyslash.protocol.messages import Promote, Reserve
-from pyslash.state.block_file import segments_of
-from pyslash.state.block_head import copied_head
+from pyslash.state.files.block_file import segments_of
+from pyslash.state.files.block_head import copied_head
 from pyslash.units import BEYOND_EPOCHS, NO_EPOCH, ArenaOffset, Epoch
 
 Conceal = Callable[[bytes, ArenaOffset], object]

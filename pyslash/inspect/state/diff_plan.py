@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyslash.driver.coverage_check import operators_of
-from pyslash.driver.hook import QueryStart
-from pyslash.driver.rehearsal import rehearse
+from pyslash.driver.start.hook import QueryStart
+from pyslash.driver.start.rehearsal import rehearse
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.plan.evolution import evolve
 from pyslash.plan.identity import PlanIdentity, key_order

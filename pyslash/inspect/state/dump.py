@@ -14,7 +14,7 @@ from pyslash.errors import InvalidInputError
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.window import TimeWindow, windows_between
-from pyslash.state.block_file import StoredBlock
+from pyslash.state.files.block_file import StoredBlock
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from pyslash._native import Head, Plan
 from pyslash.errors import SlashError
-from pyslash.state.block_file import decode
-from pyslash.state.directory import BlockFile, run_of
+from pyslash.state.files.block_file import decode
+from pyslash.state.files.directory import BlockFile, run_of
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 

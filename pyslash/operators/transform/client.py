@@ -17,10 +17,10 @@ from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcesso
 from pyspark.sql.types import Row, StructType
 
 from pyslash.errors import StateVariableError
-from pyslash.operators.transform.home import Home
-from pyslash.operators.transform.key_state import NEVER_MS, KeyState, key_bytes, key_of
-from pyslash.operators.transform.values import RowForm, Values, unsafe_order
-from pyslash.operators.transform.variables import LIST, MAP, VALUE, Schema, Variable
+from pyslash.operators.transform.state.home import Home
+from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState, key_bytes, key_of
+from pyslash.operators.transform.state.values import RowForm, Values, unsafe_order
+from pyslash.operators.transform.state.variables import LIST, MAP, VALUE, Schema, Variable
 
 _NO_TIME_MS = -1
 

@@ -25,8 +25,8 @@ from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
 from pyslash.operators.transform.processor import Group, Key, ProcessorCalls
 from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape
 from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
-from pyslash.operators.transform.values import RowForm
-from pyslash.operators.transform.variables import Variable
+from pyslash.operators.transform.state.values import RowForm
+from pyslash.operators.transform.state.variables import Variable
 
 Kind = tuple[list[Any], list[Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslash.operators.transform.variables import Variable
+from pyslash.operators.transform.state.variables import Variable
 
 # As the JVM names what it takes.
 ROWS, FRAMES, GROUP_STATE = "rows", "frames", "group state"

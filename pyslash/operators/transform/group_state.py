@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frames import FrameForm, kind_of, united
-from pyslash.operators.transform.key_state import NEVER_MS
 from pyslash.operators.transform.processor import Calls, Key
 from pyslash.operators.transform.rows import Given, HomeRows, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
-from pyslash.operators.transform.values import RowForm, Values
-from pyslash.operators.transform.variables import STATE_OF_GROUP, unpickled
+from pyslash.operators.transform.state.key_state import NEVER_MS
+from pyslash.operators.transform.state.values import RowForm, Values
+from pyslash.operators.transform.state.variables import STATE_OF_GROUP, unpickled
 
 _TIMEOUTS = {
     "None": GroupStateTimeout.NoTimeout,

@@ -19,8 +19,8 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType
 from pyslash.conf import Conf
 from pyslash.operators.transform.function import GROUP_STATE, UserFunction
 from pyslash.operators.transform.rows import Columns
-from pyslash.operators.transform.values import is_kept
-from pyslash.operators.transform.variables import declared, group_state
+from pyslash.operators.transform.state.values import is_kept
+from pyslash.operators.transform.state.variables import declared, group_state
 from pyslash.plan.catalyst import JavaObject, answer, understood
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut

@@ -15,8 +15,8 @@ from pyspark.sql.types import Row
 
 from pyslash.operators.transform.client import StateClient, StateHandle
 from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape, listed, runs
-from pyslash.operators.transform.values import RowForm
-from pyslash.operators.transform.variables import Variable, loaded, processor_of
+from pyslash.operators.transform.state.values import RowForm
+from pyslash.operators.transform.state.variables import Variable, loaded, processor_of
 
 Key = tuple[Any, ...]
 Group = tuple[Any, ...]

@@ -19,10 +19,10 @@ from pyslash.ingest.arrow_update import ArrowUpdate
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import FrameConf
 from pyslash.operators.transform.function import FRAMES, ROWS, UserFunction
-from pyslash.operators.transform.home import HOMES, Home
 from pyslash.operators.transform.processor import Calls, RowCalls
 from pyslash.operators.transform.rows import Given, HomeRows, InputRows, InputShape
-from pyslash.operators.transform.values import RowForm
+from pyslash.operators.transform.state.home import HOMES, Home
+from pyslash.operators.transform.state.values import RowForm
 
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
 _TIME = pa.timestamp("us", "UTC")

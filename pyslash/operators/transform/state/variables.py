@@ -11,7 +11,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessor, ValueState
 from pyspark.sql.types import StructType, _parse_datatype_string
 
-from pyslash.operators.transform.values import is_kept
+from pyslash.operators.transform.state.values import is_kept
 from pyslash.plan.reasons import Uncovered
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from pyslash.driver import hook
 from pyslash.driver.sinks import OpenSink, sink_of
+from pyslash.driver.start import hook
 from pyslash.errors import ConfigError, SlashError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.spark import own_errors

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pyslash._native import Head, crc32c
 from pyslash.errors import CorruptBlockError
-from pyslash.state.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
+from pyslash.state.files.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
 
 FORMAT = "1"
 _COLUMNS = [

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from pyslash._native import Head
 from pyslash.emit.merge import PREFIXES, MergeRequest, merge
-from pyslash.operators.transform.key_state import NEVER_MS, times_of
+from pyslash.operators.transform.state.key_state import NEVER_MS, times_of
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.state.block_head import head_crc
+from pyslash.state.files.block_head import head_crc
 
 BlockId = tuple[str, int, int]
 _KEY, _STATE = 2, 3  # columns of merged rows, behind the bounds of the window

@@ -6,10 +6,10 @@ import logging
 import threading
 
 from pyslash.conf import Conf
-from pyslash.driver.agent_search import AgentSearch
 from pyslash.driver.background_task import BackgroundTask
 from pyslash.driver.ports import Ports
-from pyslash.driver.recovery import RunState
+from pyslash.driver.restart.agent_search import AgentSearch
+from pyslash.driver.restart.recovery import RunState
 from pyslash.spark.execution import SparkBatch
 
 logger = logging.getLogger("pyslash")

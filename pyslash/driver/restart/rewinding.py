@@ -10,7 +10,7 @@ import logging
 from pyslash.conf import Conf
 from pyslash.errors import RewoundCheckpointError
 from pyslash.spark.execution import SparkBatch
-from pyslash.state.directory import BlockDirectory
+from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
 from pyslash.units import Epoch
 

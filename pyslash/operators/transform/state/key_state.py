@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 import struct
 
-from pyslash.operators.transform.values import Values
+from pyslash.operators.transform.state.values import Values
 
 NEVER_MS = (1 << 63) - 1
 _HEAD = struct.Struct("<qq")

@@ -14,9 +14,9 @@ from pyslash.cluster.agent_group import AgentGroup
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
-from pyslash.driver.agent_search import AgentSearch
 from pyslash.driver.ports import Ports
-from pyslash.driver.rewinding import check_files, rewound, withdraw, written_of
+from pyslash.driver.restart.agent_search import AgentSearch
+from pyslash.driver.restart.rewinding import check_files, rewound, withdraw, written_of
 from pyslash.epoch_progress import BroughtBack, Timed
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.migrate.adoption import adopt
@@ -24,8 +24,8 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
-from pyslash.state.directory import BlockDirectory
 from pyslash.state.durable import DurableState
+from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.manifest import BLOCKS, MANIFESTS, RUNS, Manifest, ManifestLog
 from pyslash.state.plan_change import evolution_of, warn_of
 from pyslash.units import BEFORE_ALL_RUNS, NO_EPOCH, Epoch, Run

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
-from pyslash.driver.plugin import PendingStart, pending
+from pyslash.driver.start.plugin import PendingStart, pending
 
 Look = Callable[[PendingStart], None]
 """Takes a query that would start: what it would write, and what the job has set for it. Queries that it starts do."""

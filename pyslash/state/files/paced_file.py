@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pyslash.state.directory import WrittenFile
+from pyslash.state.files.directory import WrittenFile
 
 _PIECE_BYTES = 1 << 20
 _NAP_SECONDS = 0.25

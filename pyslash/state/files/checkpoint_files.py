@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from pyslash.errors import StateLostError
 from pyslash.file_systems import sync
-from pyslash.state.exclusive import Publish, by_link, publish_in
+from pyslash.state.files.exclusive import Publish, by_link, publish_in
 
 logger = logging.getLogger("pyslash")
 

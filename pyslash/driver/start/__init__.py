@@ -1,0 +1,1 @@
+"""A query starts: whether pyslash runs it, and what it says of that."""

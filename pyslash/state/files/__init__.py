@@ -1,0 +1,1 @@
+"""Files of a checkpoint, and what is in those of blocks."""
