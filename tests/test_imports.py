@@ -33,6 +33,8 @@ KNOWS: dict[str, set[str]] = {
     "api": {"inspect", "driver", "operators", "ingest", "spark", "state", "plan"},
     "demo": {"spark"},
 }
+MOST_MODULES = 15
+MOST_LINES = 250
 EVERYBODYS = {path.stem for path in PACKAGE.glob("*.py")} | {"_native"}
 Graph = Mapping[str, set[str]]
 
@@ -133,3 +135,16 @@ def test_every_part_is_listed() -> None:
 
 def test_nobody_is_known_by_whom_it_knows() -> None:
     assert circle(KNOWS) == []
+
+
+def test_no_folder_is_a_heap_and_no_class_a_program() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    heaps = {folder: len(list(folder.glob("*.py"))) - 1 for folder in folders}
+    assert {folder: count for folder, count in heaps.items() if count > MOST_MODULES} == {}
+    classes = {
+        f"{path.relative_to(ROOT)}: {node.name}": int(node.end_lineno or 0) - node.lineno + 1
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {name: lines for name, lines in classes.items() if lines > MOST_LINES} == {}

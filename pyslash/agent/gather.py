@@ -12,11 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyslash.agent.landed import Key, Landed, Piece
-from pyslash.agent.landing import Landing
+from pyslash.agent.landing import Landing, landing
 from pyslash.errors import (
     AgentBusyError,
     AgentError,
@@ -26,7 +27,7 @@ from pyslash.errors import (
     UnauthenticatedError,
 )
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Land
+from pyslash.protocol.messages import Gather, Land
 from pyslash.transport import Placed, choose_transport
 
 _MOST_PEERS_AT_ONCE = 16
@@ -70,6 +71,15 @@ class Gatherer:
         self._reads = 0
         self._brought: dict[str, Counter[str]] = {}
 
+    @contextmanager
+    def landing(self, order: Gather, query: bytes) -> Iterator[Landing]:
+        """Room for blocks of a query."""
+        with landing(order.bytes, bytes.fromhex(self._own), query, order.version) as made:
+            try:
+                yield made
+            finally:
+                self._landed.forget(made)
+
     def land(self, landing: Landing, request: Land, credentials: Credentials, timeout_seconds: float) -> dict[str, int]:
         """Brings ranges of other agents' blocks, and returns how many bytes came by each transport.
 
@@ -98,10 +108,6 @@ class Gatherer:
         for answer in answers:
             brought.update(answer.result())
         return dict(brought)
-
-    def forget(self, landing: Landing) -> None:
-        """Nothing more is asked for it, and it is about to go."""
-        self._landed.forget(landing)
 
     def figures(self) -> dict[str, Any]:
         """How often peers were read, and the bytes that came from each by each transport."""

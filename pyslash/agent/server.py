@@ -26,7 +26,6 @@ from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.compaction.compactor import Compactor
 from pyslash.agent.compaction.epoch_folding import EpochFolding
 from pyslash.agent.gather import Gatherer
-from pyslash.agent.landing import landing
 from pyslash.agent.listener import FRAME_SECONDS, Listener, connection_limit
 from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.figures import Figures
@@ -173,14 +172,7 @@ class AgentServer:
         Raises:
             OSError: the host's name or address is not this one's.
         """
-        (family, *_, address), *_ = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            bound.bind(address)
-            bound.listen(_BACKLOG)
-        except BaseException:
-            bound.close()
-            raise
+        bound = wire.listen_tcp(host, _BACKLOG)
         self._start(bound)
         return int(bound.getsockname()[1])
 
@@ -310,8 +302,7 @@ class AgentServer:
             raise ForbiddenError("only who shares this host's memory can map a landing")
         token = query_token(self._secret, caller.query, Right.READ)
         order = _parsed(Gather, call)
-        with landing(order.bytes, self._state.incarnation, caller.query, order.version) as made, ExitStack() as last:
-            last.callback(self._gatherer.forget, made)
+        with self._gatherer.landing(order, caller.query) as made:
             answer: dict[str, Any] = {"fd": made.fd, "start": made.start}
             while True:
                 channel.send(Kind.RESULT, json.dumps(answer).encode(), _soon())

@@ -371,6 +371,23 @@ def listen_unix(path: str, backlog: int) -> socket.socket:
     return listener
 
 
+def listen_tcp(host: str, backlog: int) -> socket.socket:
+    """A listening socket on a port that the system chooses.
+
+    Raises:
+        OSError: the host's name or address is not this one's.
+    """
+    (family, *_, address), *_ = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.bind(address)
+        listener.listen(backlog)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
 class _Reachable:
     """A path that fits a Unix socket's address: as it is, or through an open descriptor of its directory."""
 

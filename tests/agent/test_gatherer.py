@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 
@@ -14,7 +14,7 @@ from pyslash.agent.gather import Gatherer
 from pyslash.agent.landing import Landing, landing
 from pyslash.errors import AgentUnavailableError, InvalidRequestError
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Land
+from pyslash.protocol.messages import Gather, Land
 from pyslash.transport import Placed
 from tests.agent.blocks import QUERY
 
@@ -122,11 +122,9 @@ def test_what_is_asked_of_a_peer_that_is_being_read_goes_into_one_more_read(bus:
     assert gatherer._waiting == {}
 
 
-@contextmanager
-def sharing(version: str = "one") -> Iterator[Landing]:
+def sharing(gatherer: Gatherer, version: str = "one") -> AbstractContextManager[Landing]:
     """A landing of a version of the query's state."""
-    with landing(1 << 20, bytes.fromhex(OWN), QUERY, version) as made:
-        yield made
+    return gatherer.landing(Gather(1 << 20, SECONDS, version), QUERY)
 
 
 def fill(bus: Bus, letter: bytes) -> None:
@@ -147,7 +145,10 @@ def read(room: Landing, at: int = 0, length: int = 8) -> bytes:
 def test_landings_of_one_version_read_a_range_once(bus: Bus) -> None:
     gatherer = Gatherer(bytes.fromhex(OWN))
     fill(bus, b"a")
-    with sharing() as first, sharing() as second, sharing("another") as other, sharing("") as nobodys:
+    with ExitStack() as stack:
+        first, second, other, nobodys = (
+            stack.enter_context(sharing(gatherer, version)) for version in ("one", "one", "another", "")
+        )
         assert land(gatherer, first, order([peer(1)])) == {"tcp": 8}
         fill(bus, b"b")
         assert land(gatherer, second, Land("tcp", [[peer(1).to_json(), [[64, 512, [[0, 8], [8, 8]]]]]])) == {
@@ -164,7 +165,7 @@ def test_landings_of_one_version_read_a_range_once(bus: Bus) -> None:
 def test_what_tasks_ask_for_together_is_read_once(bus: Bus) -> None:
     gatherer = Gatherer(bytes.fromhex(OWN))
     fill(bus, b"a")
-    with sharing() as room, ThreadPoolExecutor(8) as tasks:
+    with sharing(gatherer) as room, ThreadPoolExecutor(8) as tasks:
         futures = queued(gatherer, room, bus, tasks, [64, 128, 64])
         assert [one.result(SECONDS) for one in futures] == [{"tcp": 8}, {"tcp": 8}, {"tcp": 8}, {"shm": 8}]
     assert bus.reads == [(peer(1), [0]), (peer(1), [64, 128])]
@@ -172,11 +173,9 @@ def test_what_tasks_ask_for_together_is_read_once(bus: Bus) -> None:
 
 def test_what_lies_in_a_landing_that_has_gone_is_read_again(bus: Bus) -> None:
     gatherer = Gatherer(bytes.fromhex(OWN))
-    with sharing() as first, sharing() as second:
-        land(gatherer, first, order([peer(1)]))
-        gatherer.forget(first)
-        assert land(gatherer, second, order([peer(1)])) == {"tcp": 8}
-        gatherer.forget(second)
+    for _ in range(2):
+        with sharing(gatherer) as room:
+            assert land(gatherer, room, order([peer(1)])) == {"tcp": 8}
     assert len(bus.reads) == 2
     assert not gatherer._landed._pieces
     assert not gatherer._landed._keys
@@ -189,7 +188,7 @@ def test_what_a_failed_read_would_have_brought_is_nobodys(bus: Bus) -> None:
         raise AgentUnavailableError(f"{of} is gone")
 
     bus.act = fail
-    with sharing() as first, sharing() as second:
+    with sharing(gatherer) as first, sharing(gatherer) as second:
         with pytest.raises(AgentUnavailableError, match="host1"):
             land(gatherer, first, order([peer(1)]))
         bus.act = lambda *_: None
