@@ -55,7 +55,7 @@ if ! install_tools || ! unpack_root; then
 fi
 scripts/wheels.sh cp311-aarch64
 fill_site
-jar=$work/site/pyslash/jars/pyslash.inspect.jar
+jar=$work/site/pyslash/jars/pyslash.spark.jar
 javac --release 17 -cp "$jar" -d "$work/classes" tests/install/NativeProbe.java
 emulate /usr/lib/jvm/java-17-openjdk-arm64/bin/java -XX:TieredStopAtLevel=1 -Xmx256m -cp "$jar:$work/classes" NativeProbe
 export PYTHONPATH=$work/site:$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') PYTHONDONTWRITEBYTECODE=1

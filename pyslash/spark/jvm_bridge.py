@@ -29,7 +29,7 @@ _RESULT = struct.Struct("<qqqdqqqqi")
 _COUNT_ALL = PlanSpec(window=ANY_WINDOW, aggregates=(AggregateSpec("count"),))
 
 
-def jar_path(name: str = "pyslash.inspect.jar") -> Path:
+def jar_path(name: str = "pyslash.spark.jar") -> Path:
     """A jar of this installation.
 
     Raises:

@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.inspect.jar import jar_path
-from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.jvm_bridge import JvmBridge, jar_path
 
 _SOURCE = Path(__file__).parents[1] / "RowMutants.java"
 COLUMNS = {

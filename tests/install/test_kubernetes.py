@@ -62,7 +62,7 @@ def test_a_job_that_does_not_know_pyslash_runs_by_the_plugin(tmp_path: Path) -> 
     """As the file has it, with the jar where this environment has it and not the image."""
     jar = "spark.jars"
     assert re.search(r"^spark\.jars +local:///opt/pyslash\.spark\.jar$", CONF.read_text(), re.MULTILINE)
-    assert "/opt/pyslash.inspect.jar \\" in (FOLDER / "Dockerfile").read_text()
+    assert "/opt/pyslash.spark.jar \\" in (FOLDER / "Dockerfile").read_text()
     write_views(tmp_path / "views")
     found = {}
     with kubernetes(tmp_path) as (master, _):

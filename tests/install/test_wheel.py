@@ -93,7 +93,7 @@ def test_two_commands_lead_to_a_verified_result(
     assert re.search(r" [1-9][\d,]* of them come after a window of theirs has closed", said)
     doctor = run("pyslash doctor", tmp_path, programs)
     assert re.search(r"ok +native module +\S+environment\S+_native", doctor)
-    assert re.search(r"ok +row bridge +\S+environment\S+pyslash.inspect.jar", doctor)
+    assert re.search(r"ok +row bridge +\S+environment\S+pyslash.spark.jar", doctor)
     (package,) = (tmp_path / "environment").glob("lib/python*/site-packages/pyslash")
     assert (package / "py.typed").exists()
     for name, license in (("nanobind", "Redistributions in binary form"), ("robin_map", "MIT License")):

@@ -109,7 +109,7 @@ def _submit(args: argparse.Namespace) -> None:
         settings.append(f"{ARENA_SIZE}={args.arena_size}")
     for setting in settings:
         command += ["--conf", setting]
-    command += ["--jars", str(files("pyslash").joinpath("jars", "pyslash.inspect.jar"))]
+    command += ["--jars", str(files("pyslash").joinpath("jars", "pyslash.spark.jar"))]
     options = [option for option in ("--json", "--rdma") if getattr(args, option.strip("-"))]
     main_file = Path(__file__).with_name("__main__.py")
     os.execv(program, [*command, str(main_file), "doctor", "--submitted", *options])

@@ -121,7 +121,7 @@ def native_module() -> Finding:
 
 def jvm_bridge() -> Finding:
     """The jar that hands rows over inside the JVM."""
-    jar = files("pyslash").joinpath("jars", "pyslash.inspect.jar")
+    jar = files("pyslash").joinpath("jars", "pyslash.spark.jar")
     if not jar.is_file():
         fix = "reinstall pyslash on a machine with javac; without the jar, queries run on plain Spark"
         return Finding("row bridge", Status.WARNING, "its jar is not in this installation", fix)
