@@ -223,9 +223,6 @@ class Merger:
     def next(self, max_rows: int = 65536) -> RecordBatch | None:
         """The next rows, or None at the end. ArithmeticOverflowError under ANSI rules."""
 
-    def rewind(self) -> None:
-        """Back to the first row."""
-
 class SessionMerger:
     """Parts of sessions out of many blocks, put together: those of a pane that ended after `evicted_us`, and by
     `closing_us`.

@@ -29,12 +29,6 @@ class MergerFace {
 
   std::optional<RecordBatchFace> next(size_t max_rows) { return next_rows(merger_, mutex_, fields_, max_rows); }
 
-  void rewind() {
-    const nb::gil_scoped_release released;
-    const std::lock_guard lock(mutex_);
-    merger_.rewind();
-  }
-
  private:
   Fields fields_;
   std::deque<BufferView> buffers_;  // what the merger reads
@@ -52,8 +46,7 @@ void bind_merger(nb::module_& m) {
            nb::arg("prefix_hi") = uint64_t{1} << 32, nb::arg("changed_in") = nb::none())
       .def("add", &MergerFace::add, nb::arg("head"), nb::arg("offset"), nb::arg("buffer"),
            "Adds the segments of a block that `buffer`, which starts `offset` bytes into the block, holds whole.")
-      .def("next", &MergerFace::next, nb::arg("max_rows") = 65536, "The next rows, or None at the end.")
-      .def("rewind", &MergerFace::rewind, "Back to the first row.");
+      .def("next", &MergerFace::next, nb::arg("max_rows") = 65536, "The next rows, or None at the end.");
 }
 
 }  // namespace pyslash::python

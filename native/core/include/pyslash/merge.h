@@ -26,8 +26,7 @@
 
 namespace pyslash {
 
-// Not safe for concurrent use. Reading consumes nothing: the same blocks may be merged by any number of Mergers, and by
-// one again after rewind().
+// Not safe for concurrent use. Reading consumes nothing: the same blocks may be merged by any number of Mergers.
 class Merger {
  public:
   // Emits the windows that start at `window_starts` (any order), of keys whose hash prefix lies in
@@ -48,10 +47,8 @@ class Merger {
 
   // The next rows, at most `max_rows`; nothing at the end. Rows of a window follow each other within a partition, in no
   // particular order. Status::arithmetic_overflow under ANSI rules, Status::corrupt_block if a segment has changed
-  // since it was added; after an error the merger must be rewound.
+  // since it was added; after an error there are no more rows, but Status::invalid_input.
   std::optional<RecordBatch> next(size_t max_rows);
-  // Back to the first row.
-  void rewind();
 
  private:
   class Impl;

@@ -42,7 +42,6 @@ class Merger::Impl {
 
   uint64_t add(const Head& head, uint64_t offset, Bytes bytes);
   std::optional<RecordBatch> next(size_t max_rows);
-  void rewind();
 
  private:
   bool next_window();
@@ -97,19 +96,9 @@ uint64_t Merger::Impl::add(const Head& head, uint64_t offset, Bytes bytes) {
   return taken;
 }
 
-void Merger::Impl::rewind() {
-  started_ = false;
-  failed_ = false;
-  run_ = 0;
-  walk_.reset();
-  in_partition_ = false;
-  groups_.clear();
-  emitted_ = 0;
-}
-
 std::optional<RecordBatch> Merger::Impl::next(size_t max_rows) {
   if (max_rows == 0) throw Error(Status::invalid_input, "max_rows must be positive");
-  if (failed_) throw Error(Status::invalid_input, "a merger that has failed must be rewound first");
+  if (failed_) throw Error(Status::invalid_input, "a merger that has failed gives no more rows");
   started_ = true;
   failed_ = true;  // until the end of this call: an error on the way leaves it between two rows
   RecordBatch batch = writer_.begin();
@@ -196,6 +185,5 @@ Merger& Merger::operator=(Merger&&) noexcept = default;
 
 uint64_t Merger::add(const Head& head, uint64_t offset, Bytes bytes) { return impl_->add(head, offset, bytes); }
 std::optional<RecordBatch> Merger::next(size_t max_rows) { return impl_->next(max_rows); }
-void Merger::rewind() { impl_->rewind(); }
 
 }  // namespace pyslash
