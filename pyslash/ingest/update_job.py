@@ -187,4 +187,3 @@ class Ingest:
             tcp=has_hosts(execution.session),
         )
 
-    arrow_update = publisher  # its name in `pyslash.operators.transform`

@@ -91,7 +91,7 @@ class TransformWithState(StatefulOperator):
 
     def _order(self, inputs: EpochInputs, cut: TransformCut, places: Places) -> Transform:
         plan, run = self._transform, self._run
-        update = run.ingest.arrow_update(inputs.batch, inputs.epoch, NO_WATERMARK_US)
+        update = run.ingest.publisher(inputs.batch, inputs.epoch, NO_WATERMARK_US)
         watermark_us = cut.eviction_us
         return Transform(
             update=replace(update, plan=plan.text),

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from pyslash._native import Accumulator
 from pyslash.emit.merge import MergeRequest
-from pyslash.ingest.arrow_update import ArrowUpdate
+from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import FrameConf
 from pyslash.operators.transform.function import FRAMES, ROWS, UserFunction
@@ -62,7 +62,7 @@ class Transform:
     blocks. Homes of more than `home_bytes` are not kept for the next epoch.
     """
 
-    update: ArrowUpdate
+    update: BlockPublisher
     function: UserFunction
     frames: FrameConf
     shape: InputShape
