@@ -186,4 +186,3 @@ class Ingest:
             room_timeout_seconds=self._conf.checkpoint_timeout,
             tcp=has_hosts(execution.session),
         )
-

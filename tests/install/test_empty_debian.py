@@ -90,7 +90,7 @@ def test_the_image_runs_a_job_that_does_not_know_pyslash(debian: Debian, wheel: 
     write_views(debian.at("/opt/work/views"))
     shutil.copy(EXAMPLES / "page_views_sql.py", debian.at("/opt/job.py"))
     conf = (ROOT / "spark-conf" / "k8s.conf").read_text()
-    offered = re.findall(r"^# (spark\.(?:plugins|jars|pyspark\.driver\.python)) +(\S+)$", conf, re.MULTILINE)
+    offered = re.findall(r"^(spark\.(?:plugins|jars|pyspark\.driver\.python)) +(\S+)$", conf, re.MULTILINE)
     assert len(offered) == 3
     settings = {**dict(offered), "spark.slash.mode": "require", "spark.sql.shuffle.partitions": "2"}
     debian.environment["SPARK_DRIVER_BIND_ADDRESS"] = debian.environment["SPARK_LOCAL_IP"] = "127.0.0.1"

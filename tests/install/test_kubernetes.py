@@ -46,6 +46,7 @@ def test_a_query_runs_on_the_executor_of_a_pod_with_rdma(tmp_path: Path) -> None
             master,
             tmp_path,
             *("--deploy-mode", "client", "--conf", "spark.executor.instances=1", "--conf", "spark.slash.mode=require"),
+            *("--conf", f"spark.jars=local://{PLUGIN['spark.jars']}"),  # where this environment has it
             *("--conf", f"spark.kubernetes.executor.podTemplateFile={FOLDER / 'executor-rdma.yaml'}"),
             *(str(ROOT / "tests" / "cluster" / "grouped.py"), str(tmp_path)),
         )
