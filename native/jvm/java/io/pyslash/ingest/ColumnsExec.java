@@ -115,7 +115,8 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
       for (int i = 0; i < columns.size(); i++) {
         int at = ColumnPage.COLUMNS_AT + ColumnPage.COLUMN_BYTES * i;
         firsts.add(field("long", "values", number(at)));
-        presents.add(columns.get(i).nullable() ? field("long", "present", number(at + Long.BYTES)) : null);
+        boolean mayBeNull = columns.get(i).nullable() || columns.get(i).dataType() instanceof DecimalType;
+        presents.add(mayBeNull ? field("long", "present", number(at + Long.BYTES)) : null);
       }
     }
 
@@ -168,7 +169,14 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
       String present = "%s.putByte(null, %s + %s, (byte) %%d);\n".formatted(PLATFORM, presents.get(column), rows);
       String zero = "%s.setMemory(%s, (byte) 0, %dL);\n".formatted(PLATFORM, at, ColumnPage.width(type));
       return "if (%s) {\n%s%s} else {\n%s%s}\n"
-          .formatted(value.isNull(), present.formatted(0), zero, present.formatted(1), written);
+          .formatted(isNull(type, value), present.formatted(0), zero, present.formatted(1), written);
+    }
+
+    /** A decimal that does not fit its type is none, as where Spark writes a row. */
+    private static String isNull(DataType type, ExprCode value) {
+      return type instanceof DecimalType decimal
+          ? "%s || !%s.changePrecision(%d, %d)".formatted(value.isNull(), value.value(), decimal.precision(), decimal.scale())
+          : value.isNull().toString();
     }
 
     String next() {
