@@ -38,6 +38,7 @@ from pyslash.errors import AgentError, ForbiddenError, InvalidRequestError, Slas
 from pyslash.protocol import wire
 from pyslash.protocol.codec import Form, parse
 from pyslash.protocol.messages import (
+    Begin,
     Checkpoint,
     Commit,
     Conceal,
@@ -135,6 +136,7 @@ class AgentServer:
             "promote": _Action(drive, Promote, lambda by, asked: replicas.promote(by.query, asked)),
             "room": _Action(drive, MakeRoom, lambda by, asked: room.make(by.query, asked)),
             "live": _Action(drive, Live, lambda by, asked: state.live(by.query, asked)),
+            "begin": _Action(drive, Begin, lambda by, asked: state.begin(by.query, asked)),
             "resume": _Action(drive, Resume, lambda by, asked: state.resume(by.query, asked)),
             "release": _Action(drive, Release, self._release),
             "discard": _Action(drive, Discard, lambda by, asked: state.discard(by.query, asked)),

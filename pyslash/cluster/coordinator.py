@@ -15,7 +15,7 @@ from pyslash.cluster.standbys import Repair, plan_repair
 from pyslash.errors import SlashError, StateLostError
 from pyslash.protocol.client import AgentClient, LiveReply
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Promote, Restore, Resume, Take
+from pyslash.protocol.messages import Begin, Checkpoint, Promote, Restore, Resume, Take
 from pyslash.protocol.token import Right, query_token
 from pyslash.state.durable import DurableState, shares
 from pyslash.state.files.directory import BlockFile
@@ -107,6 +107,12 @@ class Coordinator:
         self._repaired_epoch, self.replicas.standbys = newest.epoch, repair.in_sync
         self.commit(newest)
         return repair
+
+    def begin(self, agents: list[AgentDescriptor]) -> None:
+        """Have those of these agents that answer let go of what earlier runs have committed: nothing of it counts."""
+        answering, _ = self.group.probe(agents)
+        self.group.add_agents(answering)
+        self.group.each(lambda client: client.begin(Begin(self._plan, self._run)))
 
     def restore(self, epoch: Epoch, state: DurableState, agents: list[AgentDescriptor]) -> None:
         """Have these agents restore the files of the state as of `epoch`, a share each.

@@ -14,6 +14,7 @@ from pyslash import errors
 from pyslash.protocol.bounds import MAX_RANGES_BYTES
 from pyslash.protocol.caller import AgentCaller, result
 from pyslash.protocol.messages import (
+    Begin,
     Checkpoint,
     Commit,
     Discard,
@@ -140,6 +141,10 @@ class AgentClient(AgentCaller):
     def promote(self, request: Promote) -> None:
         """Has a standby promote the replica of a lost agent."""
         self.act("promote", request)
+
+    def begin(self, request: Begin) -> None:
+        """Lets go of what earlier runs have committed."""
+        self.act("begin", request)
 
     def resume(self, request: Resume) -> None:
         """Keeps what the agent holds, under a later run."""

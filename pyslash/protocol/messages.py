@@ -221,6 +221,14 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Begin:
+    """Begin this run with nothing: what an earlier one has committed is to be computed again."""
+
+    plan: PlanText
+    run: Run
+
+
+@dataclass(frozen=True)
 class Discard:
     """Discard what tasks of a failed update of this uncommitted epoch have written."""
 
@@ -344,6 +352,7 @@ Request = (
     | Reserve
     | Seal
     | Promote
+    | Begin
     | Resume
     | Live
     | MakeRoom

@@ -12,6 +12,7 @@ import pytest
 from pyslash.errors import InvalidRequestError
 from pyslash.protocol.codec import body, checks_of, parse
 from pyslash.protocol.messages import (
+    Begin,
     Checkpoint,
     Commit,
     Connect,
@@ -48,6 +49,7 @@ SAMPLES: list[Request] = [
     Reserve(3, A, [[64, 100, 5]], PLAN, 1, False),
     Promote(3, A, [[64, 5]], PLAN, 1),
     MakeRoom(3, 1, 100, "/spill", 1000),
+    Begin(PLAN, 1),
     Resume(3, PLAN, 1, -5),
     Release(-5, 1),
     Read([[64, [[0, 100]]]], A),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
 
+from pyslash.agent.compaction.compactor import SWEEP_SECONDS
 from pyslash.agent.compaction.folding import MAX_BLOCKS
 from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Promote, Replicate, Reserve, Resume, Seal
+from pyslash.protocol.messages import Begin, Promote, Replicate, Reserve, Resume, Seal
 from pyslash.state.files.block_head import head_crc
 from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_PANES
 from tests.agent.blocks import PLAN, QUERY, attach, merged, write
@@ -221,6 +223,17 @@ def test_an_earlier_run_is_fenced_and_a_later_one_that_restores_forgets_replicas
     standby[1].commit(1, [], PLAN, 3)
     assert standby[1].describe().replicas == {}
     assert attach(standby[0]).blocks() == []
+
+
+def test_an_epoch_that_a_later_run_computes_again_is_not_swept(agent: AgentDescriptor, client: AgentClient) -> None:
+    """Of a run that begins with nothing, although an earlier one has committed that epoch here."""
+    client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 1)
+    client.begin(Begin(PLAN, 2))
+    again = write(agent, 0, [0]).arena_offset
+    time.sleep(1.5 * SWEEP_SECONDS)
+    assert len(client.commit(0, [again], PLAN, 2).blocks) == 1
+    with pytest.raises(FencedError):
+        client.begin(Begin(PLAN, 1))
 
 
 def test_a_resumed_agent_goes_on_with_what_it_holds(agent: AgentDescriptor, client: AgentClient) -> None:

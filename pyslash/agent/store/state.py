@@ -16,13 +16,7 @@ from pyslash.agent.store.published import reported
 from pyslash.agent.store.query_state import QueryState
 from pyslash.agent.store.standby import Conceal, Standby
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
-from pyslash.protocol.messages import (
-    Commit,
-    Discard,
-    Live,
-    Release,
-    Resume,
-)
+from pyslash.protocol.messages import Begin, Commit, Discard, Live, Release, Resume
 from pyslash.units import BEFORE_ALL_RUNS, LAST_EPOCH, NO_RUN, ArenaOffset, Run
 
 
@@ -162,6 +156,16 @@ class AgentState:
                 self._forget(query, state)
             self.counters["drops"] += 1
             return {"freed": freed, **self.room()}
+
+    def begin(self, query: bytes, request: Begin) -> dict[str, Any]:
+        """Lets go of what earlier runs have committed. Until then, blocks of their epochs count as late, and are swept.
+
+        Raises:
+            FencedError: a later run holds the state.
+        """
+        with self.lock:
+            self.queries[query] = self.state_for(query, request.plan, request.run)
+            return {}
 
     def sweep(self) -> int:
         """Frees what dead processes left half written, and what late attempts published; returns how many blocks."""

@@ -16,7 +16,7 @@ from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
 from pyslash.driver.ports import Ports
 from pyslash.driver.restart.agent_search import AgentSearch
-from pyslash.driver.restart.rewinding import check_files, rewound, withdraw, written_of
+from pyslash.driver.restart.rewinding import check_files, holders_of, rewound, withdraw, written_of
 from pyslash.epoch_progress import BroughtBack, Timed
 from pyslash.errors import AgentStartError, PlanMismatchError, SlashError, StateLostError
 from pyslash.migrate.adoption import adopt
@@ -99,12 +99,15 @@ class Recovery:
             operator.emission.keeps_changes,
         )
         current = self._current(execution, manifests, written, last, operator)
+        holders = holders_of(written, manifests, forgotten)
         withdraw(manifests, forgotten)
         newest = current or last
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
             warn_of(evolution, last.epoch)
         durable = self._durable_state(execution, newest, operator if is_rewritten else None)
+        if newest is None and holders:
+            coordinator.begin(holders)
         with timed("agents"):
             agents = self.agents.for_run(session, coordinator.group, newest, durable)
         figures = BroughtBack()

@@ -6,9 +6,11 @@ People delete the last entries of `offsets` and `commits` to have a batch repeat
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from pyslash.conf import Conf
-from pyslash.errors import RewoundCheckpointError
+from pyslash.errors import RewoundCheckpointError, StateLostError
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
@@ -46,6 +48,16 @@ def written_of(
     if before is not None:
         check_files(execution, before)
     return manifest if is_same else None, forgotten
+
+
+def holders_of(written: Manifest | None, manifests: ManifestLog, forgotten: list[Epoch]) -> list[AgentDescriptor]:
+    """The agents that may hold what an attempt has `written`, or what Spark has forgotten, as far as one can tell."""
+    holders: dict[AgentDescriptor, None] = dict.fromkeys(written.agents if written is not None else [])
+    for epoch in forgotten:
+        with suppress(StateLostError):
+            manifest = manifests.look(epoch)
+            holders |= dict.fromkeys(manifest.agents if manifest is not None else [])
+    return list(holders)
 
 
 def withdraw(manifests: ManifestLog, epochs: list[Epoch]) -> None:
