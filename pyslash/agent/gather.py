@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslash.agent.landed import Key, Landed, Piece
+from pyslash.agent.landed import Copy, Key, Landed, Piece
 from pyslash.agent.landing import Landing, landing
 from pyslash.errors import (
     AgentBusyError,
@@ -184,11 +184,11 @@ class Gatherer:
 
     def _bring(self, way: _Way, together: list[_Asked]) -> list[Counter[str]]:
         """Gives each what it wants. Returns the bytes that came by each transport."""
-        if not way.version:
-            transport = self._read_peer(way, [block for asked in together for block in asked.blocks], together)
-            return [Counter({transport: sum(block.size for block in asked.blocks)}) for asked in together]
         coming: dict[Key, Piece] = {}
-        parts = [self._landed.divide(way, asked.landing, asked.blocks, coming) for asked in together]
+        parts: list[tuple[list[Placed], list[Copy]]] = [
+            self._landed.divide(way, asked.landing, asked.blocks, coming) if way.version else (asked.blocks, [])
+            for asked in together
+        ]
         wanted = [block for blocks, _ in parts for block in blocks]
         transport = self._read_peer(way, wanted, together) if wanted else ""
         self._landed.add(coming)
@@ -196,7 +196,8 @@ class Gatherer:
             for copy in copies:
                 copy.landing.write(copy.bytes, copy.at)
         return [
-            +Counter({transport: sum(block.size for block in blocks), "shm": sum(len(copy.bytes) for copy in copies)})
+            Counter({transport: sum(block.size for block in blocks)})
+            + Counter(shm=sum(len(copy.bytes) for copy in copies))  # which drops zeros
             for blocks, copies in parts
         ]
 

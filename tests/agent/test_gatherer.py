@@ -171,6 +171,16 @@ def test_what_tasks_ask_for_together_is_read_once(bus: Bus) -> None:
     assert bus.reads == [(peer(1), [0]), (peer(1), [64, 128])]
 
 
+def test_what_comes_by_shared_memory_and_what_is_copied_add_up(bus: Bus) -> None:
+    bus.name = "shm"
+    gatherer = Gatherer(bytes.fromhex(OWN))
+    with sharing(gatherer) as first, sharing(gatherer) as second:
+        assert land(gatherer, first, order([peer(1)])) == {"shm": 8}
+        two = Land("shm", [[peer(1).to_json(), [[64, 0, [[0, 8], [8, 8]]]]]])
+        assert land(gatherer, second, two) == {"shm": 16}
+    assert len(bus.reads) == 2
+
+
 def test_what_lies_in_a_landing_that_has_gone_is_read_again(bus: Bus) -> None:
     gatherer = Gatherer(bytes.fromhex(OWN))
     for _ in range(2):
