@@ -1,25 +1,16 @@
 package io.pyslash.ingest;
 
+import io.pyslash.catalyst.NativeTypes;
 import io.pyslash.core.Native;
 import java.util.Arrays;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
-import org.apache.spark.sql.types.BinaryType;
-import org.apache.spark.sql.types.BooleanType;
-import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimestampNTZType;
-import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.util.TaskCompletionListener;
 
@@ -41,9 +32,7 @@ final class ColumnPage {
   static final int COLUMNS_AT = 3 * Long.BYTES;
   static final int COLUMN_BYTES = 2 * Long.BYTES;
 
-  /** Of a string or binary: its address and its size. */
-  static final int REFERENCE_BYTES = 2 * Long.BYTES;
-
+  private static final int REFERENCE_BYTES = 2 * Long.BYTES; // of a string or binary: its address and its size
   private static final long FIRST_TEXT_BYTES = 256 << 10;
   private static final ThreadLocal<ColumnPage> OF_TASK = new ThreadLocal<>();
 
@@ -120,25 +109,13 @@ final class ColumnPage {
 
   /** Bytes of a value; 0 if there are no columns of such values. */
   static int width(DataType type) {
-    if (type instanceof BooleanType || type instanceof ByteType) {
-      return 1;
-    }
-    if (type instanceof ShortType) {
-      return Short.BYTES;
-    }
-    if (type instanceof IntegerType || type instanceof DateType || type instanceof FloatType) {
-      return Integer.BYTES;
-    }
-    if (type instanceof LongType
-        || type instanceof DoubleType
-        || type instanceof TimestampType
-        || type instanceof TimestampNTZType) {
-      return Long.BYTES;
+    if (NativeTypes.nameOf(type) == null) {
+      return 0;
     }
     if (type instanceof DecimalType decimal) {
-      return decimal.precision() <= 18 ? Long.BYTES : 2 * Long.BYTES;
+      return decimal.precision() <= Decimal.MAX_LONG_DIGITS() ? Long.BYTES : 2 * Long.BYTES;
     }
-    return type instanceof StringType || type instanceof BinaryType ? REFERENCE_BYTES : 0;
+    return UnsafeRow.isFixedLength(type) ? type.defaultSize() : REFERENCE_BYTES;
   }
 
   /** Whether there are columns of all values of such rows. */

@@ -198,7 +198,7 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
       if (type instanceof BinaryType) {
         return bytes(value, PLATFORM + ".BYTE_ARRAY_OFFSET", size(type, value), at);
       }
-      if (type instanceof DecimalType decimal && decimal.precision() > 18) {
+      if (type instanceof DecimalType && ColumnPage.width(type) > Long.BYTES) {
         String whole = context.freshName("unscaled");
         return "java.math.BigInteger %s = %s.toJavaBigDecimal().unscaledValue();\n".formatted(whole, value)
             + set("Long", at, whole + ".longValue()")

@@ -21,7 +21,7 @@ final class RowPage implements AutoCloseable {
   private final long accumulator;
   private final int fields;
   private final int fixedRowBytes;
-  private long address;
+  private long address; // 0 until there is a row: most come in columns
   private long capacity;
   private long used;
   private long rows;
@@ -30,8 +30,6 @@ final class RowPage implements AutoCloseable {
     this.accumulator = accumulator;
     this.fields = fields;
     this.fixedRowBytes = fixedRowBytes;
-    this.capacity = DEFAULT_BYTES;
-    this.address = Platform.allocateMemory(capacity);
   }
 
   /** Whether the row had to wait for a full page to be handed over: the moment to look at the task's fate. */
@@ -48,7 +46,7 @@ final class RowPage implements AutoCloseable {
       flush();
       flushed = true;
       if (needed > capacity) {
-        grow(needed);
+        grow(Math.max(needed, DEFAULT_BYTES));
       }
     }
     long target = address + used;
