@@ -99,14 +99,14 @@ class Recovery:
             operator.emission.keeps_changes,
         )
         current = self._current(execution, manifests, written, last, operator)
-        holders = holders_of(written, manifests, forgotten)
-        withdraw(manifests, forgotten)
         newest = current or last
+        holders = holders_of(written, manifests, forgotten) if newest is None else []
+        withdraw(manifests, forgotten)
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
             warn_of(evolution, last.epoch)
         durable = self._durable_state(execution, newest, operator if is_rewritten else None)
-        if newest is None and holders:
+        if holders:
             coordinator.begin(holders)
         with timed("agents"):
             agents = self.agents.for_run(session, coordinator.group, newest, durable)
