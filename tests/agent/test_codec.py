@@ -34,18 +34,20 @@ from pyslash.protocol.messages import (
     Take,
     Write,
 )
+from pyslash.units import ArenaOffset
 from tests.agent.blocks import PLAN
 
 A = "ab" * 16
+FIRST, SECOND = ArenaOffset(64), ArenaOffset(128)
 SAMPLES: list[Request] = [
-    Commit(3, [64, 128], PLAN, 1, [5, 6], [[A, [[64, 5]]]]),
-    Checkpoint(3, [64], PLAN, 1, "/checkpoint", "3-1.arrow", True, [5]),
+    Commit(3, [FIRST, SECOND], PLAN, 1, [5, 6], [[A, [[64, 5]]]]),
+    Checkpoint(3, [FIRST], PLAN, 1, "/checkpoint", "3-1.arrow", True, [5]),
     Restore(PLAN, 1, "/checkpoint", [["3-1.arrow", 100, 5]]),
     Snapshot(PLAN, 1, "/checkpoint", "3-1.arrow", 1 << 20),
     EndSnapshots(1),
-    Fold(3, [64, 128], PLAN, 1, [5, 6]),
+    Fold(3, [FIRST, SECOND], PLAN, 1, [5, 6]),
     Take(3, PLAN, 1, "/backfill", [["0-1.arrow", 100, 5]]),
-    Replicate(3, [64], PLAN, 1, "{}", "auto", False, [5]),
+    Replicate(3, [FIRST], PLAN, 1, "{}", "auto", False, [5]),
     Reserve(3, A, [[64, 100, 5]], PLAN, 1, False),
     Promote(3, A, [[64, 5]], PLAN, 1),
     MakeRoom(3, 1, 100, "/spill", 1000),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from pyslash import _native, errors
+from pyslash.units import ArenaOffset
 from tests.native.arrow import to_values
 from tests.native.blocks import LONG_AGO, QUERY, merged, new_arena, sealed, sealed_rows
 from tests.native.model import Query
@@ -110,7 +111,7 @@ def test_what_cannot_be_compacted_is_refused(arena: _native.Arena) -> None:
     with pytest.raises(errors.InvalidPlanError, match="fingerprint"):
         _native.compact(other, arena, offsets_of(arena), LONG_AGO, QUERY, 1)
     with pytest.raises(errors.InvalidInputError, match="no published block"):
-        _native.compact(plan, arena, [64], LONG_AGO, QUERY, 1)
+        _native.compact(plan, arena, [ArenaOffset(64)], LONG_AGO, QUERY, 1)
     with new_arena(arena.size - arena.capacity + _native.Head(raw).length + 64) as full:
         sealed_rows(COUNTS, full, [(i, i) for i in range(100)])
         with pytest.raises(errors.ArenaFullError, match=r"spark\.slash\.arena\.size"):
