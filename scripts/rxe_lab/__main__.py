@@ -126,7 +126,7 @@ def _run(args: argparse.Namespace, kernel: Kernel) -> int:
             cleanup.callback(hosts[-1].end)
             for link in links:
                 link.close()
-        status = hosts[0].wait(args.seconds)
+        status = hosts[0].wait(args.seconds, hosts[1:])
         if args.results is not None:
             _keep(hosts, args.results)
         told = hosts[0].console().splitlines()

@@ -44,6 +44,7 @@ class Host:
         Its card hangs on a hub with all its cables: the first host, to which all others have one, connects them.
         """
         self.share = share
+        self._number = number
         self._console = share / "console.log"
         words = f"console=ttyS0 quiet panic=-1 host={number} hosts={hosts}"
         if machine.accelerator == "tcg":
@@ -76,23 +77,35 @@ class Host:
             preexec_fn=_die_with_parent,
         )
 
-    def wait(self, seconds: float) -> int:
+    def wait(self, seconds: float, others: Sequence[Host] = ()) -> int:
         """The command's exit status, as soon as the host has written it: all its files and output are there by then.
 
         Raises:
-            LabError: it did not within the time, or ended without one; the message has the end of its console.
+            LabError: it did not within the time, or a host ended before; the message has the end of its console.
         """
         deadline = time.monotonic() + seconds
         status = self.share / "status"
         while not status.exists():
-            if self._process.poll() is not None:
-                self._errors.seek(0)
-                said = self._errors.read().decode(errors="replace").strip()[-500:]
-                raise LabError(f"a host ended without a result. QEMU: {said} Console: {self.console()}")
+            for host in (self, *others):
+                host.check_runs()
             if time.monotonic() > deadline:
                 raise LabError(f"a host still ran after {seconds:.0f} s; its console ends: {self.console()}")
             time.sleep(0.02)
         return int(status.read_text())
+
+    def check_runs(self) -> None:
+        """Nothing.
+
+        Raises:
+            LabError: the host has ended; the message has what QEMU said and the end of the host's console.
+        """
+        if self._process.poll() is not None:
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip()[-500:]
+            raise LabError(
+                f"host {self._number} ended with status {self._process.returncode} and without a result. "
+                f"QEMU: {said} Console: {self.console(4000)}"
+            )
 
     def booted(self, seconds: float) -> bool:
         """Whether the kernel comes up within the time."""
