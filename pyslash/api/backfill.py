@@ -16,8 +16,8 @@ from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import InvalidInputError, PlanMismatchError, StateLostError, UnsupportedQueryError
 from pyslash.inspect.state.dump import ALL_PREFIXES, merged
+from pyslash.plan.change.identity import differences
 from pyslash.plan.emission import EVERY_END_US
-from pyslash.plan.identity import differences
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered

@@ -91,6 +91,12 @@ def _transformed(rows: DataFrame) -> DataFrame:
     return rows.groupBy("v").transformWithState(_Same(), "v bigint", "append", "none")
 
 
+def _timed(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("v").transformWithState(
+        _Same(), "v bigint, t timestamp", "append", "eventTime", eventTimeColumnName="t"
+    )
+
+
 # Queries by what a user would call them; the second stream is another one like the first.
 QUERIES: dict[str, Build] = {
     "tumbling window": lambda rows, _: _counted(_late(rows), _window(), "v"),
@@ -151,7 +157,16 @@ QUERIES: dict[str, Build] = {
     "`limit` of groups": lambda rows, _: _counted(_late(rows), _window(), "v").limit(10),
     "`limit` of rows": lambda rows, _: rows.select("v").limit(10),
     **(
-        {"`transformWithState`": lambda rows, _: _transformed(rows)}
+        {
+            "`transformWithState`": lambda rows, _: _transformed(rows),
+            "`transformWithState` with an initial state": lambda rows, _: rows.groupBy("v").transformWithState(
+                _Same(), "v bigint", "append", "none", rows.sparkSession.range(9).groupBy("id")
+            ),
+            "`transformWithState`, then a window": lambda rows, _: _counted(_timed(_late(rows)), _window(), "v"),
+            "`dropDuplicates`, then `transformWithState`": lambda rows, _: _transformed(
+                _late(rows.select("t", "v")).dropDuplicates(["v", "t"])
+            ),
+        }
         if hasattr(GroupedData, "transformWithState")
         else {}  # Spark 4.0 has it over frames alone
     ),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyslash._native import Accumulator, Arena, Head, Plan
 from pyslash.errors import ArenaFullError
 from pyslash.migrate.spark_buffers import SparkBuffers
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.files.block_file import StoredBlock, segments_of, write

@@ -29,7 +29,7 @@ from pyslash.errors import CheckpointError, InvalidInputError
 from pyslash.migrate.spark_columns import columns_of
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
 from pyslash.plan.arrow_types import arrow_type
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import first_live_pane
 from pyslash.spark.execution import has_own_offsets

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyslash._native import Plan
-from pyslash.plan.identity import Output, PlanIdentity
+from pyslash.plan.change.identity import Output, PlanIdentity
 
 _MOMENTS = {"var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2, "skewness": 3, "kurtosis": 4}
 _MAY_BE_EMPTY = frozenset({"rows", "nulls", "add", "moments2", "moments3", "moments4"})

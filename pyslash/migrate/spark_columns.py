@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyslash.errors import ArithmeticOverflowError
 from pyslash.migrate.spark_buffers import Field, Numbers, fields_of
 from pyslash.plan.arrow_types import arrow_type
-from pyslash.plan.identity import Output, PlanIdentity
+from pyslash.plan.change.identity import Output, PlanIdentity
 from pyslash.state.replan import buffers_of, layout
 
 _FLOATS = ("float32", "float64")

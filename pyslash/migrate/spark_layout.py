@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from pyslash.migrate.spark_buffers import Field, fields_of
-from pyslash.plan.identity import Output, PlanIdentity
+from pyslash.plan.change.identity import Output, PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 

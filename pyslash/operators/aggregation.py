@@ -18,10 +18,10 @@ from pyslash.emit.merging import Merging
 from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, StatefulOperator, Update
 from pyslash.operators.buffer_folding import BufferFolding
 from pyslash.plan.catalyst import JavaObject, elements, items, understood
+from pyslash.plan.change.evolution import Evolution
 from pyslash.plan.columns import Column, InputColumns
 from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
-from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate, aggregate_of, folding
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode

@@ -55,8 +55,6 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode, conf: Conf) -> li
             first = elements(bridge.statefulOperators(plan))[0]
         try:
             kinds = _kinds(node)
-            if len(nodes) > 1 and not all(kind.may_be_chained for kind in kinds):
-                raise Uncovered("a processor in Python beside another stateful operator is not covered yet")
             for kind in kinds:
                 kind.check(bridge, plan, first, windows_truncated, conf)
             found = _read(kinds, bridge, plan, first, mode, windows_truncated)

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from pyslash.conf import Conf
 from pyslash.plan.catalyst import JavaObject, answer
+from pyslash.plan.change.evolution import Evolution
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import OperatorCut
 from pyslash.plan.emission import Emission
-from pyslash.plan.evolution import Evolution
-from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import PlanSpec
@@ -41,9 +41,6 @@ class OperatorPlan(ABC):
     """How its rows reach Spark, as users read it."""
     may_repartition: ClassVar[bool] = True
     """Whether rows may go to the owner of their key before they are grouped."""
-
-    may_be_chained: ClassVar[bool] = True
-    """Whether a query may have it and other stateful operators."""
 
     mode: OutputMode
     time: Column

@@ -312,11 +312,6 @@ REASONS = (
         "transformWithState first, then the windows",
     ),
     Reason(
-        "a processor in Python beside another stateful operator is not covered yet",
-        _PROCESSOR,
-        "two queries, with a table or a topic between them",
-    ),
-    Reason(
         "a processor in Python runs on plain Spark by spark.slash.processors=off",
         _PROCESSOR,
         "spark.slash.processors=on, for a query that may be started again from its sources",
@@ -336,9 +331,14 @@ REASONS = (
     Reason(
         "the init of its processor fails in the driver: {}: {}",
         _PROCESSOR,
-        "an init that declares variables, and neither reads state nor deletes variables",
+        "an init that declares and deletes variables, and does not read state",
     ),
     Reason("its processor declares a variable twice", _PROCESSOR, "another name; Spark does not run it either"),
+    Reason(
+        "its processor declares the variable {}, which it deletes in each micro-batch",
+        _PROCESSOR,
+        "an init that deletes what it does not declare",
+    ),
     Reason(
         "the time to live of {} is one that Spark refuses",
         _PROCESSOR,

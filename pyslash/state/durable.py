@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.files.block_file import decode, write
 from pyslash.state.files.directory import BlockDirectory, BlockFile, run_of
 from pyslash.state.replan import replanned

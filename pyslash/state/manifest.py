@@ -22,7 +22,7 @@ from pyslash.errors import (
     RewoundCheckpointError,
     StateLostError,
 )
-from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.change.identity import PlanIdentity, differences
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.files.checkpoint_files import CheckpointFiles

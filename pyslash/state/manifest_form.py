@@ -7,7 +7,7 @@ from typing import Any
 
 from pyslash._native import Plan
 from pyslash.errors import SlashError
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.bounds import MAX_PLAN_BYTES, Check, integer, is_incarnation, list_of, text, tuple_of
 from pyslash.protocol.descriptor import AgentDescriptor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.evolution import Evolution, evolve, unchanged
-from pyslash.plan.identity import OF_A_PROCESSOR, PlanIdentity, key_order
+from pyslash.plan.change.evolution import Evolution, evolve, unchanged
+from pyslash.plan.change.identity import OF_A_PROCESSOR, PlanIdentity, key_order
 from pyslash.state.manifest import Manifest
 from pyslash.units import Epoch
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyslash._native import Head, Plan, crc32c
-from pyslash.plan.evolution import fields
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.evolution import fields
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.files.block_file import StoredBlock
 from pyslash.state.files.block_head import ENTRY, FINGERPRINT, HEAD_LENGTH, HEADER_BYTES, LENGTH, PLAN_LENGTH, rechecked
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyslash.cluster.standbys import Repair, choose_standbys, plan_repair
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import ANY_WINDOW, PlanSpec
 from pyslash.protocol.client import Described
 from pyslash.protocol.descriptor import AgentDescriptor

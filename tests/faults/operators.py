@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.support.frames import applied, over_frames, remembering_groups, transformed_frames
-from tests.support.processors import COVERED, STORE, remembering, transformed
+from tests.support.processors import COVERED, STORE, counted_by_time, remembering, transformed
 
 WINDOW = ("10 seconds", "5 seconds")
 GIVEN = "k long, did string, gave string"
@@ -24,9 +24,9 @@ class Operator:
     """A query; `keys` columns of its result name the group. `drops_late`: rows that come late are dropped. `conf` is of
     spark.slash.*, `of_spark` are settings of Spark that it needs.
 
-    `in_python`: its update runs in Python, whose tasks publish blocks. `compacts`: within a few epochs agents have to
-    fold blocks of several; those of a group state, whose keys time out, are dead before. `folds`: agents fold an
-    epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
+    `in_python`: the update, of a chain that of the lowest one, runs in Python, whose tasks publish blocks. `compacts`:
+    within a few epochs agents have to fold blocks of several; those of a group state, whose keys time out, are dead
+    before. `folds`: agents fold an epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
     """
 
     query: Callable[[DataFrame], DataFrame]
@@ -106,6 +106,12 @@ def processed(rows: DataFrame) -> DataFrame:
     return transformed(rows, remembering(), "EventTime", GIVEN)
 
 
+def processed_in_windows(rows: DataFrame) -> DataFrame:
+    """A chain of two: windows of what the user's own state gives."""
+    counted = counted_by_time(rows).groupBy(F.window("ts", *WINDOW), "k").agg(F.sum("n"), F.sum("total"))
+    return counted.select("window.start", *counted.columns[1:])
+
+
 def processed_frames(rows: DataFrame) -> DataFrame:
     """The same over frames of pandas."""
     return transformed_frames(rows, over_frames(remembering()), "EventTime", output=GIVEN)
@@ -130,6 +136,9 @@ OPERATORS = {
     "unique rows in windows": Operator(unique_in_windows, 1, chained=True, folds=True),
     "joined rows in windows": Operator(joined_in_windows, 2, chained=True),
     "processor": Operator(processed, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
+    "processor in windows": Operator(
+        processed_in_windows, 2, chained=True, of_spark=STORE, in_python=True, compacts=True, covered=COVERED
+    ),
     "processor, frames": Operator(processed_frames, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
     "group state": Operator(grouped_state, 2, in_python=True, covered=COVERED),
 }

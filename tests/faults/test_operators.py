@@ -46,7 +46,6 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
     """Where a fault can strike: the point, the operator's place in a chain, and whether it needs `GATHERED`."""
     given = OPERATORS[operator]
     last = int(given.chained)
-    reading = [PUBLISH_POINT if given.in_python and point == PUBLISHED_POINT else point for point in READING_POINTS]
     if fault == "kill worker":  # where there are some
         yield from ((point, 0, False) for point in (PUBLISH_POINT, "mid-update"))
         return
@@ -57,6 +56,8 @@ def points(operator: str, fault: str) -> Iterator[tuple[str, int, bool]]:
         if fault not in FAULTS_INSIDE:
             yield from ((point, place, False) for point in DRIVER_POINTS if point not in OF_THE_QUERY)
         if fault != "kill driver":  # its tasks die with it, wherever they are
+            by_python = given.in_python and place == 0
+            reading = (PUBLISH_POINT if by_python and point == PUBLISHED_POINT else point for point in READING_POINTS)
             yield from ((point, place, False) for point in reading)
             yield from ((point, place, True) for point in GATHER_POINTS)
     if fault not in FAULTS_INSIDE:
@@ -114,11 +115,11 @@ QUICK: dict[str, list[tuple[str, str, int, bool]]] = {
         ("exception", "after manifest", 1, False),
         ("kill agent", SINK_POINT, 1, False),
     ],
-    "processor": [
+    "processor in windows": [
         ("kill worker", PUBLISH_POINT, 0, False),
         ("kill agent", COMPACTED_POINT, 0, False),
-        ("exception", "after publish", 0, False),
-        ("kill executor", "after manifest", 0, False),
+        ("kill agent", BETWEEN_POINT, 0, False),
+        ("kill executor", "after manifest", 1, False),
     ],
 }
 

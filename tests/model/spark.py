@@ -19,9 +19,9 @@ from pyslash.driver.ports import Ports
 from pyslash.driver.restart import recovery
 from pyslash.emit import fetch, merging
 from pyslash.errors import FencedError, RewoundCheckpointError, SlashError, StateLostError
+from pyslash.plan.change.evolution import Evolution
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import Emission
-from pyslash.plan.evolution import Evolution
-from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow

@@ -19,7 +19,7 @@ from pyslash import _native
 from pyslash.conf import Conf
 from pyslash.driver.coverage_check import operators_of
 from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
-from pyslash.plan.evolution import evolve
+from pyslash.plan.change.evolution import evolve
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 

@@ -10,7 +10,7 @@ import pytest
 
 from pyslash import _native
 from pyslash.errors import InvalidPlanError
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec, SessionPlace, SessionSpec
 from pyslash.plan.window import TimeWindow
 

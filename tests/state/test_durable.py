@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.durable import MOST_FILES, DurableState
 from pyslash.state.files.block_file import decode

@@ -16,7 +16,7 @@ from pyslash.errors import (
     RewoundCheckpointError,
     StateLostError,
 )
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.files.checkpoint_files import LocalFiles
 from pyslash.state.manifest import Manifest, ManifestLog

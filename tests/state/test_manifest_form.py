@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyslash.errors import CheckpointError, StateLostError
-from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.change.identity import PlanIdentity, differences
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.files.checkpoint_files import LocalFiles

@@ -9,30 +9,48 @@ import pytest
 
 from pyslash.errors import PlanMismatchError
 from pyslash.operators.transform.plan import _SPEC
-from pyslash.plan.identity import OF_A_PROCESSOR, PlanIdentity
+from pyslash.plan.change.identity import OF_A_PROCESSOR, PlanIdentity
+from pyslash.plan.change.processor import KeptVariable, ProcessorState
 from pyslash.state.plan_change import evolution_of
 
 
-def processor(key: str = "k:string", variables: str = "v value<struct<n:bigint>>") -> PlanIdentity:
-    return PlanIdentity(_SPEC, (f"the state of struct<{key}>", variables), OF_A_PROCESSOR)
+def value(name: str = "v", type: str = "bigint", expires: bool = False) -> KeptVariable:
+    return KeptVariable(name, "value", (("n", type),), (), expires)
+
+
+def processor(*variables: KeptVariable, key: str = "k:string", deleted: tuple[str, ...] = ()) -> PlanIdentity:
+    state = ProcessorState(variables, deleted)
+    return PlanIdentity(_SPEC, (f"the state of struct<{key}>", state.text), OF_A_PROCESSOR)
 
 
 @pytest.mark.parametrize("change", ["exact", "names", "aggregates"])
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (
-            processor(variables="v value<struct<n:string>>"),
-            "variables: .*n:bigint>> -> v value<struct<n:string>>",
-        ),
-        (processor(variables=""), "variables: v value<struct<n:bigint>> -> none"),
-        (processor(key="k:int"), r"key 1: the state of struct<k:string> .* -> the state of struct<k:int>"),
+        (processor(value(type="string")), r": v value<struct<n:bigint>> -> v value<struct<n:string>>"),
+        (processor(value(expires=True)), r": v value<struct<n:bigint>> -> v value<struct<n:bigint>>, for a time"),
+        (processor(value(), key="k:int"), r"key 1: the state of struct<k:string> .* -> the state of struct<k:int>"),
     ],
 )
-def test_a_processor_has_the_variables_and_keys_that_its_state_has(query: PlanIdentity, why: str, change: str) -> None:
-    """Whatever `spark.slash.plan.change` allows: the names tell the types, which nothing else does."""
-    last: Any = SimpleNamespace(identity=processor())
-    assert evolution_of(last, processor(), change, 1).keeps_blocks
+def test_a_processor_has_the_types_that_its_state_has(query: PlanIdentity, why: str, change: str) -> None:
+    """Whatever `spark.slash.plan.change` allows: the declarations tell the types, which nothing else does."""
+    last: Any = SimpleNamespace(identity=processor(value()))
+    assert evolution_of(last, processor(value()), change, 1).keeps_blocks
     with pytest.raises(PlanMismatchError, match=why) as told:
         evolution_of(last, query, change, 1)
     assert "spark.slash.plan.change" not in str(told.value)
+
+
+def test_a_variable_that_is_not_declared_is_remembered_until_it_is_deleted() -> None:
+    last: Any = SimpleNamespace(identity=processor(value("a"), value("b")))
+    evolution = evolution_of(last, processor(value("b"), value("c")), "exact", 1)
+    assert (evolution.plan, evolution.dropped) == (processor(value("a"), value("b"), value("c")), ())
+    last.identity = evolution.plan
+    with pytest.raises(PlanMismatchError, match="a variable of the processor: a value"):
+        evolution_of(last, processor(value("a", "int")), "exact", 2)
+    now = processor(value("b"), value("c"), deleted=("a", "z"))
+    evolution = evolution_of(last, now, "exact", 2)
+    assert (evolution.plan, evolution.dropped, evolution.keeps_blocks) == (now, ("a",), True)
+    last.identity = evolution.plan
+    assert evolution_of(last, now, "exact", 3).dropped == ()
+    assert evolution_of(last, processor(value("a", "int")), "exact", 3).keeps_blocks

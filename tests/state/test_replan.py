@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pyslash import _native
 from pyslash.migrate.spark_columns import columns_of
-from pyslash.plan.evolution import Evolution, evolve, unchanged
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.evolution import Evolution, evolve, unchanged
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.files.block_file import StoredBlock, decode, encode
 from pyslash.state.replan import replanned

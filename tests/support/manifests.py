@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.manifest import Manifest
 
 

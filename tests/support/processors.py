@@ -5,7 +5,8 @@ Classes are local to functions: PySpark then sends them to its workers whole, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, GroupedData
@@ -58,6 +59,30 @@ def counting() -> StatefulProcessor:
             yield Row(k=key[0], did="count", gave=f"{count} {total}")
 
     return Counting()
+
+
+def counted_by_time(rows: DataFrame) -> DataFrame:
+    """Of each `k` in each micro-batch: its newest `ts`, and how many rows, and which sum of `v`, it has had so far."""
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("counted", "rows long, total long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            count, total = self.state.get() or (0, 0)
+            times = []
+            for row in rows:
+                count, total = count + 1, total + (row.v or 0)
+                times.append(row.ts)
+            self.state.update((count, total))
+            newest = max((time for time in times if time is not None), default=None)
+            if newest is not None:
+                yield Row(ts=newest, k=key[0], n=count, total=total)
+
+    schema = "ts timestamp, k long, n long, total long"
+    return rows.groupBy("k").transformWithState(Counting(), schema, "Append", "EventTime", eventTimeColumnName="ts")
 
 
 def program(seed: int, time_mode: str) -> StatefulProcessor:
@@ -215,6 +240,51 @@ def remembering() -> StatefulProcessor:
             return Row(k=key[0], did=why, gave=f"{(*(self.counted.get() or ()),)} {greatest} {names}")
 
     return Remembering()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A variable of `declaring`; `kind` is value, list or map. `schema` is that of one row."""
+
+    name: str
+    kind: str = "value"
+    schema: str = "n long"
+    ttl_ms: int | None = None
+
+
+def declaring(variables: Sequence[Declared], deleted: Sequence[str] = ()) -> StatefulProcessor:
+    """Gives what a key's variables hold, then adds the number of the key's rows to each."""
+    of = [(one.name, one.kind, one.schema, one.ttl_ms) for one in variables]
+
+    class Declaring(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            for name in deleted:
+                handle.deleteIfExists(name)
+            self.variables = []
+            for name, kind, schema, ttl in of:
+                if kind == "map":
+                    self.variables.append((name, kind, handle.getMapState(name, "k string", schema, ttl)))
+                else:
+                    state = handle.getValueState if kind == "value" else handle.getListState
+                    self.variables.append((name, kind, state(name, schema, ttl)))
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            count = len([*rows])
+            for name, kind, state in self.variables:
+                if kind == "value":
+                    gave = state.get()
+                    state.update((count + (gave[0] if gave else 0),))
+                elif kind == "list":
+                    gave = [*state.get()]
+                    state.appendValue((count,))
+                else:
+                    gave = [*state.iterator()]
+                    state.updateValue((str(count),), (count,))
+                yield Row(k=key[0], did=name, gave=repr(gave))
+
+    return Declaring()
 
 
 def failing(at: str) -> StatefulProcessor:

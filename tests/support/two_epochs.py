@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pyslash import _native
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.files.block_file import write
 from pyslash.state.files.checkpoint_files import LocalFiles

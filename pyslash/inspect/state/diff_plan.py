@@ -9,8 +9,8 @@ from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import QueryStart
 from pyslash.driver.start.rehearsal import rehearse
 from pyslash.errors import InvalidInputError, PlanMismatchError
-from pyslash.plan.evolution import evolve
-from pyslash.plan.identity import PlanIdentity, key_order
+from pyslash.plan.change.evolution import evolve
+from pyslash.plan.change.identity import PlanIdentity, key_order
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.session import conf_of
 from pyslash.state.manifest import Manifest

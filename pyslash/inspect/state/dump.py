@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from pyslash._native import Head, Merger, Plan, SessionMerger
 from pyslash.errors import InvalidInputError
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
-from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.window import TimeWindow, windows_between
 from pyslash.state.files.block_file import StoredBlock
 from pyslash.state.manifest import Manifest

@@ -8,7 +8,7 @@ Names are PySpark's, whose wrapper, `ValueState`, `ListState` and `MapState` cal
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -28,14 +28,25 @@ _NO_TIME_MS = -1
 class StateClient:
     """The state of a home in one epoch. `changed` are the keys whose state the epoch has changed."""
 
-    def __init__(self, home: Home, key_form: RowForm, time_mode: str, batch_ms: int, watermark_ms: int) -> None:
-        """`time_mode` is Spark's name of it; the times are those of the micro-batch."""
+    def __init__(
+        self,
+        home: Home,
+        key_form: RowForm,
+        time_mode: str,
+        batch_ms: int,
+        watermark_ms: int,
+        dropped: Sequence[str] = (),
+    ) -> None:
+        """`time_mode` is Spark's name of it; the times are those of the micro-batch. State of `dropped` variables is
+        deleted.
+        """
         self.handle_state = StatefulProcessorHandleState.CREATED
         self.now_ms = batch_ms
         self._home = home
         self._key_form = key_form
         self._time_mode = time_mode.lower()
         self.watermark_ms = watermark_ms
+        self._dropped = dropped
         self._read: dict[bytes, KeyState] = {}
         self._changed: set[bytes] = set()
         self._key: bytes | None = None
@@ -118,6 +129,7 @@ class StateClient:
         if found is None:
             kept = self._home.kept.get(key)
             found = self._read[key] = KeyState.read(kept) if kept is not None else KeyState()
+            found.drop(self._dropped)
         return found
 
     def change(self) -> None:
@@ -137,15 +149,26 @@ class StateClient:
             if kept or key in self._home.kept:
                 yield key, kept
 
+    def whole(self) -> dict[bytes, bytes]:
+        """The state of each key before the epoch, without what is dropped."""
+        if not self._dropped:
+            return self._home.kept
+        return {key: self._of(key).kept() for key in self._home.kept if key not in self._changed}
+
 
 class StateHandle(StatefulProcessorHandle):  # type: ignore[misc]
     """What a processor's `init` declares its variables by."""
 
-    def __init__(self, client: StateClient, variables: dict[str, Variable], forms: dict[str, RowForm]) -> None:
-        """`variables` are those that the processor has declared in the driver; `forms` has a form for each schema."""
+    def __init__(
+        self, client: StateClient, variables: dict[str, Variable], deleted: Sequence[str], forms: dict[str, RowForm]
+    ) -> None:
+        """`variables` are those that the processor has declared in the driver, and `deleted` those that it has deleted
+        there; `forms` has a form for each schema.
+        """
         super().__init__(client)
         self._client = client
         self._variables = variables
+        self._deleted = deleted
         self._forms = forms
 
     def getValueState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ValueState:
@@ -169,16 +192,26 @@ class StateHandle(StatefulProcessorHandle):  # type: ignore[misc]
         """The key's timers."""
         return iter(self._client.timers())
 
-    def _declared(self, name: str, kind: str, ttl_ms: int | None) -> Variable:
-        if self._client.handle_state is not StatefulProcessorHandleState.CREATED:
-            raise PySparkRuntimeError(
-                f"Error initializing {kind} state: it can be declared in a processor's init alone"
+    def deleteIfExists(self, stateName: str) -> None:
+        """Nothing: the query's first epoch deletes what the checkpoint has of it."""
+        self._check_created(f"Error deleting the state of {stateName}: it can be deleted")
+        if stateName not in self._deleted:
+            raise StateVariableError(
+                f"a processor's init deletes the variable {stateName} in a task, and not in the driver. An init has to "
+                "delete the same each time"
             )
+
+    def _check_created(self, what: str) -> None:
+        if self._client.handle_state is not StatefulProcessorHandleState.CREATED:
+            raise PySparkRuntimeError(f"{what} in a processor's init alone")
+
+    def _declared(self, name: str, kind: str, ttl_ms: int | None) -> Variable:
+        self._check_created(f"Error initializing {kind} state: it can be declared")
         found = self._variables.get(name)
         if found is None or found.kind != kind or found.ttl_ms != ttl_ms:
             raise StateVariableError(
                 f"a processor's init declares the {kind} variable {name} in a task, and in the driver "
-                f"{found.sql if found is not None else 'no such one'}. An init has to declare the same each time"
+                f"{found.kept.sql if found is not None else 'no such one'}. An init has to declare the same each time"
             )
         return found
 

@@ -22,11 +22,11 @@ from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
+from pyslash.operators.transform.function import UserFunction
 from pyslash.operators.transform.processor import Group, Key, ProcessorCalls
 from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape
 from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
 from pyslash.operators.transform.state.values import RowForm
-from pyslash.operators.transform.state.variables import Variable
 
 Kind = tuple[list[Any], list[Any]]
 
@@ -102,13 +102,12 @@ class FrameCalls(ProcessorCalls):
 
     def __init__(
         self,
-        command: bytes,
-        variables: tuple[Variable, ...],
+        function: UserFunction,
         forms: dict[str, RowForm],
         shape: InputShape,
         frames: FrameForm,
     ) -> None:
-        super().__init__(command, variables, forms, shape)
+        super().__init__(function, forms, shape)
         self._frames = frames
         self._together = Together(frames)
 

@@ -13,6 +13,7 @@ ROWS, FRAMES, GROUP_STATE = "rows", "frames", "group state"
 @dataclass(frozen=True)
 class UserFunction:
     """A processor or a function as PySpark has pickled it, and what it `takes`: `ROWS`, `FRAMES` or a `GROUP_STATE`.
+    `deleted` are the variables whose state it deletes.
 
     Schemas are Spark's JSON of the key, of the input's columns, and of what the function gives.
     """
@@ -23,3 +24,4 @@ class UserFunction:
     key_schema: str
     input_schema: str
     given_schema: str
+    deleted: tuple[str, ...] = ()

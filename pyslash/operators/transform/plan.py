@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -22,10 +22,12 @@ from pyslash.operators.transform.rows import Columns
 from pyslash.operators.transform.state.values import is_kept
 from pyslash.operators.transform.state.variables import declared, group_state
 from pyslash.plan.catalyst import JavaObject, answer, understood
+from pyslash.plan.change.evolution import Evolution
+from pyslash.plan.change.identity import OF_A_PROCESSOR
+from pyslash.plan.change.processor import ProcessorState
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import EpochEmission
-from pyslash.plan.identity import OF_A_PROCESSOR
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
@@ -72,18 +74,19 @@ class TransformPlan(OperatorPlan):
 
     `function` is the user's, `time_mode` what its timers go by, as Spark names it. `time_at` is the place of the event
     time that makes rows late among the input's `columns_at`, if one does, and `has_time` says whether there is one.
+    `dropped` are the variables that the checkpoint has state of, and that the processor deletes.
     """
 
     node: ClassVar[str] = "TransformWithStateInPySparkExec"
     gives: ClassVar[str] = "rows: written by the tasks that run the processor"
     may_repartition: ClassVar[bool] = False
-    may_be_chained: ClassVar[bool] = False
 
     function: UserFunction
     time_mode: str
     columns_at: Columns
     time_at: int | None
     has_time: bool
+    dropped: tuple[str, ...] = ()
 
     @cached_property
     def emission(self) -> TransformEmission:
@@ -100,7 +103,7 @@ class TransformPlan(OperatorPlan):
         """What it does, for `explain`: names, and what there is of each."""
         keys = StructType.fromJson(json.loads(self.function.key_schema)).simpleString()
         return [("processor", f"timers by {self.time_mode}"), ("keys", keys)] + [
-            ("state", variable.sql) for variable in self.function.variables
+            ("state", variable.kept.sql) for variable in self.function.variables
         ]
 
     @classmethod
@@ -132,7 +135,7 @@ class TransformPlan(OperatorPlan):
         shown = f"the state of {StructType.fromJson(json.loads(facts['keys'])).simpleString()}"
         columns = [
             Column("binary", False, shown),
-            Column("binary", False, "; ".join(sorted(one.sql for one in function.variables))),
+            Column("binary", False, _state(function).text),
         ]
         return cls(
             mode=mode,
@@ -149,6 +152,10 @@ class TransformPlan(OperatorPlan):
             time_at=facts["times"][0] if facts["timers"] == _BY_EVENT_TIME and facts["times"] else None,
             has_time=bool(facts["times"]),
         )
+
+    def evolved(self, evolution: Evolution) -> Self:
+        """The same, on the state of a processor that has declared other variables."""
+        return replace(super().evolved(evolution), dropped=evolution.dropped)
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:
         """The plan with no rows instead of the operator."""
@@ -230,7 +237,14 @@ def _check(facts: dict[str, Any]) -> None:
 def _function(facts: dict[str, Any]) -> UserFunction:
     command = base64.b64decode(facts["command"])
     if facts["takes"] == GROUP_STATE:
-        variables = group_state(command, facts["state"])
+        variables, deleted = group_state(command, facts["state"]), []
     else:
-        variables = declared(command, facts["timers"] == _BY_PROCESSING_TIME)
-    return UserFunction(command, facts["takes"], tuple(variables), facts["keys"], facts["columns"], facts["output"])
+        variables, deleted = declared(command, facts["timers"] == _BY_PROCESSING_TIME)
+    schemas = facts["keys"], facts["columns"], facts["output"]
+    return UserFunction(command, facts["takes"], tuple(variables), *schemas, tuple(deleted))
+
+
+def _state(function: UserFunction) -> ProcessorState:
+    """What its state is told by."""
+    variables = sorted((one.kept for one in function.variables), key=lambda one: one.name)
+    return ProcessorState(tuple(variables), function.deleted)

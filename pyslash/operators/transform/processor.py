@@ -14,9 +14,10 @@ from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPa
 from pyspark.sql.types import Row
 
 from pyslash.operators.transform.client import StateClient, StateHandle
+from pyslash.operators.transform.function import UserFunction
 from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape, listed, runs
 from pyslash.operators.transform.state.values import RowForm
-from pyslash.operators.transform.state.variables import Variable, loaded, processor_of
+from pyslash.operators.transform.state.variables import loaded, processor_of
 
 Key = tuple[Any, ...]
 Group = tuple[Any, ...]
@@ -32,20 +33,18 @@ class Calls(ABC):
 
 
 class ProcessorCalls(Calls):
-    """Of a processor, as PySpark has pickled it; `variables` are those that it has declared in the driver."""
+    """Of a processor."""
 
-    def __init__(
-        self, command: bytes, variables: tuple[Variable, ...], forms: dict[str, RowForm], shape: InputShape
-    ) -> None:
-        self._command = command
-        self._variables = {one.name: one for one in variables}
+    def __init__(self, function: UserFunction, forms: dict[str, RowForm], shape: InputShape) -> None:
+        self._function = function
+        self._variables = {one.name: one for one in function.variables}
         self._forms = forms
         self._shape = shape
 
     def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
         """Call it."""
-        wrapper = loaded(self._command)
-        processor_of(wrapper).init(StateHandle(client, self._variables, self._forms))
+        wrapper = loaded(self._function.command)
+        processor_of(wrapper).init(StateHandle(client, self._variables, self._function.deleted, self._forms))
         client.set_handle_state(StatefulProcessorHandleState.INITIALIZED)
         initial = self._shape.initial
         call: Any = wrapper.transformWithStateUDF if initial is None else wrapper.transformWithStateWithInitStateUDF
@@ -73,13 +72,12 @@ class RowCalls(ProcessorCalls):
 
     def __init__(
         self,
-        command: bytes,
-        variables: tuple[Variable, ...],
+        function: UserFunction,
         forms: dict[str, RowForm],
         shape: InputShape,
         most_rows: int,
     ) -> None:
-        super().__init__(command, variables, forms, shape)
+        super().__init__(function, forms, shape)
         self._most_rows = most_rows
 
     def groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Group]:

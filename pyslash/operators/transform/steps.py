@@ -58,9 +58,16 @@ class TransformWithState(StatefulOperator):
         self._bridge = JvmBridge(run.session).java
         self._merging = Merging(run.session, plan.text, result_schema(), plan.emission, run.conf, run.reading)
         self._counted: _Counted | None = None  # of the last update; None: of no epoch of this run
+        self._first: int | None = None
 
     def pane(self, epoch: int, last_pane: int) -> int:
-        """Where the epoch's rows go: in a new generation if most of the state has been replaced."""
+        """Where the epoch's rows go: in a new generation if most of the state has been replaced, or the run begins with
+        state of variables that the processor deletes.
+        """
+        if self._first is None:
+            self._first = epoch
+        if self._transform.dropped and epoch == self._first:
+            return next_generation(last_pane)
         if self._counted is None:
             return next_pane(last_pane)
         entries = self._run.coordinator.version.size_within(*panes_of_homes(last_pane)).groups
@@ -112,6 +119,7 @@ class TransformWithState(StatefulOperator):
             ),
             places=places,
             state=self._state(panes_of_homes(inputs.last_pane)),
+            dropped=plan.dropped,
             home_bytes=run.conf.home_bytes,
         )
 

@@ -59,7 +59,8 @@ class Transform:
     """A function for `mapInArrow` over the rows of homes: one row of `RESULT` a task.
 
     `function` is the user's, `frames` are the settings of the frames that it takes and gives. `state` names all live
-    blocks. Homes of more than `home_bytes` are not kept for the next epoch.
+    blocks. `dropped` are variables whose state is deleted. Homes of more than `home_bytes` are not kept for the next
+    epoch.
     """
 
     update: BlockPublisher
@@ -69,6 +70,7 @@ class Transform:
     times: Times
     places: Places
     state: MergeRequest
+    dropped: tuple[str, ...]
     home_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,30 +128,33 @@ class _TaskEpoch:
     def _home(self, number: int, rows: HomeRows | None, accumulator: Accumulator) -> None:
         order, places = self._order, self._order.places
         home = HOMES.of(order.state, number, places.before + number)
-        self.keys += len(home.kept)
         key_form = self._forms[order.function.key_schema]
-        client = StateClient(home, key_form, order.times.mode, order.times.batch_ms, order.times.watermark_ms)
+        client = StateClient(
+            home, key_form, order.times.mode, order.times.batch_ms, order.times.watermark_ms, order.dropped
+        )
         if rows is not None or home.timers or home.expiries:
             self._calls.over(client, rows or HomeRows.of(iter(())), self.given)
         changes = dict(client.changes())
         self.updated += len(changes)
-        self.keys += _growth(home, changes)
         if places.before != places.after:
-            changes = {key: kept for key, kept in {**home.kept, **changes}.items() if kept}
+            changes = {key: kept for key, kept in (client.whole() | changes).items() if kept}
+            self.keys += len(changes)
+        else:
+            self.keys += len(home.kept) + _growth(home, changes)
         _add(accumulator, places.after + number, list(changes.items()))
 
 
 def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:
     function, shape = order.function, order.shape
     if function.takes == ROWS:
-        return RowCalls(function.command, function.variables, forms, shape, order.frames.most_rows)
+        return RowCalls(function, forms, shape, order.frames.most_rows)
     # Not before: they need pandas, and what PySpark has from 4.3 on.
     from pyslash.operators.transform.frames import FrameCalls, FrameForm
     from pyslash.operators.transform.group_state import GroupStateCalls
 
     frames = FrameForm(order.frames, _parsed(function.given_schema))
     if function.takes == FRAMES:
-        return FrameCalls(function.command, function.variables, forms, shape, frames)
+        return FrameCalls(function, forms, shape, frames)
     columns = to_arrow_type(
         _parsed(function.input_schema), timezone=frames.conf.time_zone, prefers_large_types=frames.conf.large_types
     )

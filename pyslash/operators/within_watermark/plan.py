@@ -17,12 +17,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyslash.emit.merge import BOUNDS
 from pyslash.operators.deduplication import PANE_US, DeduplicationPlan
 from pyslash.plan.catalyst import JavaObject
+from pyslash.plan.change.evolution import Evolution
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import Emission
-from pyslash.plan.evolution import Evolution
 from pyslash.plan.functions import Aggregate
-from pyslash.plan.identity import PlanIdentity
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.spec import AggregateSpec, PlanSpec
 from pyslash.plan.window import TimeWindow

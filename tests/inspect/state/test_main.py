@@ -12,7 +12,7 @@ import pytest
 from pyslash.cli import main
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import dump
-from pyslash.plan.identity import OF_A_PROCESSOR
+from pyslash.plan.change.identity import OF_A_PROCESSOR
 from pyslash.state.files import directory
 from pyslash.state.stored import StoredState
 from tests.support.two_epochs import Group, Written

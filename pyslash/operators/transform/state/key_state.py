@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import marshal
 import struct
+from collections.abc import Iterable
 
 from pyslash.operators.transform.state.values import Values
 
@@ -49,6 +50,12 @@ class KeyState:
             return b""
         head = _HEAD.pack(min(self.timers, default=NEVER_MS), self._next_expiry())
         return head + marshal.dumps((self.values, self.lists, self.maps, sorted(self.timers)), _MARSHAL)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Forget these variables."""
+        for name in names:
+            for of_kind in (self.values, self.lists, self.maps):
+                of_kind.pop(name, None)  # type: ignore[attr-defined]
 
     def _next_expiry(self) -> int:
         expiries = [expiry for _, expiry in self.values.values()]

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, Statef
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from pyslash.operators.transform.state.values import is_kept
+from pyslash.plan.change.processor import Fields, KeptVariable
 from pyslash.plan.reasons import Uncovered
 
 if TYPE_CHECKING:
@@ -34,11 +35,9 @@ class Variable:
     ttl_ms: int | None = None
 
     @property
-    def sql(self) -> str:
-        """As users read it."""
-        shown = [StructType.fromJson(json.loads(one)).simpleString() for one in (self.key, self.value) if one]
-        kept = f", kept for {self.ttl_ms} ms" if self.ttl_ms is not None else ""
-        return f"{self.name} {self.kind}<{', '.join(shown)}>{kept}"
+    def kept(self) -> KeptVariable:
+        """As far as its state goes."""
+        return KeptVariable(self.name, self.kind, _fields(self.value), _fields(self.key), self.ttl_ms is not None)
 
 
 def loaded(command: bytes) -> TransformWithStateInPandasUdfUtils:
@@ -86,8 +85,9 @@ def group_state(command: bytes, schema: str) -> list[Variable]:
     return [variable]
 
 
-def declared(command: bytes, expires: bool) -> list[Variable]:
-    """The variables of a processor, whose `init` is run for it: as Spark does, in the driver's application.
+def declared(command: bytes, expires: bool) -> tuple[list[Variable], list[str]]:
+    """The variables of a processor, and those that it deletes. Its `init` is run for that: as Spark does, in the
+    driver's application.
 
     Args:
         command: the processor as PySpark has pickled it.
@@ -108,11 +108,13 @@ def declared(command: bytes, expires: bool) -> list[Variable]:
     names = [one.name for one in handle.variables]
     if len({*names}) < len(names):
         raise Uncovered("its processor declares a variable twice")
+    if both := sorted({*names} & {*handle.deleted}):
+        raise Uncovered(f"its processor declares the variable {both[0]}, which it deletes in each micro-batch")
     for one in handle.variables:
         if one.ttl_ms is not None and (not expires or one.ttl_ms <= 0):
             raise Uncovered(f"the time to live of {one.name} is one that Spark refuses")
         _check(one)
-    return handle.variables
+    return handle.variables, sorted({*handle.deleted})
 
 
 def _check(variable: Variable) -> None:
@@ -129,6 +131,7 @@ class _Declarations:
 
     def __init__(self) -> None:
         self.variables: list[Variable] = []
+        self.deleted: list[str] = []
 
     def getValueState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ValueState:
         self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=ttlDurationMs))
@@ -144,6 +147,9 @@ class _Declarations:
         self.variables.append(Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), ttlDurationMs))
         return MapState(_Undefined(), stateName)
 
+    def deleteIfExists(self, stateName: str) -> None:
+        self.deleted.append(stateName)
+
     def __getattr__(self, name: str) -> Any:
         raise PySparkRuntimeError(f"{name} in the init of a processor")
 
@@ -153,6 +159,11 @@ class _Undefined:
 
     def __getattr__(self, name: str) -> Any:
         raise PySparkRuntimeError(f"{name} of state in the init of a processor")
+
+
+def _fields(schema: str) -> Fields:
+    fields = StructType.fromJson(json.loads(schema)).fields if schema else []
+    return tuple((field.name, field.dataType.simpleString()) for field in fields)
 
 
 def _json(schema: Schema) -> str:

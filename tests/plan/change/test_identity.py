@@ -1,12 +1,12 @@
-"""pyslash/plan/identity.py: in what two queries differ."""
+"""pyslash/plan/change/identity.py: in what two queries differ."""
 
 from __future__ import annotations
 
 import pytest
 
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.evolution import evolve
-from pyslash.plan.identity import PlanIdentity, differences
+from pyslash.plan.change.evolution import evolve
+from pyslash.plan.change.identity import PlanIdentity, differences
 from pyslash.plan.spec import PlanSpec
 
 LINES = [

@@ -14,7 +14,7 @@ from itertools import product
 
 from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.identity import Input, Output, PlanIdentity, differences, key_order
+from pyslash.plan.change.identity import Input, Output, PlanIdentity, differences, key_order
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 from pyslash.units import Epoch
 
@@ -36,7 +36,7 @@ class Evolution:
     `plan` is the query's, over the columns that the state has. `sources` says of each of its columns which column
     (1-based) of the query's own plan it is: a gained aggregate has columns that stand there once. `gained` are the new
     aggregates that do not cover all rows, with the batch from which on they do, and `dropped` those that are there no
-    more.
+    more, or the variables that a processor deletes.
     `keeps_blocks`: the state is as the plan says, and nothing of it has to be rewritten. `keys` says of each key of the
     plan which of the query's own (from 0 on) it is; nothing: they stand in the query's order.
     """
@@ -73,6 +73,10 @@ def evolve(before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> Evolution
             + "\n  ".join(obstacles)
             + "\nRun the query as it was, or give it a new checkpointLocation."
         )
+    if before.processor is not None and query.processor is not None:
+        state, dropped = before.processor.continued(query.processor)
+        plan = replace(query, columns=(*query.columns[:-1], state.text))
+        return Evolution(plan, (1, 2), dropped=dropped, keeps_blocks=True)
     return _Binding(before, query, epoch).evolution()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
+from pyslash.plan.change.processor import ProcessorState
 from pyslash.plan.spec import ColumnSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
 
@@ -117,9 +118,9 @@ class PlanIdentity:
         return f"{kind} ON {condition} OF {rows}"
 
     @cached_property
-    def variables(self) -> str:
-        """Those that a processor declares, as users read them; empty if it is none, or declares none."""
-        return self.columns[-1] if self.time == OF_A_PROCESSOR else ""
+    def processor(self) -> ProcessorState | None:
+        """What the state of a processor is told by; None: it is of none."""
+        return ProcessorState.of(self.columns[-1]) if self.time == OF_A_PROCESSOR else None
 
     @cached_property
     def session(self) -> str:
@@ -188,9 +189,8 @@ def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True
     if before.time != now.time:
         found.append(f"the event time: {before.time} -> {now.time}")
     found += _keys(before, now, aggregates)
-    if before.variables != now.variables:
-        found.append(f"the processor's variables: {before.variables or 'none'} -> {now.variables or 'none'}")
-        return found
+    if before.processor is not None and now.processor is not None:
+        return found + before.processor.obstacles(now.processor)
     if not aggregates:
         return found
     found += _aggregates(before, now)

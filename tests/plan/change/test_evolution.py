@@ -1,4 +1,4 @@
-"""pyslash/plan/evolution.py: what continues, what begins, and what is refused.
+"""pyslash/plan/change/evolution.py: what continues, what begins, and what is refused.
 
 `tests/state/test_replan.py` carries state over; `tests/streaming/test_plan_change.py` has Spark for an oracle.
 """
@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.evolution import evolve
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.evolution import evolve
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from tests.native.model import Functions, Query
 
