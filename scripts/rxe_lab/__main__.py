@@ -129,6 +129,9 @@ def _run(args: argparse.Namespace, kernel: Kernel) -> int:
         status = hosts[0].wait(args.seconds, hosts[1:])
         if args.results is not None:
             _keep(hosts, args.results)
+        for number, host in enumerate(hosts, 1):
+            if status != 0:
+                print(f"lab: the console of host {number} ends: {host.console(4000)}", file=sys.stderr)
         told = hosts[0].console().splitlines()
         print(
             f"lab: {args.hosts} host(s) under {machine.accelerator}, Linux {kernel.version}, rxe0; "
