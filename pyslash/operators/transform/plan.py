@@ -236,8 +236,9 @@ def _check(facts: dict[str, Any]) -> None:
 
 def _function(facts: dict[str, Any]) -> UserFunction:
     command = base64.b64decode(facts["command"])
+    deleted: list[str] = []
     if facts["takes"] == GROUP_STATE:
-        variables, deleted = group_state(command, facts["state"]), []
+        variables = group_state(command, facts["state"])
     else:
         variables, deleted = declared(command, facts["timers"] == _BY_PROCESSING_TIME)
     schemas = facts["keys"], facts["columns"], facts["output"]

@@ -20,12 +20,15 @@ from tests.support.processors import COVERED, WHY_NOT
 if not COVERED:
     pytest.skip(WHY_NOT, allow_module_level=True)
 
+from pyslash.operators.transform import function
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
 from pyslash.operators.transform.frames import FrameCalls, FrameForm
+from pyslash.operators.transform.function import UserFunction
 from pyslash.operators.transform.group_state import GroupStateCalls
 from pyslash.operators.transform.rows import Given, InputShape
 from tests.support.frames import tell
 
+FUNCTION = UserFunction(b"", function.FRAMES, (), "", "", "")
 CONF = FrameConf(
     most_rows=UNLIMITED,
     most_bytes=UNLIMITED,
@@ -91,7 +94,7 @@ def test_a_processors_frames_are_as_if_made_of_rows(seed: int, most_rows: int) -
             for start in range(0, len(each), most_rows):
                 yield key, pd.DataFrame(each[start : start + most_rows]).iloc[:, list(shape.values)]
 
-    calls = FrameCalls(b"", (), {}, shape, form)
+    calls = FrameCalls(FUNCTION, {}, shape, form)
     found = [(key, frame) for key, frames in calls.groups(iter(batches)) for frame in frames]
     assert [tell()(*one) for one in found] == [tell()(*one) for one in by_rows()]
 
@@ -140,7 +143,7 @@ def test_results_are_the_same_together_and_alone(places: list[int]) -> None:
     form, alone, together = FrameForm(CONF, GIVEN), Given(GIVEN), Given(GIVEN)
     for frame in frames:
         alone.add(form.arrow(frame))
-    calls = FrameCalls(b"", (), {}, InputShape((), (), None, 0, False), form)
+    calls = FrameCalls(FUNCTION, {}, InputShape((), (), None, 0, False), form)
     calls.take(iter(frames), together)
     calls._together.convert(together)
     assert read(together) == read(alone)
@@ -152,7 +155,7 @@ def test_the_first_that_cannot_be_converted_is_what_fails() -> None:
     frames = [pd.DataFrame({"n": [1], "s": [text], "d": [0.5]}) for text in ("a", object(), 1.5)]
     with pytest.raises(PySparkTypeError) as alone:
         form.arrow(frames[1])
-    calls = FrameCalls(b"", (), {}, InputShape((), (), None, 0, False), form)
+    calls = FrameCalls(FUNCTION, {}, InputShape((), (), None, 0, False), form)
 
     def take_all() -> None:
         calls.take(iter(frames), given)

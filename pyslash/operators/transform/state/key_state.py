@@ -55,7 +55,7 @@ class KeyState:
         """Forget these variables."""
         for name in names:
             for of_kind in (self.values, self.lists, self.maps):
-                of_kind.pop(name, None)  # type: ignore[attr-defined]
+                of_kind.pop(name, None)
 
     def _next_expiry(self) -> int:
         expiries = [expiry for _, expiry in self.values.values()]
