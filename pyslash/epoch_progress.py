@@ -49,6 +49,12 @@ class EpochProgress:
     `folded_into_bytes` those of what they have become.
     `held_by`, of a query with several watermarks: the sources of the input that the query's is of as the epoch begins,
     and `held_ms`: how long that input's own has not risen, in this run.
+    `late_by_input`, of a join: the late rows of its left and of its right input; empty of other operators, and of an
+    epoch that is replayed. `partitions`: of Kafka topics, those with the most late rows in the epoch, then those
+    furthest behind, at most 8. Each has its name (`partition`: `topic-number`), the `input` that reads it,
+    `newest_ms`: its newest event time so far, in milliseconds since 1970; `behind_ms`: how far the newest of all is
+    past it; `late_rows` of the epoch, and `late_rows_in_all` since the query started; `last_epoch`, in which it had
+    rows.
     `behind`: how many records of Kafka topics there were behind it when its offsets were chosen.
     `debt`: how many records wait to be read behind newer ones (`spark.slash.backlog`), `debt_shed`: how many the epoch
     has let go, `fraction`: how much has been read of what there was to read since there has been debt.
@@ -84,6 +90,8 @@ class EpochProgress:
     watermark_us: Micros = Micros(0)
     held_by: str = ""
     held_ms: int = 0
+    late_by_input: list[int] = field(default_factory=list)
+    partitions: list[dict[str, Any]] = field(default_factory=list)
     behind: int = 0
     debt: int = 0
     debt_shed: int = 0

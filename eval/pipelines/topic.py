@@ -23,8 +23,8 @@ class TopicError(Exception):
     """The broker has not taken a message, or not given one."""
 
 
-def create(address: str, *topics: str, settings: Mapping[str, str] | None = None) -> None:
-    """New topics of `PARTITIONS` partitions, with settings of the broker's; returns when they can be read.
+def create(address: str, *topics: str, settings: Mapping[str, str] | None = None, partitions: int = PARTITIONS) -> None:
+    """New topics of so many partitions, with settings of the broker's; returns when they can be read.
 
     Raises:
         TopicError: the broker does not make them.
@@ -32,18 +32,18 @@ def create(address: str, *topics: str, settings: Mapping[str, str] | None = None
     from confluent_kafka.admin import AdminClient, NewTopic
 
     client = AdminClient(_client(address))  # the topics are made for as long as there is one
-    made = client.create_topics([NewTopic(name, PARTITIONS, config=dict(settings or {})) for name in topics])
+    made = client.create_topics([NewTopic(name, partitions, config=dict(settings or {})) for name in topics])
     for future in made.values():
         future.result(_SECONDS)
-    _wait_for_leaders(address, topics)
+    _wait_for_leaders(address, topics, partitions)
 
 
-def _wait_for_leaders(address: str, topics: Iterable[str]) -> None:
+def _wait_for_leaders(address: str, topics: Iterable[str], partitions: int) -> None:
     """A topic that is made has no leaders for a moment, and who asks for its offsets then gets an error."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer, deadline = Consumer({**_client(address), "group.id": uuid.uuid4().hex}), time.monotonic() + _SECONDS
-    waiting = [TopicPartition(name, part) for name in topics for part in range(PARTITIONS)]
+    waiting = [TopicPartition(name, part) for name in topics for part in range(partitions)]
     while waiting:
         try:
             consumer.get_watermark_offsets(waiting[-1], _SECONDS)

@@ -23,6 +23,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.watermarks import Watermarks
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch
+from pyslash.spark.jvm_bridge import TaskRead
 from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.manifest import Manifest
 from pyslash.state.version import panes_of
@@ -200,6 +201,11 @@ class OperatorRun:
             memory=coordinator.room.memory,
             watermark_us=manifest.watermark_us,
         )
+
+    @property
+    def reads(self) -> tuple[TaskRead, ...]:
+        """What the tasks of the last update have read, of a join or of topics."""
+        return self._ingest.reads
 
     @property
     def runs_no_python(self) -> bool:

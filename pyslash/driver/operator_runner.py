@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 
 from pyslash.conf import Conf
+from pyslash.driver.late_inputs import LateInputs
 from pyslash.driver.late_rows import LateRows
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
@@ -48,6 +49,7 @@ class OperatorRunner:
         self._ports = ports
         self._recovery = Recovery(plan, conf, secret, ports)
         self._late = LateRows(conf)
+        self._inputs = LateInputs()
         self._replicas = ReplicaWatch(conf, self._recovery.agents, ports)
         self._run: OperatorRun | None = None
         self._manifest: Manifest | None = None  # of the epoch that is under way
@@ -127,6 +129,7 @@ class OperatorRunner:
             self._manifest = manifest
         self._replicas.look(execution, run.state)
         progress.count_rows(manifest.rows, manifest.late_rows)
+        progress.take(self._inputs.figures(epoch))
         if self._late.are_kept and manifest.late_rows:
             with progress.timed("late"):
                 self._late.keep(execution, epoch, progress.operator)
@@ -197,6 +200,7 @@ class OperatorRunner:
                 self._replicas.warn_without(stored.standbys)
             self._to(Event.STORED)
             manifest = run.log(inputs, update, stored, progress.timed)
+        self._inputs.take(epoch, run.reads)
         run.tidy(manifest)
         self._to(Event.LOGGED)
         return manifest

@@ -58,6 +58,7 @@ class Repartition(Ingest):
         """Both jobs; the receipts of owners."""
         scattered = super().update(execution, epoch, watermark_us)
         written = [receipt for receipt in scattered if receipt.head.length > 0]
+        self.reads = ()  # which rows are late only their owners know
         self.shuffled = {}
         self.scattering_ns = sum(receipt.nanoseconds for receipt in scattered) if written else 0
         if not written:

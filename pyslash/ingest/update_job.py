@@ -23,7 +23,7 @@ from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch, count_times
 from pyslash.spark.job import run_numbered
-from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.jvm_bridge import JvmBridge, TaskRead
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
@@ -58,6 +58,7 @@ class Ingest:
         self.path = ""
         self.records_by_spark = 0  # records of the last update that native code left to Spark
         self.records_fetched = 0  # of the last update, from topics, past Spark's reader
+        self.reads: tuple[TaskRead, ...] = ()  # of the tasks of the last update, where they differ
         self.shuffled: dict[str, int] = {}  # bytes of the last update's rows that crossed to other tasks, by transport
         self.scattering_ns = 0  # of the last update's tasks whose receipts do not count
 
@@ -73,6 +74,7 @@ class Ingest:
             place: where the sessions of this epoch go, of a plan that has them.
         """
         self.records_by_spark = self.records_fetched = 0
+        self.reads = ()
         if execution.cut.is_without_rows:
             self.path = "none"
             return []
@@ -161,6 +163,7 @@ class Ingest:
         count_times(execution.cut, figures)
         self.records_by_spark = self._bridge.input.left_to_spark
         self.records_fetched = self._bridge.input.fetched
+        self.reads = self._bridge.input.reads
         if self._bridge.input.obstacles != self._obstacles_of_records:
             self._obstacles_of_records = self._bridge.input.obstacles
             for reason in self._obstacles_of_records:

@@ -24,8 +24,9 @@ from pyslash.state.receipt import Receipt
 from pyslash.units import Epoch, Micros
 
 _BRIDGE = "io.pyslash.Bridge"
-# The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the reasons.
+# The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the JSON.
 _RESULT = struct.Struct("<qqqdqqqqi")
+_NO_TIME_MS = -(1 << 63)
 _COUNT_ALL = PlanSpec(window=ANY_WINDOW, aggregates=(AggregateSpec("count"),))
 
 
@@ -46,12 +47,27 @@ def jar_path(name: str = "pyslash.spark.jar") -> Path:
 
 
 @dataclass(frozen=True)
+class TaskRead:
+    """What a task of an update has read: of which `input` of the operator, from 0, and of which `partition` of a topic
+    (`topic-number`; None: of none, of several, or what a shuffle has brought).
+
+    `newest_ms` is the newest event time (milliseconds since 1970; None: there was none), `late_rows` how many of its
+    rows were late.
+    """
+
+    input: int
+    partition: str | None
+    newest_ms: int | None
+    late_rows: int
+
+
+@dataclass(frozen=True)
 class InputFigures:
     """Records of an update that native code left to Spark, and why Spark read all of a `from_json` or of files.
 
     `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
     topics that have come past Spark's reader; `in_columns`: rows whose values Spark's generated code has handed over in
-    columns, and not as rows.
+    columns, and not as rows; `reads`: what each task has read, of a join or of topics, else nothing.
     """
 
     left_to_spark: int = 0
@@ -59,6 +75,7 @@ class InputFigures:
     in_pages: int = 0
     fetched: int = 0
     in_columns: int = 0
+    reads: tuple[TaskRead, ...] = ()
 
 
 class JvmBridge:
@@ -100,10 +117,12 @@ class JvmBridge:
         result = base64.b64decode(encoded)
         count, least, greatest, total, in_columns, by_spark, in_pages, fetched, length = _RESULT.unpack_from(result)
         receipts = _RESULT.size + length
-        obstacles = tuple(json.loads(result[_RESULT.size : receipts]))
-        self.input = InputFigures(by_spark, obstacles, in_pages, fetched, in_columns)
+        told = json.loads(result[_RESULT.size : receipts])
+        parsed = Receipt.parse_all(result[receipts:])
+        reads = tuple(map(_read, told["tasks"], parsed))
+        self.input = InputFigures(by_spark, tuple(told["obstacles"]), in_pages, fetched, in_columns, reads)
         figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
-        return Receipt.parse_all(result[receipts:]), figures
+        return parsed, figures
 
     @property
     def java(self) -> Any:
@@ -141,6 +160,12 @@ class JvmBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+def _read(task: dict[str, Any], receipt: Receipt) -> TaskRead:
+    """Of a task, as the JVM's `TaskInputs.Read` tells it, and its block."""
+    newest_ms = task["newest_ms"] if task["newest_ms"] != _NO_TIME_MS else None
+    return TaskRead(task["input"], task["partition"], newest_ms, task["late"] + receipt.head.late_rows)
 
 
 def _finds(jvm: Any, loader: Any, name: str) -> bool:

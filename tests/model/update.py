@@ -10,6 +10,7 @@ from uuid import UUID
 from pyslash.emit.aggregate_rows import AggregateRows
 from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.jvm_bridge import TaskRead
 from pyslash.state.receipt import Receipt, receipt_bytes
 from tests.model.agents import Fill
 from tests.model.rows import Row, batch_of
@@ -32,6 +33,7 @@ class Ingest:
         self._query = query
         self.shuffled: dict[str, int] = {}
         self.scattering_ns = 0
+        self.reads: tuple[TaskRead, ...] = ()
         self.records_by_spark = self.records_fetched = 0
 
     def close(self) -> None:

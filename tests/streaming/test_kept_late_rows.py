@@ -135,6 +135,9 @@ def test_of_a_join_each_side_has_its_own(spark: SparkSession, tmp_path: Path) ->
         missing = dropped(side, numbers(expected.batches, name), lambda row: row["ts"] is not None)
         assert sorted(row[name] for row in rows) == sorted(missing)
         assert len(missing) > 10
+        for one in found.progress:
+            in_epoch = sum(row["epoch"] == one["epoch"] for row in rows)
+            assert (one["late_by_input"] or [0, 0])[number] == in_epoch
 
 
 def test_an_epoch_that_is_repeated_has_them_once(spark: SparkSession, tmp_path: Path) -> None:

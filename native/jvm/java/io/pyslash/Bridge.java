@@ -17,6 +17,7 @@ import io.pyslash.ingest.NativeInput;
 import io.pyslash.ingest.RecordOutlook;
 import io.pyslash.ingest.ScanOutlook;
 import io.pyslash.ingest.StaticTable;
+import io.pyslash.ingest.TaskInputs;
 import io.pyslash.ingest.UpdateResult;
 import io.pyslash.ingest.UpdateRows;
 import io.pyslash.ingest.UpdateSpec;
@@ -81,8 +82,9 @@ public final class Bridge {
     UpdateSpec spec = UpdateSpec.parse(request);
     NativeInput read = new NativeInput(rows, spec.readsJson(), spec.readsCsv(), spec.readsKafka());
     UpdateRows input = new UpdateRows(read.plan(), spec.keepsTimeless());
-    List<byte[]> results = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark).run(input.rows);
-    return Base64.getEncoder().encodeToString(UpdateResult.of(results, read));
+    TaskInputs inputs = TaskInputs.of(input.rows);
+    UpdateTask task = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark, inputs.lateMetric());
+    return Base64.getEncoder().encodeToString(UpdateResult.of(task.run(input.rows), read, inputs));
   }
 
   /** The same rows, read natively where that is exact; the plan is not executed. */

@@ -9,6 +9,8 @@ import org.apache.spark.unsafe.Platform;
 final class EventTimes {
   static final int BYTES = 4 * Long.BYTES;
 
+  private static final long MICROS = 1000; // in a millisecond
+
   private long count;
   private long least = Long.MAX_VALUE;
   private long greatest = Long.MIN_VALUE;
@@ -37,6 +39,11 @@ final class EventTimes {
     least = Math.min(least, time);
     greatest = Math.max(greatest, time);
     sum += time;
+  }
+
+  /** In milliseconds; the least long: there is none. */
+  long newest() {
+    return count == 0 ? Long.MIN_VALUE : Math.floorDiv(greatest, MICROS);
   }
 
   void merge(ByteBuffer other) {

@@ -5,6 +5,7 @@ import io.pyslash.agent.AgentProcess;
 import io.pyslash.core.Native;
 import io.pyslash.core.SlashException;
 import io.pyslash.records.LinePage;
+import io.pyslash.shim.Watermark;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -15,8 +16,10 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -24,24 +27,31 @@ import scala.runtime.BoxedUnit;
 /**
  * The update task: all rows of a partition into one block of the executor's arena.
  *
- * <p>Its one result is the statistics of event times, the number of rows that came in columns (int64), and the receipt: int64 (little endian) nanoseconds of the task, int32
- * length of the agent's descriptor, the descriptor (JSON), the head of the block.
+ * <p>Its one result, little endian, is the statistics of event times; int64 each: the number of rows that came in columns,
+ * the newest event time (milliseconds), the late rows that its block does not count; and the receipt: int64 nanoseconds of the
+ * task, int32 length of the agent's descriptor, the descriptor (JSON), the head of the block.
  */
 public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<InternalRow>, byte[]>
     implements Serializable {
   /** Of a result, what stands before the receipt. */
-  static final int COUNTS_BYTES = EventTimes.BYTES + Long.BYTES;
+  static final int COUNTS_BYTES = EventTimes.BYTES + 3 * Long.BYTES;
 
   private static final long serialVersionUID = 1L;
 
   private final UpdateOrder order;
   private final StructType schema;
   private final boolean countsTimes;
+  private final long lateMetric;
 
-  public UpdateTask(UpdateOrder order, StructType schema, boolean countsTimes) {
+  /**
+   * @param countsTimes whether it collects the event times, and not an operator of Spark's
+   * @param lateMetric the id of what counts late rows before they come here; 0: they all come
+   */
+  public UpdateTask(UpdateOrder order, StructType schema, boolean countsTimes, long lateMetric) {
     this.order = order;
     this.schema = schema;
     this.countsTimes = countsTimes;
+    this.lateMetric = lateMetric;
   }
 
   /**
@@ -93,7 +103,8 @@ public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<In
       long inColumns = ColumnPage.end();
       stopIfKilled(context);
       byte[] head = Native.seal(accumulator, agent.arena, order.query(), order.epoch(), context.taskAttemptId());
-      return result(times, inColumns, System.nanoTime() - began, agent.descriptor, head);
+      long[] counts = {inColumns, countsTimes ? times.newest() : Watermark.newest(context), lateBefore(context)};
+      return result(times, counts, System.nanoTime() - began, agent.descriptor, head);
     } finally {
       Native.closeAccumulator(accumulator);
     }
@@ -137,11 +148,22 @@ public final class UpdateTask extends AbstractFunction2<TaskContext, Iterator<In
     }
   }
 
-  private static byte[] result(EventTimes times, long inColumns, long nanos, byte[] descriptor, byte[] head) {
+  /** What this task has counted: the driver gets the sum of all. */
+  private long lateBefore(TaskContext context) {
+    return CollectionConverters.asJava(context.taskMetrics().accumulators()).stream()
+        .filter(one -> one instanceof SQLMetric && one.id() == lateMetric && !one.isZero())
+        .mapToLong(one -> ((SQLMetric) one).value())
+        .sum();
+  }
+
+  private static byte[] result(EventTimes times, long[] counts, long nanos, byte[] descriptor, byte[] head) {
     ByteBuffer result =
         ByteBuffer.allocate(COUNTS_BYTES + Long.BYTES + Integer.BYTES + descriptor.length + head.length)
             .order(ByteOrder.LITTLE_ENDIAN);
     times.write(result);
-    return result.putLong(inColumns).putLong(nanos).putInt(descriptor.length).put(descriptor).put(head).array();
+    for (long count : counts) {
+      result.putLong(count);
+    }
+    return result.putLong(nanos).putInt(descriptor.length).put(descriptor).put(head).array();
   }
 }

@@ -1,5 +1,6 @@
 package io.pyslash.join;
 
+import io.pyslash.core.InputRows;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.Dependency;
@@ -57,7 +58,7 @@ final class JoinInput extends SparkPlan {
   }
 
   /** The rows of one side. */
-  private static final class Rows extends RDD<InternalRow> {
+  private static final class Rows extends RDD<InternalRow> implements InputRows {
     private static final long serialVersionUID = 1L;
     private final JoinRowWriter.Rules rules;
     private final SQLMetric late;
@@ -69,6 +70,16 @@ final class JoinInput extends SparkPlan {
           ClassTag$.MODULE$.apply(InternalRow.class));
       this.rules = rules;
       this.late = late;
+    }
+
+    @Override
+    public int input() {
+      return rules.isRight() ? 1 : 0;
+    }
+
+    @Override
+    public long lateMetric() {
+      return late.id();
     }
 
     @Override

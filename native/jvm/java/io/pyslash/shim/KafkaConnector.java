@@ -10,12 +10,18 @@ import scala.Product;
  */
 public final class KafkaConnector {
   private static final String STREAM = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream";
+  private static final String RANGE = "org.apache.spark.sql.kafka010.KafkaBatchInputPartition";
 
   private KafkaConnector() {}
 
   /** Whether a stream is the connector's. */
   public static boolean reads(SparkDataStream stream) {
     return stream.getClass().getName().equals(STREAM);
+  }
+
+  /** Whether what a task is to read is a range of offsets. */
+  public static boolean plans(InputPartition partition) {
+    return partition.getClass().getName().equals(RANGE);
   }
 
   /** What a public method without parameters gives. */

@@ -17,6 +17,7 @@ public final class SparkShim {
           QueryManager.class,
           QueryPlans.class,
           QueryStart.class,
+          ReadPartitions.class,
           RunningStream.class,
           SparkNodes.class,
           StatefulNodes.class,

@@ -4,6 +4,7 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.util.AccumulatorV2;
@@ -15,6 +16,7 @@ public final class Watermark {
   private static final Method TIME = Member.method(NODE, "eventTime");
   private static final Method COLLECTED = Member.method(NODE, "eventTimeStats");
 
+  private static final Class<?> COLLECTS = Member.streaming(StatefulNodes.STATEFUL, "EventTimeStatsAccum");
   private static final Class<?> STATS = Member.streaming(StatefulNodes.STATEFUL, "EventTimeStats");
   private static final Constructor<?> MAKE = Member.constructor(STATS); // greatest, least, mean, count
   private static final Method MERGE = Member.method(STATS, "merge", STATS);
@@ -60,6 +62,15 @@ public final class Watermark {
         Member.<Long>call(LEAST, stats),
         Member.<Long>call(GREATEST, stats),
         Member.<Double>call(MEAN, stats));
+  }
+
+  /** The newest event time (milliseconds) that such operators have collected in a task so far; the least long: none. */
+  public static long newest(TaskContext task) {
+    return CollectionConverters.asJava(task.taskMetrics().accumulators()).stream()
+        .filter(one -> COLLECTS.isInstance(one) && !one.isZero())
+        .mapToLong(one -> Member.<Long>call(GREATEST, one.value()))
+        .max()
+        .orElse(Long.MIN_VALUE);
   }
 
   /** Has such an operator collect these as well; milliseconds. */

@@ -79,7 +79,11 @@ final class Html {
   /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */
   static String watermark(JsonNode figures) {
     long micros = figures.path("watermark_us").asLong(NONE);
-    return micros == NONE ? "" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures) + debt(figures);
+    return micros == NONE ? "" : utc(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures) + debt(figures);
+  }
+
+  static String utc(Instant time) {
+    return UTC.format(time);
   }
 
   /** The records that it waits for, if newer ones have been read before them. */
@@ -95,6 +99,17 @@ final class Html {
     String left = behind == 0 ? "" : "<br/>" + number(behind) + " behind";
     String taken = rate == 1 ? "" : String.format(Locale.ROOT, "<br/>%.1f %% taken", 100 * rate);
     return number(Figures.number(figures.path("rows"))) + taken + left;
+  }
+
+  /** The late rows of an epoch, and those of each side of a join. */
+  static String late(JsonNode figures) {
+    JsonNode sides = figures.path("late_by_input");
+    double late = Figures.number(figures.path("late_rows"));
+    String bySide =
+        sides.size() < 2 || late == 0
+            ? ""
+            : "<br/>left " + number(Figures.number(sides.path(0))) + ", right " + number(Figures.number(sides.path(1)));
+    return number(late) + bySide;
   }
 
   /** The input that the watermark is of, if there are several. */

@@ -64,6 +64,7 @@ final class QueryPage extends WebUIPage {
     page.append(operators(run));
     if (!epochs.isEmpty()) {
       page.append(charts(epochs)).append(agents(epochs.get(epochs.size() - 1)));
+      page.append(LatePartitions.table(epochs.get(epochs.size() - 1).operators));
       page.append(Html.heading("Epochs (the last " + epochs.size() + " of " + run.epochs + ")"));
       page.append(Html.table("epochs", DONE, rows(epochs, QueryPage::done)));
       page.append(Html.heading("Time and memory of these epochs"));
@@ -184,7 +185,8 @@ final class QueryPage extends WebUIPage {
     cells.add(Html.time(epoch.millis));
     cells.add(Html.watermark(figures));
     cells.add(Html.rows(figures));
-    for (String name : List.of("late_rows", "groups", "windows", "merged_rows")) {
+    cells.add(Html.late(figures));
+    for (String name : List.of("groups", "windows", "merged_rows")) {
       cells.add(Html.number(Figures.number(figures.path(name))));
     }
     cells.add(Html.escape(figures.path("ingest").asText()));

@@ -8,6 +8,7 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -21,7 +22,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 /**
  * The source `pyslash` of Spark's metrics system, fed by our events. Of a query (`queries.NAME.*`, by its id where it has
  * no name) the counters stay when it ends, so that the last epoch is still read, until a hundred others have ended; its
- * gauges, and those of its agents (`agents.HOST_INCARNATION.*`), go.
+ * gauges, those of partitions of topics that it loses rows of (`queries.NAME.partitions.PARTITION.*`), and those of its agents
+ * (`agents.HOST_INCARNATION.*`), go.
  */
 public final class SlashMetrics extends SparkListener implements Source {
   private static final int MOST_ENDED = 100;
@@ -58,6 +60,7 @@ public final class SlashMetrics extends SparkListener implements Source {
           Map.entry("behind", "behind"),
           Map.entry("debt", "debt"),
           Map.entry("sampleRate", "sample_rate"));
+  private static final List<String> SIDES = List.of("Left", "Right"); // of a join
   private static final Map<String, String> OF_AGENT =
       Map.of("usedBytes", "used_bytes", "arenaBytes", "arena_bytes", "spilledBytes", "spilled_bytes");
 
@@ -66,6 +69,7 @@ public final class SlashMetrics extends SparkListener implements Source {
   private final Map<String, Double> fractions = new HashMap<>(); // of counters, which count whole numbers
   private final Map<String, String> names = new ConcurrentHashMap<>(); // of runs that have not ended
   private final Map<String, Set<String>> agents = new HashMap<>(); // by run
+  private final Map<String, Set<String>> partitions = new HashMap<>(); // gauges of them, by the query's name
   private final Deque<String> ended = new ArrayDeque<>();
 
   SlashMetrics() {
@@ -119,9 +123,13 @@ public final class SlashMetrics extends SparkListener implements Source {
     for (JsonNode operator : epoch.operators) {
       transports(name + "bytesRead", operator.path("bytes_read"));
       transports(name + "bytesShuffled", operator.path("bytes_shuffled"));
+      for (int side = 0; side < operator.path("late_by_input").size() && side < SIDES.size(); side++) {
+        count(name + "lateRows" + SIDES.get(side), Figures.number(operator.path("late_by_input").path(side)));
+      }
     }
     GAUGES.forEach((metric, figure) -> tell(name + metric, epoch.sum(figure)));
     SHARED_GAUGES.forEach((metric, figure) -> tell(name + metric, epoch.most(figure)));
+    tellOf(name, LatePartitions.gauges(epoch.operators));
     tell(name + "epochMs", figures.path("wall_ms").asDouble());
     Map<String, JsonNode> now = agents(epoch.operators);
     now.forEach((agent, memory) ->
@@ -154,6 +162,7 @@ public final class SlashMetrics extends SparkListener implements Source {
     }
     GAUGES.keySet().forEach(metric -> forget(name + metric));
     SHARED_GAUGES.keySet().forEach(metric -> forget(name + metric));
+    tellOf(name, Map.of());
     forget(name + "epochMs");
     ended.add(name);
     if (ended.size() > MOST_ENDED) {
@@ -161,6 +170,14 @@ public final class SlashMetrics extends SparkListener implements Source {
       registry.removeMatching((metric, any) -> metric.startsWith(oldest));
       fractions.keySet().removeIf(metric -> metric.startsWith(oldest));
     }
+  }
+
+  /** A query has these gauges of partitions now; those that it does not have any longer go. */
+  private void tellOf(String name, Map<String, Double> gauges) {
+    Set<String> before = partitions.getOrDefault(name, Set.of());
+    before.stream().filter(gauge -> !gauges.containsKey(gauge)).forEach(gauge -> forget(name + gauge));
+    partitions.put(name, gauges.keySet());
+    gauges.forEach((gauge, value) -> tell(name + gauge, value));
   }
 
   private void count(String metric, double more) {
@@ -191,7 +208,7 @@ public final class SlashMetrics extends SparkListener implements Source {
   }
 
   /** A part of a metric's name: sinks take dots for levels. */
-  private static String plain(String name) {
+  static String plain(String name) {
     return name.replaceAll("[^A-Za-z0-9-]", "_");
   }
 }
