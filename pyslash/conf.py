@@ -304,9 +304,9 @@ _KEYS = (
         "backlog",
         "ordered",
         _choice("ordered", "fresh-first"),
-        "How a query reads its Kafka topics when it is behind. `ordered`: as Spark does, the oldest records first; "
-        "`fresh-first`: the newest first, and those that were skipped in micro-batches between, until none is left "
-        "(docs/fresh-first.md). A query for which that cannot be done reads in order, and the log says why.",
+        "How a query reads its Kafka topics or its files when it is behind. `ordered`: as Spark does, the oldest "
+        "first; `fresh-first`: the newest first, and those that were skipped in micro-batches between, until none is "
+        "left (docs/fresh-first.md). A query for which that cannot be done reads in order, and the log says why.",
     ),
     Key(
         "backlog.latency",
@@ -319,14 +319,15 @@ _KEYS = (
         "backlog.expire",
         "never",
         _expiry,
-        "How long records may wait to be read behind newer ones: less than the topic keeps them. `never`: any time.",
+        "How long records or files may wait to be read behind newer ones: less than the topic or the folder keeps "
+        "them. `never`: any time.",
     ),
     Key(
         "backlog.expired",
         "error",
         _choice("error", "shed"),
-        "What becomes of records that have waited for longer. `error`: the query ends, and they are still to be read; "
-        "`shed`: nobody reads them, and progress says how many they were.",
+        "What becomes of records or files that have waited for longer. `error`: the query ends, and they are still to "
+        "be read; `shed`: nobody reads them, and progress says how many they were.",
     ),
     Key(
         "backlog.columns",

@@ -56,8 +56,8 @@ class EpochProgress:
     past it; `late_rows` of the epoch, and `late_rows_in_all` since the query started; `last_epoch`, in which it had
     rows.
     `behind`: how many records of Kafka topics there were behind it when its offsets were chosen.
-    `debt`: how many records wait to be read behind newer ones (`spark.slash.backlog`), `debt_shed`: how many the epoch
-    has let go, `fraction`: how much has been read of what there was to read since there has been debt.
+    `debt`: how many records, or files, wait to be read behind newer ones (`spark.slash.backlog`), `debt_shed`: how many
+    the epoch has let go, `fraction`: how much has been read of what there was to read since there has been debt.
     `sample_rate`: the share of its records that the epoch has taken (`spark.slash.shed`).
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
     `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`

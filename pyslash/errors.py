@@ -90,7 +90,7 @@ class FencedError(SlashError):
 
 
 class BacklogExpiredError(SlashError):
-    """Records have waited to be read behind newer ones for longer than `spark.slash.backlog.expire`. None is lost."""
+    """Records or files have waited behind newer ones for longer than `spark.slash.backlog.expire`. None is lost."""
 
 
 class LateRowsError(SlashError):

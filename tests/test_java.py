@@ -18,7 +18,7 @@ _REFLECTS = re.compile(
 _NAMES_OPERATORS = "operators.stream().map(one -> one.getClass().getSimpleName())"
 # From below up; `Bridge`, the door for Python, and `SlashPlugin`, which Spark makes, stand above them all.
 KNOWS = {
-    "backlog": {"core", "catalyst"},
+    "backlog": {"core", "shim", "catalyst"},
     "core": set(),
     "logs": set(),  # a jar of its own, of classes that Spark makes by their names
     "shim": {"core"},

@@ -1,15 +1,16 @@
-"""Queries that do not read their topics as Spark does when they are behind.
+"""Queries that do not read their topics or files as Spark does when they are behind.
 
 `spark.slash.shed`: they take a sample of the records, and estimate. `spark.slash.backlog`: they read the newest first.
-The JVM's `io.pyslash.backlog` decides which records a micro-batch has: then the newest, or some of those that were
-skipped, the oldest first. A record is late, and a window complete, by the records before it, all of which have been
-read: so Spark's watermark follows the records that have none before them still to be read, and the others when those
-are.
+The JVM's `io.pyslash.backlog` decides which records or files a micro-batch has: then the newest, or some of those that
+were skipped, the oldest first. A record is late, and a window complete, by the records before it, all of which have
+been read: so Spark's watermark follows the records that have none before them still to be read, and the others when
+those are.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,12 +36,13 @@ logger = logging.getLogger("pyslash")
 FRACTION = "_slash_fraction"
 TENTATIVE = "_slash_tentative"
 _NEVER_MS = 1 << 50
+_LOG_OFFSET = re.compile(rb'logOffset\\*":(\d+)')  # of Spark's source of files; quoted in the second format of the log
 
 
 def obstacle(sources: Sequence[str], operators: Sequence[OperatorPlan]) -> str:
     """Why a query with these sources and operators reads its records in order; empty if it need not."""
-    if list(sources) != ["kafka"]:
-        return f"it reads {', '.join(sources) or 'nothing'}, and not from Kafka alone, once"
+    if list(sources) not in (["kafka"], ["files"]):
+        return f"it reads {', '.join(sources) or 'nothing'}, and not one source of Kafka or of files"
     if len(operators) > 1:
         return "it has several stateful operators, one above the other"
     if operators[0].backfill_obstacle or operators[0].emission.new_only:
@@ -58,7 +60,7 @@ def reordered(
     is_fresh_first = conf.backlog == "fresh-first"
     analysed: Any = rows._jdf.queryExecution().analyzed()
     sources = answer(bridge.sources(analysed))
-    if not is_fresh_first and ("kafka" not in sources or not _has_debt(rows, settings)):
+    if not is_fresh_first and not _may_have_debt(sources, rows, settings):
         return None
     if reason := obstacle(sources, operators):
         logger.warning("query %s reads its backlog in order: %s", settings.query_name or "without a name", reason)
@@ -94,16 +96,22 @@ def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame 
     return frame_of(bridge.sampled(session, analysed, conf.backlog_latency * 1000), rows.sparkSession)
 
 
-def _has_debt(rows: DataFrame, settings: WriterSettings) -> bool:
-    """Whether the newest entry of Spark's offset log names records that were skipped."""
-    location = settings.checkpoint(rows.sparkSession)
-    if location is None:
+def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSettings) -> bool:
+    """Whether a query has skipped records: the newest entry of Spark's offset log says so, or its source of files has
+    chosen some without an entry there, because the query was killed in between.
+    """
+    spark, location = rows.sparkSession, settings.checkpoint(rows.sparkSession)
+    if location is None or not {"kafka", "files"}.intersection(sources):
         return False
-    newest = Checkpoint(rows.sparkSession, location).newest
-    if newest is None:
+    checkpoint = Checkpoint(spark, location)
+    newest = checkpoint.newest
+    entry = entry_of(files_of_spark(spark, location, "offsets"), newest) if newest is not None else None
+    if entry is not None and has_own_offsets(entry):
+        return True
+    if list(sources) != ["files"]:
         return False
-    entry = entry_of(files_of_spark(rows.sparkSession, location, "offsets"), newest)
-    return entry is not None and has_own_offsets(entry)
+    read = _LOG_OFFSET.search(entry or b"")
+    return checkpoint.newest_files > (int(read[1]) if read else -1)
 
 
 def told_times(
@@ -133,8 +141,9 @@ def _together(one: EventTimes, other: EventTimes) -> EventTimes:
 
 @dataclass(frozen=True)
 class BacklogFigures:
-    """`debt`: how many records are skipped; `debt_shed`: how many the epoch has let go; `fraction`: how much has been
-    read of what there was to read since there has been debt; `sample_rate`: the share of its records that were taken.
+    """`debt`: how many records, or files, are skipped; `debt_shed`: how many the epoch has let go; `fraction`: how much
+    has been read of what there was to read since there has been debt; `sample_rate`: the share of its records that were
+    taken.
     """
 
     debt: int = 0
@@ -150,7 +159,7 @@ class BacklogFigures:
 
 
 class Backlog:
-    """That of a query which does not read its topics as Spark does, from epoch to epoch."""
+    """That of a query which does not read its source as Spark does, from epoch to epoch."""
 
     def __init__(self, mode: OutputMode, adds_columns: bool) -> None:
         """`adds_columns`: rows have `FRACTION` and `TENTATIVE`."""

@@ -155,10 +155,17 @@ class Checkpoint:
         logged = self._numbers("offsets")
         return Epoch(max(logged)) if logged else None
 
+    @property
+    def newest_files(self) -> int:
+        """The newest entry of the log of its first source, of files, which says what that reads; -1: it has none."""
+        return max(numbers(name.removesuffix(".compact") for name in self._names("sources/0")), default=-1)
+
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""
+        return numbers(self._names(folder))
+
+    def _names(self, folder: str) -> list[str]:
         path = self._path(self._root, folder)
         if not self._files.exists(path):
             return []
-        names = [str(status.getPath().getName()) for status in self._files.listStatus(path)]
-        return numbers(names)
+        return [str(status.getPath().getName()) for status in self._files.listStatus(path)]

@@ -125,7 +125,7 @@ class EpochRunner:
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
         if is_left and self._backlog is not None:
             raise UnsupportedQueryError(
-                f"{error}. Plain Spark cannot continue this query, which does not read its topics as Spark does; set "
+                f"{error}. Plain Spark cannot continue this query, which does not read its source as Spark does; set "
                 "spark.slash.backlog=ordered and spark.slash.shed=off to run it on plain Spark"
             ) from error
         if is_left and any(operator.plan.windows_truncated for operator in self.operators):

@@ -101,8 +101,8 @@ def _settings(state: StoredState, session: SparkSession, epoch: Epoch) -> tuple[
     entry = BlockDirectory(f"{state.location}/offsets").content(str(epoch)).to_pybytes()
     if has_own_offsets(entry):
         raise InvalidInputError(
-            "the query has skipped records of its topic (spark.slash.backlog, spark.slash.shed), and plain Spark would "
-            "not know of them. Let pyslash go on until none is left to be read"
+            "the query has skipped records of its source (spark.slash.backlog, spark.slash.shed), and plain Spark "
+            "would not know of them. Let pyslash go on until none is left to be read"
         )
     conf = {name: str(value) for name, value in json.loads(entry.decode().splitlines()[1])["conf"].items()}
     store = conf.get("spark.sql.streaming.stateStore.providerClass", "")

@@ -53,14 +53,14 @@ class InputWatermark:
 
 @dataclass(frozen=True)
 class BacklogStep:
-    """What a micro-batch has read of Kafka topics that are not read as Spark reads them.
+    """What a micro-batch has read of Kafka topics, or of files, that are not read as Spark reads them.
 
-    `records`: how many offsets, and `rate`: the share of them that was taken. `is_ahead`: others before them are still
-    to be read. `debt`: how many those are behind it; `read`: how many have been read since there has been debt; `shed`:
-    how many it has let go.
+    `size`: how many offsets, or bytes, and `rate`: the share of them that was taken. `is_ahead`: others before them are
+    still to be read. `debt`: how many offsets or files those are behind it; `read`: how many have been read since there
+    has been debt; `shed`: how many it has let go.
     """
 
-    records: int
+    size: int
     rate: float
     is_ahead: bool
     debt: int
@@ -104,10 +104,10 @@ class SparkBatch(Protocol):
 
     @property
     def backlog(self) -> BacklogStep | None:
-        """What it reads, of a query that reads its topics in its own way; None if it has no rows."""
+        """What it reads, of a query that reads its source in its own way; None if it has no rows."""
 
     def took(self, milliseconds: float) -> None:
-        """So long has it taken, of a query that reads its topics in its own way: the next ones go by it."""
+        """So long has it taken, of a query that reads its source in its own way: the next ones go by it."""
 
     @property
     def cut(self) -> OperatorCut:
@@ -178,7 +178,7 @@ class BatchExecution:
     ) -> None:
         """`stream`: the JVM's `StreamExecution`; `operators`: all that the query has, of which those below `index` have
         been replaced in `plan` by their rows; `bridge`: the JVM's `io.pyslash.Bridge`; `reads_its_way`: the query
-        does not read its topics as Spark does.
+        does not read its source as Spark does.
         """
         self.session: SparkSession = batch.sparkSession
         self._batch = batch
@@ -246,14 +246,14 @@ class BatchExecution:
 
     @cached_property
     def backlog(self) -> BacklogStep | None:
-        """What it reads, of a query that reads its topics in its own way; None if it has no rows."""
+        """What it reads, of a query that reads its source in its own way; None if it has no rows."""
         step = self._bridge.backlogStep(self._plan) if self._reads_its_way else None
         return BacklogStep(**answer(step)) if step is not None else None
 
     def took(self, milliseconds: float) -> None:
-        """So long has it taken, of a query that reads its topics in its own way: the next ones go by it."""
+        """So long has it taken, of a query that reads its source in its own way: the next ones go by it."""
         if self.backlog is not None:
-            taken = round(self.backlog.records * self.backlog.rate)
+            taken = round(self.backlog.size * self.backlog.rate)
             self._bridge.backlogTook(self._plan, taken, round(milliseconds))
 
     def is_stopped_by(self, error: BaseException) -> bool:

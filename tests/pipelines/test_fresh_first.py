@@ -6,11 +6,8 @@ import json
 import random
 import time
 from collections import Counter
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -23,22 +20,11 @@ from eval.pipelines.topic import create
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
 from tests.pipelines.test_kafka import produce
-from tests.support.attempt import settings as on_pyslash
+from tests.support.fresh_first import SCHEMA, START, Given, SinkError, by_key, offsets, records, run, settings
 
-START = 1_700_000_000
 RECORDS = 8_000
 MOST = 1_000  # of a micro-batch
 ARRIVALS = 4
-SCHEMA = "at timestamp, key string, value int"
-
-
-def records(first: int, count: int) -> list[bytes]:
-    """In the order of their times, a hundredth of a second apart."""
-    made = []
-    for number in range(first, first + count):
-        at = datetime.fromtimestamp(START + number * 0.01, UTC).isoformat()
-        made.append(json.dumps({"at": at, "key": f"k{number % 7}", "value": number}).encode())
-    return made
 
 
 def source(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
@@ -47,55 +33,16 @@ def source(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
     return spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": kafka}, **options).load()
 
 
-def by_key(rows: DataFrame) -> DataFrame:
-    """Windows of eight seconds, of which a micro-batch has one or two."""
-    parsed = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
-    timed = parsed.withWatermark("at", "1 second").groupBy(F.window("at", "8 seconds"), "key")
-    return timed.agg(F.count("*").alias("count"), F.sum("value").alias("sum"), F.max("value").alias("greatest"))
-
-
-@dataclass
-class Given:
-    """What a query has given: of each micro-batch its rows and its figures."""
-
-    batches: list[list[Any]] = field(default_factory=list)
-    progress: list[dict[str, Any]] = field(default_factory=list)
-    watermarks: list[str] = field(default_factory=list)
-
-    @property
-    def last(self) -> dict[Any, Any]:
-        """The row of each group that came last, as a table would have it."""
-        return {(row["window"]["start"], row["key"]): row[1:5] for batch in self.batches for row in batch}
-
-
-def settings(spark: SparkSession, **conf: str) -> AbstractContextManager[None]:
-    """`spark.slash.*` while a query starts, on pyslash; underscores are dots."""
-    return on_pyslash(spark, {f"spark.slash.{name.replace('_', '.')}": value for name, value in conf.items()})
-
-
-def run(rows: DataFrame, folder: Path, output: str, given: Given, **conf: str) -> None:
-    """All that the topic has, from its checkpoint if there is one."""
-    with settings(rows.sparkSession, **conf):
-        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode(output)
-        query = writer.foreachBatch(lambda batch, _: given.batches.append(batch.collect()))
-        started = query.trigger(availableNow=True).start()
-        started.awaitTermination()
-        if conf["mode"] == "require":
-            given.progress += pyslash.progress(started)
-        given.watermarks += [one["eventTime"]["watermark"] for one in started.recentProgress if one["eventTime"]]
-
-
-def offsets(folder: Path) -> list[dict[str, Any]]:
-    """The topic's offsets in Spark's log, by micro-batch."""
-    files = sorted((folder / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-    return [json.loads(path.read_text().splitlines()[-1]) for path in files]
+def events(rows: DataFrame) -> DataFrame:
+    """Those of a topic."""
+    return rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
 
 
 @pytest.mark.parametrize("mode", ["update", pytest.param("complete", marks=pytest.mark.nightly), "append"])
 def test_the_rows_are_sparks_once_all_is_read(spark: SparkSession, kafka: str, tmp_path: Path, mode: str) -> None:
     """The newest come first, the watermark waits, and plain Spark could go on from the offsets."""
     topic = f"fresh-{mode}"
-    rows = by_key(source(spark, kafka, topic))
+    rows = by_key(events(source(spark, kafka, topic)))
     plain, ours = Given(), Given()
     produce(spark, kafka, topic, records(0, RECORDS))
     run(rows, tmp_path / "plain", mode, plain, mode="off")
@@ -122,8 +69,7 @@ def test_the_rows_are_sparks_once_all_is_read(spark: SparkSession, kafka: str, t
 def test_sessions_are_whole(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """A session that begins among the records that are skipped, and ends among those that are read, is one."""
     topic = "fresh-sessions"
-    parsed = source(spark, kafka, topic).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
-    timed = parsed.select("event.*").where("value % 300 < 200").withWatermark("at", "1 second")
+    timed = events(source(spark, kafka, topic)).where("value % 300 < 200").withWatermark("at", "1 second")
     keyed = timed.groupBy(F.session_window("at", "500 milliseconds"), F.col("value") % 2)
     rows = keyed.agg(F.count("*"), F.sum("value"))
     plain, ours = Given(), Given()
@@ -139,7 +85,7 @@ def test_sessions_are_whole(spark: SparkSession, kafka: str, tmp_path: Path) -> 
 def test_what_arrives_meanwhile_comes_in_between(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """Newer records in every other micro-batch, while those that were skipped are read; and rows say what they are."""
     topic = "fresh-arrivals"
-    rows = by_key(source(spark, kafka, topic))
+    rows = by_key(events(source(spark, kafka, topic)))
     plain, ours = Given(), Given()
     produce(spark, kafka, topic, records(0, RECORDS))
     with settings(spark, mode="require", backlog="fresh-first", backlog_columns="on"):
@@ -169,15 +115,11 @@ def test_what_arrives_meanwhile_comes_in_between(spark: SparkSession, kafka: str
         assert {row["_slash_fraction"] for row in batch} <= {figures["fraction"]}
 
 
-class SinkError(Exception):
-    """What a job's own function raises in these tests."""
-
-
 @pytest.mark.parametrize("then", ["fresh-first", "ordered"])
 def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_path: Path, then: str) -> None:
     """Also where the query has been set to read in order since; the failed micro-batch comes again as it was."""
     topic = f"fresh-restart-{then}"
-    rows = by_key(source(spark, kafka, topic))
+    rows = by_key(events(source(spark, kafka, topic)))
     plain, ours = Given(), Given()
     produce(spark, kafka, topic, records(0, RECORDS))
 
@@ -190,7 +132,7 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_pa
         writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
         with pytest.raises(StreamingQueryException, match="SinkError"):
             writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
-    with pytest.raises(InvalidInputError, match="has skipped records of its topic"):
+    with pytest.raises(InvalidInputError, match="has skipped records of its source"):
         export(spark, str(tmp_path / "ours"))
     produce(spark, kafka, topic, records(RECORDS, MOST // 2))
     run(rows, tmp_path / "ours", "append", ours, mode="require", backlog=then)
@@ -206,7 +148,7 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_pa
 def test_records_that_wait_for_too_long(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """An error that leaves all as it was, or they are let go, and progress says so."""
     topic = "fresh-expired"
-    rows = by_key(source(spark, kafka, topic))
+    rows = by_key(events(source(spark, kafka, topic)))
     produce(spark, kafka, topic, records(0, RECORDS))
     expires = {"mode": "require", "backlog": "fresh-first", "backlog_expire": "1s"}
 
@@ -235,7 +177,7 @@ def test_a_topic_that_begins_anew_is_an_error_as_in_order(spark: SparkSession, k
 
     topic = "fresh-anew"
     create(kafka, topic)
-    rows = by_key(source(spark, kafka, topic))
+    rows = by_key(events(source(spark, kafka, topic)))
     produce(spark, kafka, topic, records(0, 2 * MOST))
     run(rows, tmp_path / "ours", "update", Given(), mode="require", backlog="fresh-first")
     client = AdminClient({"bootstrap.servers": kafka})
@@ -257,11 +199,10 @@ def test_a_query_whose_rows_depend_on_their_order_reads_in_order(
     topic = "fresh-never"
     produce(spark, kafka, topic, records(0, 3 * MOST))
     of_topic = source(spark, kafka, topic)
-    parsed = of_topic.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
-    union = by_key(of_topic.unionByName(source(spark, kafka, topic)))
+    union = by_key(events(of_topic.unionByName(source(spark, kafka, topic))))
     for number, (rows, why) in enumerate(
         [
-            (parsed.dropDuplicates(["key"]), "depend on the order in which records come"),
+            (events(of_topic).dropDuplicates(["key"]), "depend on the order in which records come"),
             (union, "it reads kafka, kafka"),
         ]
     ):

@@ -107,7 +107,7 @@ public final class Bridge {
     return Json.of(BacklogSource.sources(analysed));
   }
 
-  /** The analysed plan, its Kafka topics read in this order ({@link BacklogRules.Order}). */
+  /** The analysed plan, its Kafka topics or files read in this order ({@link BacklogRules.Order}). */
   public LogicalPlan withOrder(LogicalPlan analysed, String order, long latencyMs, long expireMs, boolean sheds) {
     return BacklogSource.with(analysed, new BacklogRules(Order.valueOf(order), latencyMs, expireMs, sheds));
   }
@@ -128,9 +128,9 @@ public final class Bridge {
     return BacklogSource.step(batch);
   }
 
-  /** So many records of such a micro-batch, those that it has taken, were so long under way. */
-  public void backlogTook(SparkPlan batch, long records, long ms) {
-    BacklogSource.took(batch, records, ms);
+  /** So much of such a micro-batch, what it has taken, was so long under way. */
+  public void backlogTook(SparkPlan batch, long size, long ms) {
+    BacklogSource.took(batch, size, ms);
   }
 
   /** The operators of a physical plan that keep state between micro-batches, each behind those below it. */

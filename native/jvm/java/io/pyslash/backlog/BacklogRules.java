@@ -25,23 +25,28 @@ public record BacklogRules(Order order, long latencyMs, long expireMs, boolean s
 
   private static final Logger LOGGER = LoggerFactory.getLogger(BacklogRules.class);
 
-  /** The state without the debt that is too old by now. */
-  Backlog expired(Backlog at, long now) {
-    Backlog after = at.expired(now - expireMs);
-    long records = at.owed() - after.owed();
-    long seconds = TimeUnit.MILLISECONDS.toSeconds(now - at.oldest());
+  /**
+   * Lets go of what has waited for too long; throws if that is an error.
+   *
+   * @param count how many
+   * @param what they are
+   * @param ms how long one of them has waited
+   */
+  void letGo(long count, String what, long ms) {
+    long seconds = TimeUnit.MILLISECONDS.toSeconds(ms);
     if (!sheds) {
       throw new SlashException(
               "BacklogExpiredError",
-              records
-                  + " records have waited for "
+              count
+                  + " "
+                  + what
+                  + " have waited for "
                   + seconds
                   + " s to be read behind newer ones, longer than spark.slash.backlog.expire allows. Give the query more"
-                  + " executors or a greater spark.slash.backlog.expire, or let it go without these records by"
+                  + " executors or a greater spark.slash.backlog.expire, or let it go without them by"
                   + " spark.slash.backlog.expired=shed, and start it again")
           .forDriver();
     }
-    LOGGER.warn("{} records that have waited for {} s behind newer ones will not be read", records, seconds);
-    return after;
+    LOGGER.warn("{} {} that have waited for {} s behind newer ones will not be read", count, what, seconds);
   }
 }

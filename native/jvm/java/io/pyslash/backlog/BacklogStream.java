@@ -19,13 +19,16 @@ import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 
 /**
  * Kafka's stream as a query reads it that is behind: the newest records first, and what was skipped is debt, which
  * micro-batches of its own pay, the oldest first; or a sample. It decides which offsets a micro-batch has; Spark's connector
  * does all else.
  */
-public final class BacklogStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+public final class BacklogStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, BacklogSource.Reader {
   private final MicroBatchStream kafka;
   private final BacklogRules rules;
   private final Pace pace;
@@ -34,7 +37,7 @@ public final class BacklogStream implements MicroBatchStream, SupportsTriggerAva
   BacklogStream(MicroBatchStream kafka, BacklogRules rules) {
     this.kafka = kafka;
     this.rules = rules;
-    this.pace = new Pace(rules.latencyMs());
+    this.pace = Pace.ofRecords(rules.latencyMs());
   }
 
   /** What Spark's connector has made, of a stream that may be in another order. */
@@ -95,8 +98,10 @@ public final class BacklogStream implements MicroBatchStream, SupportsTriggerAva
       return at.sampled(newest(at, limit), pace.most());
     }
     Offsets newest = newest(at, ReadLimit.allAvailable()); // which the connector's own figures need, too
-    if (at.oldest() < now - rules.expireMs()) {
-      return rules.expired(at, now);
+    Backlog left = at.expired(now - rules.expireMs());
+    if (left.owed() < at.owed()) {
+      rules.letGo(at.owed() - left.owed(), "records", now - at.oldest());
+      return left;
     }
     long most = Math.min(pace.most(), mostRows(limit));
     boolean pays = !at.debt().isEmpty() && (paysNext || rules.order() != Order.FRESH_FIRST || newest.equals(at.head()));
@@ -169,8 +174,17 @@ public final class BacklogStream implements MicroBatchStream, SupportsTriggerAva
     return kafka.toString();
   }
 
-  /** A micro-batch of so many records has taken so long. */
-  void took(long records, long ms) {
+  @Override
+  public BacklogSource.Step step(SparkPlan scan) {
+    Backlog start = Backlog.parse(((MicroBatchScanExec) scan).start().json());
+    Backlog end = Backlog.parse(((MicroBatchScanExec) scan).end().json());
+    long records = end.since(start).stream().filter(Range::isWhole).mapToLong(Range::records).sum();
+    long shed = end.shed().stream().mapToLong(Range::records).sum();
+    return new BacklogSource.Step(records, end.rate(), end.isAhead(start), end.owed(), end.read(), shed);
+  }
+
+  @Override
+  public void took(long records, long ms) {
     pace.took(records, ms);
   }
 

@@ -1,27 +1,35 @@
 package io.pyslash.backlog;
 
-/** How many records a micro-batch may have, so that it takes about as long as it may: as the last ones tell. */
+/** How many records or bytes a micro-batch may have, so that it takes about as long as it may: as the last ones tell. */
 final class Pace {
-  private static final long FIRST = 100_000;
-  private static final long LEAST = 1_000;
-
   private final long targetMs;
-  private long most = FIRST;
+  private final long least;
+  private long most;
 
-  Pace(long targetMs) {
+  private Pace(long targetMs, long first, long least) {
     this.targetMs = targetMs;
+    this.least = least;
+    this.most = first;
+  }
+
+  static Pace ofRecords(long targetMs) {
+    return new Pace(targetMs, 100_000, 1_000);
+  }
+
+  static Pace ofBytes(long targetMs) {
+    return new Pace(targetMs, 128 << 20, 1 << 20);
   }
 
   synchronized long most() {
     return most;
   }
 
-  /** A micro-batch of so many records has taken so long. */
-  synchronized void took(long records, long ms) {
-    boolean tells = 2 * records >= most || ms > targetMs;
-    if (tells && records > 0) {
-      double aim = (double) records * targetMs / Math.max(ms, 1);
-      most = Math.max(LEAST, Math.round(Math.min(2.0 * most, Math.max(0.5 * most, aim))));
+  /** A micro-batch of so many has taken so long. */
+  synchronized void took(long size, long ms) {
+    boolean tells = 2 * size >= most || ms > targetMs;
+    if (tells && size > 0) {
+      double aim = (double) size * targetMs / Math.max(ms, 1);
+      most = Math.max(least, Math.round(Math.min(2.0 * most, Math.max(0.5 * most, aim))));
     }
   }
 }

@@ -13,6 +13,7 @@ public final class RunningStream {
   private static final Method OF_QUERY =
       Member.method(Member.streaming(WHERE, "StreamingQueryWrapper"), "streamingQuery");
   private static final Method LAST = Member.method(STREAM, "lastExecution");
+  private static final Method CHECKPOINT = Member.method(STREAM, "resolvedCheckpointRoot");
 
   private RunningStream() {}
 
@@ -20,6 +21,11 @@ public final class RunningStream {
   public static Object of(SparkSession session) {
     String id = session.sparkContext().getLocalProperty(QUERY_ID);
     return Member.call(OF_QUERY, session.streams().get(UUID.fromString(id)));
+  }
+
+  /** Where its checkpoint is. */
+  public static String checkpoint(Object stream) {
+    return Member.call(CHECKPOINT, stream);
   }
 
   /** The running micro-batch. */

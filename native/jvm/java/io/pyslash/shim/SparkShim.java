@@ -11,6 +11,7 @@ public final class SparkShim {
   private static final List<Class<?>> NAMES =
       List.of(
           Counters.class,
+          FileSource.class,
           InputWatermark.class,
           JoinNode.class,
           PageHeader.class,

@@ -2,9 +2,12 @@ package io.pyslash.shim;
 
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.UUID;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.DataSource;
@@ -23,6 +26,9 @@ public final class StreamPlanning {
   private static final Method NO_PROPAGATOR = Member.method(PROPAGATORS, "noop");
   private static final Class<?> RELATION = Member.streaming(WHERE, "StreamingRelation");
   private static final Method DATA_SOURCE = Member.method(RELATION, "dataSource");
+  private static final Constructor<?> MAKE_RUNNING =
+      Member.constructor(Member.streaming(WHERE, "StreamingExecutionRelation"));
+  private static final int BEFORE_NAME = 3; // since 4.3 both relations end with a name
   private static final int KNOWN = 11; // parameters that are given; those behind them have defaults
   private static final Method[] DEFAULTS = defaults();
 
@@ -54,6 +60,17 @@ public final class StreamPlanning {
   /** The source of a streaming relation that Spark reads by its first interface, such as files; null of another node. */
   public static DataSource source(LogicalPlan leaf) {
     return RELATION.isInstance(leaf) ? Member.call(DATA_SOURCE, leaf) : null;
+  }
+
+  /** The same leaf as a query has it once Spark has made its source: of this one. */
+  public static LogicalPlan running(LogicalPlan leaf, SparkDataStream source) {
+    DataSource data = source(leaf);
+    List<Object> fields = new ArrayList<>(List.of(source, leaf.output(), data.catalogTable()));
+    for (int i = BEFORE_NAME; i < leaf.productArity(); i++) {
+      fields.add(leaf.productElement(i));
+    }
+    fields.add(data.sparkSession());
+    return Member.make(MAKE_RUNNING, fields.toArray());
   }
 
   private static Method[] defaults() {
