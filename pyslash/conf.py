@@ -383,6 +383,13 @@ _KEYS = (
         'Shows queries in the tab "Slash" of the Spark UI, in the event log and so in the History Server, and in the '
         "source `pyslash` of Spark's metrics system, if the application has any of these (docs/ui.md).",
     ),
+    Key(
+        "watch.keys",
+        "true",
+        _boolean,
+        "Shows the values of keys in the Spark UI, on the page of a query's state, to whom it lets in; `false` shows "
+        "their sizes alone (docs/security.md).",
+    ),
 )
 
 # Keys that there were, and what takes their place.
@@ -434,6 +441,7 @@ class Conf:
     logs: str
     progress_retained: int
     watch: bool
+    watch_keys: bool
 
     @classmethod
     def read(cls, get: Callable[[str, str], str | None]) -> Conf:

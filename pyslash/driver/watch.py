@@ -15,12 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.conf import Conf
+from pyslash.driver.state_answers import StateAnswers
 from pyslash.epoch_progress import EpochProgress
 from pyslash.errors import RowBridgeUnavailableError
 from pyslash.ingest.data_paths import data_paths
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Fallback
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.running_queries import folder_of
 from pyslash.spark.writer import WriterSettings
 
 logger = logging.getLogger("pyslash")
@@ -43,6 +45,8 @@ class QueryWatch:
             return None
         try:
             java = JvmBridge(spark).java.watch(spark.sparkContext._jsc.sc())
+            if java is not None:
+                java.answerBy(StateAnswers(folder_of(spark)))
         except (RowBridgeUnavailableError, Py4JError) as error:
             logger.warning("the Spark UI shows nothing of pyslash: %s", error)
             return None
@@ -59,6 +63,7 @@ class QueryWatch:
             logger.warning("the Spark UI does not tell how this query is executed: %s", error)
             told = []
         settings = {name: getattr(self._conf, name) for name in ("strategy", "durability", "transport")}
+        settings["watch.keys"] = self._conf.watch_keys
         self._tell_start(query, operators=told, settings=settings)
 
     def stays(self, query: StreamingQuery, fallback: Fallback) -> None:

@@ -33,6 +33,15 @@ class StoredState:
         return cls(location, BlockDirectory(f"{location}/{MANIFESTS}"), BlockDirectory(f"{location}/{BLOCKS}"))
 
     @classmethod
+    def of(cls, checkpoint: str, operator: int) -> StoredState:
+        """That of a query's stateful operator, the lowest of which is 0.
+
+        Raises:
+            CheckpointError: no such file system.
+        """
+        return cls.at(f"{checkpoint.rstrip('/')}/{OPERATOR.format(operator)}" if operator else checkpoint)
+
+    @classmethod
     def of_operators(cls, checkpoint: str) -> list[StoredState]:
         """That of each stateful operator of a query, each behind those below it; of the first, whether it is there or
         not.

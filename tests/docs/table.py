@@ -70,6 +70,7 @@ COMMANDS: dict[str, How] = {
     "pyslash state dump CHECKPOINT": How.RUN,
     "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": How.RUN,
     "pyslash state dump CHECKPOINT --format parquet --out state.parquet": How.RUN,
+    "pyslash state keys CHECKPOINT --top 20": How.RUN,
     "pyslash state verify CHECKPOINT": How.RUN,
     # tests/streaming/test_moving.py runs it, on a checkpoint that no other command needs afterwards.
     "pyslash state export CHECKPOINT": How.PARSE,

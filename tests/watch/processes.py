@@ -70,9 +70,9 @@ def get(url: str) -> str | None:
         return None
 
 
-def application(folder: Path, port: int) -> list[str | Path]:
-    """The command of `tests.watch.application`."""
-    return [sys.executable, "-m", "tests.watch.application", folder, str(port)]
+def application(folder: Path, port: int, module: str = "tests.watch.application") -> list[str | Path]:
+    """The command of an application of this folder."""
+    return [sys.executable, "-m", module, folder, str(port)]
 
 
 def history_server(events: Path, store: Path, port: int) -> list[str | Path]:

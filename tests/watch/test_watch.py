@@ -104,7 +104,10 @@ def test_the_first_page_has_all_queries(watched: Watched) -> None:
 
 def test_a_query_has_a_row_for_each_of_its_operators(watched: Watched) -> None:
     html = watched.page(query_page(watched, "clicks"))
-    assert [row["Operator"] for row in table(html, "operators")] == ["0", "1"]
+    assert [(row["Operator"], row["State"]) for row in table(html, "operators")] == [
+        ("0", "Sizes and keys"),
+        ("1", "Sizes and keys"),
+    ]
     epochs, spent = table(html, "epochs"), table(html, "spent")
     assert [row["Operator"] for row in epochs] == ["0", "1"] * (len(epochs) // 2)
     assert {took["Agents"] for row, took in zip(epochs, spent, strict=True) if row["Rows"] != "0"} == {"1"}
@@ -255,6 +258,9 @@ def test_the_history_server_shows_the_same(watched: Watched) -> None:
     first = processes.get(f"{url}/slash/")
     assert first is not None
     assert table(first, "running") == []
+    state = processes.get(f"{url}/slash/state/?run={watched.ready.runs['clicks']}&operator=0")
+    assert "The query does not run any more" in str(state)
+    assert "Sizes and keys" not in str(processes.get(url + query_page(watched, "clicks")))
     names = {watched.ready.copies if name == "copies" else name for name in watched.ready.runs}
     assert {row["Name"] for row in table(first, "ended")} == names
     assert next(row for row in table(first, "fallbacks") if row["Name"] == LISTS)["What would help"].startswith(HELP)

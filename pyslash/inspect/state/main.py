@@ -18,9 +18,11 @@ from pyslash.inspect.state.verify import verify
 from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import drop, fork, save, savepoints
+from pyslash.state.sizes.state_sizes import Limits, sizes_of
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
+_LIMITS = Limits(seconds=float("inf"), fetched_bytes=1 << 60)  # the process is the command's own
 _RIGHT = "{:>{}}"
 _LEFT = "{:<{}}"
 
@@ -30,13 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = commands.add_parser("list", help="epochs, and the files and blocks of one")
     dumping = commands.add_parser("dump", help="the open windows of an epoch as a table")
+    sizing = commands.add_parser("keys", help="how large the state is, and the keys with the most rows and bytes")
     verifying = commands.add_parser("verify", help="check every checksum; exit status 1 if something is damaged")
     exporting = commands.add_parser("export", help="move a stopped query to plain Spark, with its state")
     saving = commands.add_parser("save", help="keep the state as of the last batch under a name: a savepoint")
     forking = commands.add_parser("fork", help="make a checkpoint of a savepoint, for another query")
     dropping = commands.add_parser("drop", help="delete a savepoint")
     comparing = commands.add_parser("diff-plan", help="would this job continue from this checkpoint?")
-    for command in (listing, dumping, verifying, exporting, saving, forking, dropping, comparing):
+    for command in (listing, dumping, sizing, verifying, exporting, saving, forking, dropping, comparing):
         command.add_argument("checkpoint", metavar="CHECKPOINT", help="a query's checkpointLocation: path or URI")
     comparing.add_argument("--query", metavar="NAME", help="the query of this name (default: the first of the job)")
     comparing.add_argument("job", metavar="JOB", help="a Python program, which runs until it would start the query")
@@ -44,8 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for command in (saving, forking, dropping):
         command.add_argument("name", metavar="NAME", help="of the savepoint")
     forking.add_argument("--to", required=True, metavar="CHECKPOINT", help="the other query's checkpointLocation")
-    for command in (listing, dumping):
+    for command in (listing, dumping, sizing):
         command.add_argument("--epoch", type=int, metavar="N", help="as of this epoch (default: the newest)")
+    sizing.add_argument("--top", type=int, default=20, metavar="N", help="so many keys and slices (default: 20)")
     dumping.add_argument("--window", metavar="START", help="only the window that starts then: 2026-01-31T12:00:00")
     dumping.add_argument("--key", action="append", default=[], metavar="VALUE", help="only this key; repeat by column")
     dumping.add_argument("--format", choices=("table", "parquet"), default="table")
@@ -123,6 +127,24 @@ def _dump(args: argparse.Namespace) -> int:
     return 0
 
 
+def _keys(args: argparse.Namespace) -> int:
+    if args.top < 1:
+        raise InvalidInputError(f"--top {args.top}: write 1 or more")
+    found = sizes_of(StoredState.at(args.checkpoint), args.epoch, args.top, _LIMITS)
+    print(f"{found.operator} as of epoch {found.epoch}: {found.bytes} bytes in {found.parts} parts")
+    if found.slices:
+        print(f"\nslices of {found.slices_of} (the largest of {found.slice_count})")
+        slices = [(dump.time_of(one.start_us), one.bytes, one.parts) for one in found.slices]
+        _print([("begins", "bytes", "parts"), *slices])
+    for what, keys, others in (
+        (found.rows_are, found.by_rows, found.other_rows),
+        ("bytes", found.by_bytes, found.other_bytes),
+    ):
+        print(f"\nkeys with the most {what} (any other has at most {others})")
+        _print([(*found.key_names, "rows", "bytes", "parts"), *((*k.key, k.rows, k.bytes, k.parts) for k in keys)])
+    return 0
+
+
 def _verify(args: argparse.Namespace) -> int:
     verdict = verify(StoredState.at(args.checkpoint))
     for problem in verdict.problems:
@@ -185,6 +207,7 @@ def _diff_plan(args: argparse.Namespace) -> int:
 _ACTIONS = {
     "list": _list,
     "dump": _dump,
+    "keys": _keys,
     "verify": _verify,
     "export": _export,
     "save": _save,

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import dump
 from pyslash.spark.running_queries import checkpoint_of, folder_of
-from pyslash.state.manifest import OPERATOR, Manifest
+from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import location_of
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
@@ -82,8 +82,7 @@ class StateSource(DataSource):  # type: ignore[misc]
         path = path or checkpoint_of(Path(self.queries), query)
         if (savepoint := self.options.get("savepoint")) is not None:
             path = location_of(path, savepoint)
-        operator = self._number("operator") or 0
-        return StoredState.at(f"{path.rstrip('/')}/{OPERATOR.format(operator)}" if operator else path)
+        return StoredState.of(path, self._number("operator") or 0)
 
     @cached_property
     def _manifest(self) -> Manifest:

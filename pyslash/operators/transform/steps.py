@@ -17,7 +17,6 @@ from pyslash.emit.merge import HomeUpdate, MergeRequest
 from pyslash.emit.merging import Merging, arrow_schema
 from pyslash.operators.base import EpochInputs, Merged, MergeInputs, RunTools, StatefulOperator, Update
 from pyslash.operators.transform.frame_conf import FrameConf
-from pyslash.operators.transform.panes import first_home, next_generation, next_pane, panes_of_homes
 from pyslash.operators.transform.plan import GroupStatePlan, TransformCut, TransformPlan, result_schema
 from pyslash.operators.transform.rows import InputShape
 from pyslash.operators.transform.task import RESULT, Places, Times, Transform
@@ -26,6 +25,7 @@ from pyslash.spark.execution import SparkBatch, check_times
 from pyslash.spark.job import collect
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.manifest import Manifest
+from pyslash.state.processor_panes import first_home, next_generation, next_pane, panes_of_homes
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import heads_of
 

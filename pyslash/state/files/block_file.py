@@ -40,6 +40,7 @@ class Segment:
 
     pane: int
     prefix_lo: int
+    prefix_bits: int
     groups: int
     crc: int
     offset: int
@@ -60,8 +61,8 @@ def segments_of(raw: bytes) -> list[Segment]:
     (count,) = form.unpack_from(raw, at)
     found = []
     for index in range(count):
-        pane, lo, _, rows, crc, offset, length, _ = ENTRY.unpack_from(raw, HEADER_BYTES + index * ENTRY.size)
-        found.append(Segment(pane, lo, rows, crc, offset, length))
+        pane, lo, bits, rows, crc, offset, length, _ = ENTRY.unpack_from(raw, HEADER_BYTES + index * ENTRY.size)
+        found.append(Segment(pane, lo, bits, rows, crc, offset, length))
     return found
 
 

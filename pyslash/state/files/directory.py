@@ -108,6 +108,11 @@ class BlockDirectory:
                 "spark.slash.durability=off"
             ) from None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a file system of this host, whose files are mapped."""
+        return isinstance(self._files, fs.LocalFileSystem)
+
     def write(self, name: str, fill: Callable[[WrittenFile], None], *, makes: bool = True) -> tuple[int, int]:
         """Write a file durably, by `fill`. Returns its bytes and their CRC32C. A name is written once.
 
@@ -121,8 +126,7 @@ class BlockDirectory:
         try:
             if makes:
                 self._files.create_dir(self._root, recursive=True)
-            is_local = isinstance(self._files, fs.LocalFileSystem)
-            with created(path) if is_local else self._files.open_output_stream(path) as stream:
+            with created(path) if self.is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream)
                 try:
                     fill(written)
@@ -157,7 +161,7 @@ class BlockDirectory:
             CorruptBlockError: of another length.
             CheckpointError: missing, or cannot be read.
         """
-        if not isinstance(self._files, fs.LocalFileSystem):
+        if not self.is_local:
             data = self.content(file.name)
         else:
             try:

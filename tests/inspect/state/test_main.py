@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +60,23 @@ def test_dump_of_one_window_and_one_key(written: Written, capsys: Said) -> None:
     assert [int(word) for word in line.split()[-3:]] == list(expected[1:])
     assert main(["state", "dump", str(written.location), "--window", "15000000", "--key", "null"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_keys_are_those_with_the_most_rows(written: Written, capsys: Said) -> None:
+    """After epoch 0 no window is open that ends by 10 s, so that rows from 5 s on count."""
+    assert main(["state", "keys", str(written.location), "--epoch", "0", "--top", "3"]) == 0
+    head, slices, by_rows, by_bytes = capsys.readouterr().out.split("\n\n")
+    assert head.startswith("aggregation as of epoch 0: ")
+    starts = [int(line.split()[1].rpartition(":")[2]) for line in slices.splitlines()[2:]]
+    assert starts == [5, 10, 15]
+    counts = Counter(key for time, key, _ in written.rows[:100] if time >= 5)
+    title, names, *lines = by_rows.splitlines()
+    assert title.startswith("keys with the most rows (any other has at most ")
+    assert names.split() == ["k", "rows", "bytes", "parts"]
+    assert [int(line.split()[1]) for line in lines] == [count for _, count in counts.most_common(3)]
+    assert all(counts[int(line.split()[0])] == int(line.split()[1]) for line in lines)
+    assert len(by_bytes.splitlines()) == 5
+    assert main(["state", "keys", str(written.location), "--top", "0"]) == 2
 
 
 def test_dump_as_text_into_a_file(written: Written, tmp_path: Path) -> None:
@@ -144,7 +162,7 @@ def test_a_savepoint_that_cannot_be_made_or_found_is_an_error_of_the_arguments(w
     assert capsys.readouterr().err.count("InvalidInputError: ") == 2
 
 
-@pytest.mark.parametrize("action", ["list", "dump", "verify"])
+@pytest.mark.parametrize("action", ["list", "dump", "keys", "verify"])
 def test_a_folder_without_state_is_no_checkpoint(tmp_path: Path, capsys: Said, action: str) -> None:
     assert main(["state", action, str(tmp_path)]) == 2
     assert "holds no state of pyslash" in capsys.readouterr().err

@@ -76,14 +76,20 @@ final class Html {
     return String.format(Locale.ROOT, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
   }
 
+  /** A text that may be one long word: it is broken where its column ends. */
+  static String wrapped(String text) {
+    return "<span style=\"overflow-wrap: anywhere\">" + escape(text) + "</span>";
+  }
+
+  /** A time in microseconds since 1970. */
+  static String utc(long micros) {
+    return UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS));
+  }
+
   /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */
   static String watermark(JsonNode figures) {
     long micros = figures.path("watermark_us").asLong(NONE);
-    return micros == NONE ? "" : utc(Instant.EPOCH.plus(micros, ChronoUnit.MICROS)) + held(figures) + debt(figures);
-  }
-
-  static String utc(Instant time) {
-    return UTC.format(time);
+    return micros == NONE ? "" : utc(micros) + held(figures) + debt(figures);
   }
 
   /** The records that it waits for, if newer ones have been read before them. */

@@ -1,7 +1,6 @@
 package io.pyslash.ui;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -46,7 +45,7 @@ final class LatePartitions {
     cells.add(Html.escape(partition.path("partition").asText()));
     cells.add(Html.number(Figures.number(operator.path("operator"))));
     cells.add(Html.number(Figures.number(partition.path("input"))));
-    cells.add(Html.utc(Instant.EPOCH.plusMillis(Figures.whole(partition.path("newest_ms")))));
+    cells.add(Html.utc(1000 * Figures.whole(partition.path("newest_ms"))));
     for (String figure : List.of("behind_ms", "late_rows", "late_rows_in_all", "last_epoch")) {
       cells.add(Html.number(Figures.number(partition.path(figure))));
     }

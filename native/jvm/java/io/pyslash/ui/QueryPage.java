@@ -61,7 +61,7 @@ final class QueryPage extends WebUIPage {
     if (run.isOnSpark()) {
       page.append(reason(run));
     }
-    page.append(operators(run));
+    page.append(operators(run, request));
     if (!epochs.isEmpty()) {
       page.append(charts(epochs)).append(agents(epochs.get(epochs.size() - 1)));
       page.append(LatePartitions.table(epochs.get(epochs.size() - 1).operators));
@@ -99,7 +99,7 @@ final class QueryPage extends WebUIPage {
     return "<div id=\"reason\" class=\"alert alert-warning\">" + text + "</div>";
   }
 
-  private static String operators(RunData run) {
+  private String operators(RunData run, HttpServletRequest request) {
     JsonNode operators = run.figures.path("operators");
     List<List<String>> rows = new ArrayList<>();
     for (int place = 0; place < operators.size(); place++) {
@@ -108,12 +108,16 @@ final class QueryPage extends WebUIPage {
               .map(line -> "<strong>" + Html.escape(line.path("name").asText()) + "</strong> "
                   + Html.escape(line.path("text").asText()))
               .collect(Collectors.joining("<br/>"));
-      rows.add(List.of(Integer.toString(place), Html.escape(operators.get(place).path("name").asText()), told));
+      rows.add(List.of(Integer.toString(place), Html.escape(operators.get(place).path("name").asText()), told, state(run, place, request)));
     }
     return rows.isEmpty()
         ? ""
         : Html.heading("Stateful operators")
-            + Html.table("operators", List.of("Operator", "In Spark's plan", "How pyslash executes it"), rows);
+            + Html.table("operators", List.of("Operator", "In Spark's plan", "How pyslash executes it", "State"), rows);
+  }
+
+  private String state(RunData run, int operator, HttpServletRequest request) {
+    return tab.hasState(run) ? Html.link(StatePage.address(request, tab, run, operator), "Sizes and keys") : "";
   }
 
   private static String charts(List<EpochData> epochs) {

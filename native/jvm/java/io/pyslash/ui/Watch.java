@@ -2,6 +2,7 @@ package io.pyslash.ui;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.function.Function;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
@@ -14,6 +15,7 @@ public final class Watch {
 
   private final ObjectMapper json = new ObjectMapper();
   private final SparkContext spark;
+  private SlashTab tab; // null: the application has no UI
 
   private Watch(SparkContext spark) {
     this.spark = spark;
@@ -24,7 +26,8 @@ public final class Watch {
       SparkUI ui = spark.ui().get();
       spark.listenerBus().addToStatusQueue(
           new SlashListener(spark.conf(), (ElementTrackingStore) ui.store().store()));
-      new SlashTab(ui).attach();
+      tab = new SlashTab(ui);
+      tab.attach();
     }
   }
 
@@ -42,6 +45,13 @@ public final class Watch {
         || spark.eventLogger().isDefined()
         || conf.getAllWithPrefix("spark.metrics.conf").length > 0
         || SparkContext.class.getClassLoader().getResource("metrics.properties") != null;
+  }
+
+  /** Has the tab ask this function of the state of queries that run ({@link StatePage}). */
+  public void answerBy(Function<String, String> answers) {
+    if (tab != null) {
+      tab.answerBy(answers);
+    }
   }
 
   /** Posts an event; `figures` is a JSON object. */

@@ -1,4 +1,4 @@
-"""Where an epoch's blocks have what: panes are the operator's own here, as its state is of no event time.
+"""Where the blocks of a processor in Python have what: panes are its own, as its state is of no event time.
 
     generation << 40 | epoch of the generation              rows that the epoch gives; dead once it has been emitted
     generation << 40 | 1 << 39 | home                       state of the home's keys

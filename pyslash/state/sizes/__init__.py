@@ -1,0 +1,1 @@
+"""How large the state of an operator is, and which keys have the most of it."""
