@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 
 from pyslash.conf import Conf
-from pyslash.driver.late_inputs import LateInputs
-from pyslash.driver.late_rows import LateRows
+from pyslash.driver.late.late_inputs import LateInputs
+from pyslash.driver.late.late_rows import LateRows
 from pyslash.driver.operator_run import OperatorRun
 from pyslash.driver.phase import Event, Phase, advance
 from pyslash.driver.ports import Ports

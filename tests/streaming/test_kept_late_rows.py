@@ -156,7 +156,7 @@ KILLED = """
 import os, signal, sys
 from pyspark.sql import SparkSession, functions as F
 import pyslash
-from pyslash.driver.late_rows import LateRows
+from pyslash.driver.late.late_rows import LateRows
 
 source, folder, when = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
 from pyslash.state.sizes.segment_columns import raw_type

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyslash.errors import CorruptBlockError
-from pyslash.plan.identity import Input, PlanIdentity
+from pyslash.plan.change.identity import Input, PlanIdentity
 from pyslash.state.files.block_file import Segment
 from pyslash.state.replan import Column, buffers_of, layout
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyslash.errors import CheckpointError
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.window import first_live_pane
 from pyslash.state.files.block_file import Segment, StoredBlock, opened
 from pyslash.state.manifest import Manifest

@@ -15,7 +15,7 @@ import pytest
 
 from pyslash import _native
 from pyslash.errors import CheckpointError, SlashError
-from pyslash.plan.identity import PlanIdentity
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.files.block_file import write
 from pyslash.state.files.checkpoint_files import LocalFiles

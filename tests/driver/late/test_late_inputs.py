@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslash.driver.late_inputs import MOST_PARTITIONS, LateInputs
+from pyslash.driver.late.late_inputs import MOST_PARTITIONS, LateInputs
 from pyslash.spark.jvm_bridge import TaskRead
 from pyslash.units import Epoch
 

@@ -1,0 +1,1 @@
+"""Rows behind the watermark: which they were, and where they come from."""
