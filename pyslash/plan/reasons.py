@@ -347,7 +347,8 @@ REASONS = (
     Reason(
         "{} {} is a {}, which is not kept yet",
         _PROCESSOR,
-        "booleans, integers, strings, binaries, dates and timestamps; in values floating-point numbers, too",
+        "booleans, integers, strings, binaries, dates and timestamps; in values floating-point numbers, too, and but "
+        "for a group state decimals, arrays and structs",
     ),
     Reason("a processor's key {} is a {}, which is not kept yet", _PROCESSOR, "a key of integers, strings or dates"),
     Reason("a processor's input has more than one event time", _PROCESSOR, "one event time: select it"),

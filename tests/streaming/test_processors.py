@@ -16,7 +16,17 @@ from pyslash.driver.start import hook
 from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.session import changed
 from tests.support.attempt import attempt, check_repeated, settings
-from tests.support.processors import COVERED, STORE, WHY_NOT, counting, failing, program, telling, transformed
+from tests.support.processors import (
+    COVERED,
+    STORE,
+    WHY_NOT,
+    counting,
+    failing,
+    nested,
+    program,
+    telling,
+    transformed,
+)
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream, seconds
 
@@ -107,6 +117,15 @@ def test_what_a_processor_raises_ends_the_query_as_it_is(spark: SparkSession, tm
     assert tried.error is not None
     assert "ValueError: this key is not welcome" in str(tried.error)
     assert tried.batches == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["value", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("list", "map"))]
+)
+def test_nested_values_are_kept_as_spark_keeps_them(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    batches = same(made(spark, tmp_path, seed=8, batches=3), lambda rows: transformed(rows, nested(kind), "None"))
+    gave = [row.gave for batch in batches for row in batch]
+    assert any("Row(a=1, b='x')" in one and "Decimal('1.26')" in one for one in gave)
 
 
 def test_state_moves_into_a_new_generation(

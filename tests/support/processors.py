@@ -287,6 +287,72 @@ def declaring(variables: Sequence[Declared], deleted: Sequence[str] = ()) -> Sta
     return Declaring()
 
 
+NESTED = (
+    "longs array<long>, texts array<string>, times array<array<timestamp>>, days struct<day:date, of:array<short>>, "
+    "pairs array<struct<a:int, b:string>>, price decimal(10, 2), prices array<decimal(38, 10)>"
+)
+
+
+def nested(kind: str) -> StatefulProcessor:
+    """Writes rows of arrays, structs and decimals, most of them of the types that they should have, and gives what it
+    reads; to change what it has read changes no state.
+    """
+
+    class Nested(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            if kind == "value":
+                self.state = handle.getValueState("nested", NESTED)
+            elif kind == "list":
+                self.state = handle.getListState("nested", NESTED)
+            else:
+                self.state = handle.getMapState("nested", "at int", NESTED)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from random import Random
+
+            from pyspark.sql import Row
+
+            random = Random(f"{key[0]} {[row.v for row in rows]}")
+            for _ in range(3):
+                read = self.read()
+                yield Row(k=key[0], did=kind, gave=repr(read))
+                for longs, *_ in read:
+                    if longs:
+                        longs.append(7)
+                self.write(self.row(random))
+
+        def read(self) -> list[Any]:
+            if kind == "value":
+                return [self.state.get()] if self.state.exists() else []
+            return [*self.state.get()] if kind == "list" else [*self.state.values()]
+
+        def write(self, row: Any) -> None:
+            if kind == "value":
+                self.state.update(row)
+            elif kind == "list":
+                self.state.appendList([row, row])
+            else:
+                self.state.updateValue((1,), row)
+
+        def row(self, random: Any) -> Any:
+            from datetime import date, datetime
+            from decimal import Decimal
+
+            from pyspark.sql import Row
+
+            return (
+                random.choice([[1, None, 1 << 40], (2, "x"), [], None, [True, 1.5], {1: 2}]),
+                random.choice([["a", "ä", None], [1, False], None]),
+                random.choice([[[datetime(2026, 1, 2, 3, 4, 5, 6)], None, []], None]),
+                random.choice([(date(2026, 1, 2), [1, 70_000]), {"day": date(1969, 1, 2)}, None, [None, None]]),
+                random.choice([[(1, "x"), Row(a=2, b=None), {"b": 3}, None], None]),
+                random.choice([Decimal("1.255"), Decimal("-7"), Decimal("-0.004"), Decimal("1e3"), 5, None]),
+                random.choice([[Decimal("0.1"), None], None]),
+            )
+
+    return Nested()
+
+
 def failing(at: str) -> StatefulProcessor:
     """Raises a `ValueError` over the rows of this key."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -39,17 +40,30 @@ _USUAL = {
 }
 _EXACT = (*_BITS, types.BooleanType, types.StringType, types.BinaryType)
 _FLOATING = (types.FloatType, types.DoubleType)
+_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
+# Of Python, which are no lists in the JVM.
+_NO_LISTS = (type(None), bool, int, float, str, dict, set, frozenset, Decimal)
 
 
-def is_kept(kind: DataType, *, as_key: bool = False) -> bool:
-    """Whether values of this type are kept; as keys, whether equal ones have equal bytes."""
+def is_kept(kind: DataType, *, as_key: bool = False, nested: bool = True) -> bool:
+    """Whether values of this type are kept; as keys, whether equal ones have equal bytes. Without `nested`, no arrays,
+    structs and decimals are.
+    """
     if isinstance(kind, types.StringType) and kind.collation != "UTF8_BINARY":
         return False
+    if isinstance(kind, types.ArrayType):
+        return nested and not as_key and is_kept(kind.elementType)
+    if isinstance(kind, StructType):
+        return nested and not as_key and all(is_kept(field.dataType) for field in kind.fields)
+    if isinstance(kind, types.DecimalType):
+        return nested and not as_key
     return type(kind) in _EXACT or (not as_key and type(kind) in _FLOATING)
 
 
 class RowForm:
-    """Rows of a schema as they are kept: a tuple of Python's plain values."""
+    """Rows of a schema as they are kept: tuples of Python's plain values. Arrays are lists, structs tuples, decimals
+    integers.
+    """
 
     def __init__(self, schema: StructType) -> None:
         """`schema`: all of its types are kept (`is_kept`)."""
@@ -58,14 +72,17 @@ class RowForm:
         self._casts = [_cast(field.dataType) for field in schema.fields]
         self._usual = tuple(_USUAL.get(type(field.dataType)) for field in schema.fields)
         self._ranges = [(at, 1 << (bits - 1)) for at, bits in enumerate(map(_bits, schema.fields)) if bits]
+        self._gives = [_given(field.dataType) for field in schema.fields]
+        self._gives_as_kept = all(give is _same for give in self._gives)
         self._is_plain = not schema.needConversion() or not any(f.dataType.needConversion() for f in schema.fields)
 
     def kept(self, row: Any, doing: str) -> Values:
         """The values of a row that a processor gives.
 
         Raises:
-            PySparkRuntimeError: as Spark's: it has too many values, or too few. `doing` is what fails.
-            StateValueError: Spark casts a value to a string in a way that is not known.
+            PySparkRuntimeError: as Spark's: it, or a struct in it, has too many values, or too few, or a decimal too
+                many digits. `doing` is what fails.
+            StateValueError: Spark casts a value in a way that is not known.
         """
         if isinstance(row, tuple) and tuple(map(type, row)) == self._usual and self._are_in_range(row):
             return tuple(row)
@@ -76,18 +93,48 @@ class RowForm:
                 f"{doing}: Input row doesn't have expected number of values required by the schema. "
                 f"{len(self._casts)} fields are required while {len(given)} values are provided."
             )
-        return tuple(cast(value) for cast, value in zip(self._casts, values, strict=True))
+        try:
+            return tuple(cast(value) for cast, value in zip(self._casts, values, strict=True))
+        except _UnfitError as error:
+            raise PySparkRuntimeError(f"{doing}: {error}") from error
 
     def _are_in_range(self, row: Values) -> bool:
         return all(-half <= row[at] < half for at, half in self._ranges)
 
     def given(self, values: Values) -> Values:
         """The row as a processor gets it."""
-        return values if self._is_plain else tuple(self._schema.fromInternal(values))
+        if self._gives_as_kept:
+            return values
+        return tuple(give(value) for give, value in zip(self._gives, values, strict=True))
 
     def row(self, values: Values) -> Row:
         """The same with the names of its fields."""
         return Row(*self._schema.names)(*self.given(values))
+
+
+class _UnfitError(Exception):
+    """Spark does not take the value."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _given(kind: DataType) -> Callable[[Any], Any]:
+    """Makes of a value as it is kept one that a processor gets, which is the processor's own to change."""
+    if isinstance(kind, types.ArrayType):
+        of_element = _given(kind.elementType)
+        return lambda value: None if value is None else [of_element(one) for one in value]
+    if isinstance(kind, StructType):
+        named, of_fields = Row(*kind.names), [_given(field.dataType) for field in kind.fields]
+        return lambda value: (
+            None if value is None else named(*(of(one) for of, one in zip(of_fields, value, strict=True)))
+        )
+    if isinstance(kind, types.DecimalType):
+        scale = kind.scale
+        return lambda value: None if value is None else Decimal(value).scaleb(-scale, _DIGITS)
+    given: Callable[[Any], Any] = kind.fromInternal if kind.needConversion() else _same
+    return given
 
 
 def _bits(field: StructField) -> int:
@@ -106,7 +153,60 @@ def _cast(kind: DataType) -> Callable[[Any], Any]:
         return lambda value: value if isinstance(value, float) else None
     if isinstance(kind, types.BinaryType):
         return _binary
+    if isinstance(kind, types.ArrayType):
+        return _list(_cast(kind.elementType))
+    if isinstance(kind, StructType):
+        return _struct([_cast(field.dataType) for field in kind.fields])
+    if isinstance(kind, types.DecimalType):
+        return _decimal(kind)
     return lambda value: value if isinstance(value, bool) else None
+
+
+def _list(of_element: Callable[[Any], Any]) -> Callable[[Any], list[Any] | None]:
+    def cast(value: Any) -> list[Any] | None:
+        if type(value) in (list, tuple):
+            return [of_element(one) for one in value]
+        if type(value) in _NO_LISTS:
+            return None
+        raise _unknown(value, "an array")
+
+    return cast
+
+
+def _struct(of_fields: list[Callable[[Any], Any]]) -> Callable[[Any], Values | None]:
+    def cast(value: Any) -> Values | None:
+        if value is None:
+            return None
+        if len(value) != len(of_fields):  # PySpark has made a tuple of it, whatever it was
+            raise _UnfitError(f"a struct of {len(of_fields)} fields gets {len(value)} values")
+        return tuple(of(one) for of, one in zip(of_fields, value, strict=True))
+
+    return cast
+
+
+def _decimal(kind: types.DecimalType) -> Callable[[Any], int | None]:
+    limit, scale = 10**kind.precision, kind.scale
+
+    def cast(value: Any) -> int | None:
+        if not isinstance(value, Decimal):
+            return None
+        try:
+            unscaled = int(value.scaleb(scale, _DIGITS).quantize(Decimal(1), context=_DIGITS))
+        except InvalidOperation as error:
+            raise _UnfitError(f"{value} does not fit into {kind.simpleString()}") from error
+        if abs(unscaled) >= limit:
+            raise _UnfitError(f"{value} does not fit into {kind.simpleString()}")
+        return unscaled
+
+    return cast
+
+
+def _unknown(value: Any, field: str) -> StateValueError:
+    return StateValueError(
+        f"a processor puts a {type(value).__name__}, {value!r}, into a field of state that is {field}, and pyslash "
+        f"does not cast it as Spark does. Give {'a str' if field == 'a string' else 'a list'}, or set "
+        "spark.slash.mode=off and a new checkpointLocation"
+    )
 
 
 def _integer(bits: int) -> Callable[[Any], int | None]:
@@ -127,10 +227,7 @@ def _string(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, int):
         return str(value)
-    raise StateValueError(
-        f"a processor puts a {type(value).__name__}, {value!r}, into a field of state that is a string, and pyslash "
-        "does not cast it as Spark does. Give a str, or set spark.slash.mode=off and a new checkpointLocation"
-    )
+    raise _unknown(value, "a string")
 
 
 def _binary(value: Any) -> bytes | None:
