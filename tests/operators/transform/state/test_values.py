@@ -12,7 +12,6 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegerType, Lon
 from pyslash.errors import StateValueError
 from pyslash.operators.transform.state.values import RowForm
 
-
 PAIR = StructType().add("a", IntegerType()).add("b", StringType())
 
 
