@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from eval.meter import MARK, Meter
 from eval.one_session import session
 
 if TYPE_CHECKING:
@@ -28,34 +31,67 @@ def within(spark: SparkSession) -> Ask:
     return lambda function, *arguments: function(spark, *arguments)
 
 
-@contextmanager
-def beside(name: str, conf: dict[str, str], nice: int) -> Iterator[Ask]:
-    """Whom to ask in an application of its own, which ends with the block.
+@dataclass(frozen=True)
+class Span:
+    """From when to when, in seconds since 1970, and the processor seconds of the application beside the query's."""
 
-    `ask` raises:
-        RuntimeError: the call failed there, or the process is gone.
-        TimeoutError: there was no answer in time.
-    """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, name, conf, nice), name=name)
-    process.start()
-    theirs.close()
+    began: float
+    ended: float
+    cpu_seconds: float
 
-    def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    @property
+    def figures(self) -> dict[str, float]:
+        """For a record."""
+        return {"seconds": self.ended - self.began, "cpu_seconds": self.cpu_seconds}
+
+
+class Beside:
+    """An application of its own."""
+
+    def __init__(self, connection: Connection, mark: str) -> None:
+        self._connection, self._mark = connection, mark
+
+    def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function gives there.
+
+        Raises:
+            RuntimeError: the call failed there, or the process is gone.
+            TimeoutError: there was no answer in time.
+        """
         try:
-            ours.send((function, arguments))
-            if not ours.poll(ANSWER_SECONDS):
+            self._connection.send((function, arguments))
+            if not self._connection.poll(ANSWER_SECONDS):
                 raise TimeoutError(f"{function.__name__} had no result in {ANSWER_SECONDS} s")
-            failed, answer = ours.recv()
+            failed, answer = self._connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise RuntimeError(f"the application of {function.__name__} is gone; its log is above") from None
         if failed:
             raise RuntimeError(f"{function.__name__} failed: {answer}")
         return answer
 
+    def timed(self, ask: Ask, function: Callable[..., Any], *arguments: Any) -> Span:
+        """How long a call takes, here or in any application, and what this one does for it."""
+        began = time.time()
+        with Meter(self._mark) as meter:
+            ask(function, *arguments)
+        return Span(began, time.time(), meter.cpu_seconds)
+
+
+@contextmanager
+def beside(name: str, conf: dict[str, str], nice: int) -> Iterator[Beside]:
+    """An application in a process of its own, which ends with the block."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    mark = secrets.token_hex(8)
+    process = context.Process(target=_serve, args=(theirs, name, conf, nice), name=name)
+    os.environ[MARK] = mark  # inherited by whatever it starts, so that the meter finds it
     try:
-        yield ask
+        process.start()
+    finally:
+        del os.environ[MARK]
+    theirs.close()
+    try:
+        yield Beside(ours, mark)
     finally:
         ours.close()  # it ends when nobody asks any more
         process.join(END_SECONDS)
@@ -78,10 +114,3 @@ def _serve(connection: Connection, name: str, conf: dict[str, str], nice: int) -
                     connection.send((True, f"{type(error).__name__}: {error}"))
     finally:
         spark.stop()
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    """From when to when it ran, in seconds since 1970."""
-    began = time.time()
-    call()
-    return began, time.time()

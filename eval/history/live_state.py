@@ -44,13 +44,13 @@ def measure(setting: Setting) -> dict[str, Any]:
     for part in np.array_split(np.arange(setting.groups), PRELOADED_FILES):
         trickle.add(_ones(part))
     checkpoint = setting.folder / "checkpoint"
-    with beside("history", setting.conf, setting.nice) as ask:
+    with beside("history", setting.conf, setting.nice) as other:
         spark = session("history", setting.conf)
         try:
             writer = grouped(trickle.stream(spark)).writeStream.format("noop")
             with running(writer, checkpoint, trickle) as query:
                 spans = {"before": watched(query, setting.seconds)}
-                places = {SAME: (within(spark), "query", str(query.id)), OTHER: (ask, "path", str(checkpoint))}
+                places = {SAME: (within(spark), "query", str(query.id)), OTHER: (other.ask, "path", str(checkpoint))}
                 reads: dict[str, list[dict[str, Any]]] = {}
                 for place, where in places.items():
                     began = time.time()

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from eval.bars import Bar
-from eval.history.beside import Ask, beside, timed, within
+from eval.history.beside import Beside, beside, within
 from eval.history.setting import Setting
 from eval.history.trickle import (
     A_FILE,
@@ -62,15 +62,16 @@ def measure(setting: Setting) -> dict[str, Any]:
     workload = Aggregate(rows=setting.rows, keys=setting.keys, window_s=600, slide_s=600, span_s=span_s).rows_of
     history = str(workload.generate(setting.folder) / "rows")
     stream = _Stream(EPOCH_US + int(span_s * 1e6) // WINDOW_US * WINDOW_US, setting.keys)
-    with beside("history", setting.conf, setting.nice) as ask:
-        ask(batch, history, WARM_SHARE)
-        alone = min(ask(batch, history, 1) for _ in range(REPEATS))
-        say(f"Spark's batch: {alone:.1f} s; now the query")
-        found = {"rows": setting.rows, "keys": setting.keys, "nice": setting.nice, "batch_seconds": alone}
-        return found | _beside_the_query(setting, ask, history, stream)
+    with beside("history", setting.conf, setting.nice) as other:
+        other.ask(batch, history, WARM_SHARE)
+        spans = [other.timed(other.ask, batch, history, 1) for _ in range(REPEATS)]
+        alone = min((span.figures for span in spans), key=lambda figures: figures["seconds"])
+        say(f"Spark's batch: {alone['seconds']:.1f} s; now the query")
+        found = {"rows": setting.rows, "keys": setting.keys, "nice": setting.nice, "batch": alone}
+        return found | _beside_the_query(setting, other, history, stream)
 
 
-def _beside_the_query(setting: Setting, ask: Ask, history: str, stream: _Stream) -> dict[str, Any]:
+def _beside_the_query(setting: Setting, other: Beside, history: str, stream: _Stream) -> dict[str, Any]:
     checkpoint, emitted = setting.folder / "checkpoint", setting.folder / "emitted"
     trickle = Trickle(setting.folder / "stream", stream.rows)
     trickle.add(stream.rows(0))
@@ -79,11 +80,11 @@ def _beside_the_query(setting: Setting, ask: Ask, history: str, stream: _Stream)
         sink = partial(_sink, checkpoint, emitted)
         with running(grouped(trickle.stream(spark)).writeStream.foreachBatch(sink), checkpoint, trickle) as query:
             before = watched(query, setting.seconds)
-            with_batch = timed(lambda: ask(batch, history, 1))
-            say(f"Spark's batch beside the query: {with_batch[1] - with_batch[0]:.1f} s; now the backfill")
-            ask_it = within(spark) if setting.same_application else ask
-            during = timed(lambda: ask_it(backfill, history, str(checkpoint)))
-            say(f"the backfill: {during[1] - during[0]:.1f} s")
+            with_batch = other.timed(other.ask, batch, history, 1)
+            say(f"Spark's batch beside the query: {with_batch.figures['seconds']:.1f} s; now the backfill")
+            ask = within(spark) if setting.same_application else other.ask
+            during = other.timed(ask, backfill, history, str(checkpoint))
+            say(f"the backfill: {during.figures['seconds']:.1f} s")
             await_that(query, lambda: _taking_epoch(checkpoint) in _epochs(query), "taken the backfill")
             taken_at = time.time()
             trickle.stop()
@@ -95,39 +96,35 @@ def _beside_the_query(setting: Setting, ask: Ask, history: str, stream: _Stream)
     taking = next(entry for entry in entries if entry["batchId"] == _taking_epoch(checkpoint))
     others = [entry for entry in entries if entry is not taking]  # the call may end while the query takes the groups
     say("comparing all groups with Spark's batch over history and stream")
-    groups, differ = ask(compare, str(emitted), [history, *trickle.folders])
+    groups, differ = other.ask(compare, str(emitted), [history, *trickle.folders])
     return {
         "same_application": setting.same_application,
-        "batch_beside_seconds": with_batch[1] - with_batch[0],
-        "backfill_seconds": during[1] - during[0],
-        "taken_after_seconds": taken_at - during[1],
+        "batch_beside": with_batch.figures,
+        "backfill": during.figures,
+        "taken_after_seconds": taken_at - during.ended,
         "taking_batch_ms": taking["durationMs"]["triggerExecution"],
         "before": micro_batches(entries, *before),
-        "beside_batch": micro_batches(entries, *with_batch),
-        "beside_backfill": micro_batches(others, *during),
+        "beside_batch": micro_batches(entries, with_batch.began, with_batch.ended),
+        "beside_backfill": micro_batches(others, during.began, during.ended),
         "groups": groups,
         "groups_that_differ": differ,
         "correct": groups > 0 and differ == 0,
     }
 
 
-def batch(spark: SparkSession, history: str, share: int) -> float:
-    """Seconds of Spark's batch over the files, or a part of them."""
+def batch(spark: SparkSession, history: str, share: int) -> None:
+    """Spark's batch over the files, or a part of them."""
     files = sorted(str(path) for path in Path(history).glob("*.parquet"))
-    began = time.perf_counter()
     rows = spark.read.parquet(*files[: -(-len(files) // share)])
     grouped(rows).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
 
 
-def backfill(spark: SparkSession, history: str, checkpoint: str) -> float:
-    """Seconds of the call."""
+def backfill(spark: SparkSession, history: str, checkpoint: str) -> None:
+    """Of all files."""
     import pyslash
 
-    began = time.perf_counter()
     rows = spark.readStream.schema("ts timestamp, key bigint, value bigint").parquet(history)
     pyslash.backfill(grouped(rows), checkpoint, NAME)
-    return time.perf_counter() - began
 
 
 def compare(spark: SparkSession, emitted: str, sources: list[str]) -> tuple[int, int]:
@@ -205,8 +202,8 @@ def _epochs(query: Any) -> set[int]:
 def bars(found: dict[str, Any]) -> list[Bar]:
     """Two rates, of a machine that is the batch's alone, and beside the query; and the micro-batches."""
     judged = []
-    for name, seconds in (("alone", "batch_seconds"), ("beside the query", "batch_beside_seconds")):
-        ratio = found[seconds] / found["backfill_seconds"]
+    for name, of in (("alone", "batch"), ("beside the query", "batch_beside")):
+        ratio = found[of]["seconds"] / found["backfill"]["seconds"]
         what = f"rows/s of a backfill over Spark's batch {name}"
         judged.append(Bar(what, f"{ratio:.2f}", f">= {LEAST_RATE}", ratio >= LEAST_RATE))
     judged.append(
@@ -221,12 +218,16 @@ def table(found: dict[str, Any]) -> str:
     """Rates and micro-batches."""
     where = "the query's application" if found["same_application"] else f"another application, nice {found['nice']}"
     lines = [f"\nbackfill of {found['rows']:,} rows, {found['groups']:,} groups in the end; in {where}"]
-    for name, seconds in (
-        ("Spark's batch, no query", "batch_seconds"),
-        ("Spark's batch beside the query", "batch_beside_seconds"),
-        ("pyslash.backfill beside the query", "backfill_seconds"),
+    for name, of in (
+        ("Spark's batch, no query", "batch"),
+        ("Spark's batch beside the query", "batch_beside"),
+        ("pyslash.backfill beside the query", "backfill"),
     ):
-        lines.append(f"  {name:40}{found[seconds]:8.1f} s{found['rows'] / found[seconds] / 1e6:8.2f} M rows/s")
+        seconds, cpu = found[of]["seconds"], found[of]["cpu_seconds"]
+        rate = found["rows"] / seconds / 1e6
+        lines.append(
+            f"  {name:40}{seconds:8.1f} s{rate:8.2f} M rows/s{cpu:8.1f} s of the other application's processor time"
+        )
     phases = {
         "before": found["before"],
         "beside Spark's batch": found["beside_batch"],
