@@ -11,7 +11,7 @@ PIPELINE := scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m
 
 .PHONY: help setup demo test test-native test-python nightly tenth chaos soak screenshots lint format lab lab-spark bench
 .PHONY: bench-native bench-rdma bench-recovery bench-durability bench-modes bench-nexmark bench-kafka
-.PHONY: scale bench-latency bench-overload bench-backlog eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
+.PHONY: scale bench-latency bench-overload bench-backlog bench-history eval eval-cluster model wheels archive lock clean pipeline-append pipeline-merge pipeline-kafka docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ bench-backlog: setup ## how old answers are behind a backlog, in order and fresh
 	@scripts/pipelines.sh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.fresh $(ARGS)
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.shed $(ARGS)
+
+bench-history: setup ## a backfill beside Spark's batch, SQL over live state, and what a running query feels (12 minutes)
+	@python -m eval history $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)
 	@python -m eval.durability $(ARGS)

@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|nexmark|model|scale|watch|connect|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|scale|watch|connect|history|cluster`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ TOOLS = {
     "scale": ("eval.scale.command", "what a merge makes each of many executors' agents do, on one machine"),
     "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
     "connect": ("eval.connect", "what a stream costs as a client of Spark Connect, over a classic session"),
+    "history": ("eval.history.command", "what a backfill and SQL over live state cost, and the query beside them"),
     "cluster": ("eval.cluster.command", "the same measurements on the hosts of a cluster"),
 }
 

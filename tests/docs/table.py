@@ -92,6 +92,7 @@ COMMANDS: dict[str, How] = {
     "python -m eval suite windows latency --rows 2000000": How.PARSE,
     "python -m eval watch": How.PARSE,
     "python -m eval connect": How.PARSE,
+    "python -m eval history": How.PARSE,
     "python -m eval suite nexmark --rows 10000000": How.PARSE,
     "python -m eval run --workload nexmark --q 5 --engines slash,spark-rocksdb,flink": How.PARSE,
     "python -m eval suite all --engines slash,spark-rocksdb": How.PARSE,
