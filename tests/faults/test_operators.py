@@ -156,7 +156,7 @@ def test_faults_inside_tasks_and_agents_change_no_row(struck_inside: Application
     for operator, strikes in QUICK.items():
         if OPERATORS[operator].covered:
             rounds(struck_inside, operator, strikes)
-    assert struck_inside.run(2, 400) == 0, struck_inside.log()
+    assert struck_inside.run(2, 800) == 0, struck_inside.log()
     check(struck_inside)
 
 
