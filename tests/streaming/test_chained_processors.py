@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver.start import hook
 from pyslash.spark.session import changed
-from tests.streaming.test_chains import SCHEMA, BetweenOperatorsError, add, after_the_first
+from tests.streaming.test_chains import SCHEMA, BetweenOperatorsError, add, after_the_first, by_window, unique
 from tests.support.frames import applied, over_frames, remembering_groups, transformed_frames
 from tests.support.nightly import some_at_night
 from tests.support.processors import COVERED, STORE, WHY_NOT, counted_by_time, remembering
@@ -42,18 +42,13 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return made
 
 
-def unique(rows: DataFrame) -> DataFrame:
-    return rows.select("ts", "id", (F.col("id") % 7).alias("k"), (F.col("id") % 5).alias("v")).dropDuplicates(
-        ["ts", "id"]
-    )
-
-
-def by_window(rows: DataFrame, value: str) -> DataFrame:
-    return rows.groupBy(F.window("ts", "20 seconds"), "k").agg(F.count("*").alias("n"), F.sum(value).alias("s"))
+def windows_of(rows: DataFrame) -> DataFrame:
+    """Of what a processor gives."""
+    return by_window(rows.withColumnRenamed("total", "v"), "20 seconds", "k")
 
 
 def windows_first(rows: DataFrame) -> DataFrame:
-    windows = by_window(rows, "v").select(F.window_time("window").alias("ts"), "k", F.col("n").alias("v"))
+    windows = by_window(rows, "20 seconds", "k").select(F.window_time("window").alias("ts"), "k", F.col("n").alias("v"))
     return counted_by_time(windows)
 
 
@@ -81,12 +76,12 @@ def side_by_side(rows: DataFrame) -> DataFrame:
 
 # The query, and how many operators with state it has.
 QUERIES: dict[str, tuple[Query, int]] = {
-    "a processor, then windows": (lambda rows: by_window(counted_by_time(rows), "total"), 2),
-    "a processor, then windows, updated": (lambda rows: by_window(counted_by_time(rows), "total"), 2),
+    "a processor, then windows": (lambda rows: windows_of(counted_by_time(rows)), 2),
+    "a processor, then windows, updated": (lambda rows: windows_of(counted_by_time(rows)), 2),
     "unique rows, then a processor": (lambda rows: counted_by_time(unique(rows)), 2),
     "windows, then a processor": (windows_first, 2),
     "two processors": (lambda rows: counted_by_time(counted_by_time(rows).withColumnRenamed("total", "v")), 2),
-    "unique rows, a processor, windows": (lambda rows: by_window(counted_by_time(unique(rows)), "total"), 3),
+    "unique rows, a processor, windows": (lambda rows: windows_of(counted_by_time(unique(rows))), 3),
     "unique rows, then a group state": (groups_of_unique_rows, 2),
     "unique rows, then a processor of frames": (frames_of_unique_rows, 2),
     "a processor joined with unique rows": (joined, 3),

@@ -18,9 +18,10 @@ from pyspark.sql.types import Row, StructType
 
 from pyslash.errors import StateVariableError
 from pyslash.operators.transform.state.home import Home
-from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState, key_bytes, key_of
+from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
 from pyslash.operators.transform.state.values import RowForm, Values, unsafe_order
 from pyslash.operators.transform.state.variables import LIST, MAP, VALUE, Schema, Variable
+from pyslash.state.processor_blocks import key_bytes, key_of
 
 _NO_TIME_MS = -1
 

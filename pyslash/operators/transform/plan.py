@@ -38,7 +38,7 @@ from pyslash.spark.release import is_from
 _KEY, _STATE = 1, 2
 _BY_PROCESSING_TIME, _BY_EVENT_TIME = "ProcessingTime", "EventTime"
 _SPEC = PlanSpec(
-    window=TimeWindow(1, 1, 0),  # each pane by itself (`processor_panes`)
+    window=TimeWindow(1, 1, 0),  # each pane by itself (`processor_blocks`)
     columns=(Column("binary", False, "").spec, Column("binary", False, "").spec),
     keys=(_KEY,),
     aggregates=(AggregateSpec("last", (_STATE,)),),

@@ -25,7 +25,7 @@ from pyslash.spark.execution import SparkBatch, check_times
 from pyslash.spark.job import collect
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.manifest import Manifest
-from pyslash.state.processor_panes import first_home, next_generation, next_pane, panes_of_homes
+from pyslash.state.processor_blocks import first_home, next_generation, next_pane, panes_of_homes
 from pyslash.state.receipt import Receipt
 from pyslash.state.version import heads_of
 

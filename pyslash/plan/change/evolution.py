@@ -75,8 +75,7 @@ def evolve(before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> Evolution
         )
     if before.processor is not None and query.processor is not None:
         state, dropped = before.processor.continued(query.processor)
-        plan = replace(query, columns=(*query.columns[:-1], state.text))
-        return Evolution(plan, (1, 2), dropped=dropped, keeps_blocks=True)
+        return replace(unchanged(replace(query, columns=(*query.columns[:-1], state.text))), dropped=dropped)
     return _Binding(before, query, epoch).evolution()
 
 

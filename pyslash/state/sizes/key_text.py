@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import pyarrow as pa
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.types import native_type
+from pyslash.state.processor_blocks import key_of
 from pyslash.state.sizes.segment_columns import raw_type
 
 MOST_CHARACTERS = 100
@@ -90,7 +90,7 @@ def text_of(value: Any, native: str) -> str:
 
 def _of_processor(key: bytes) -> list[str]:
     try:
-        return ["null" if value is None else str(value) for value in marshal.loads(key)]
+        return ["null" if value is None else str(value) for value in key_of(key)]
     except (ValueError, EOFError, TypeError):
         return [text_of(key, "binary")]
 

@@ -23,7 +23,7 @@ from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.window import first_live_pane
 from pyslash.state.files.block_file import Segment, StoredBlock, opened
 from pyslash.state.manifest import Manifest
-from pyslash.state.processor_panes import panes_of_homes
+from pyslash.state.processor_blocks import panes_of_homes
 from pyslash.state.sizes.key_text import KeyText
 from pyslash.state.sizes.segment_columns import BYTES, ROWS, SegmentColumns, Sizes
 from pyslash.state.stored import StoredState

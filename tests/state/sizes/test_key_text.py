@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from pyslash.operators.transform.state.key_state import key_bytes
 from pyslash.plan.change.identity import OF_A_PROCESSOR, PlanIdentity
 from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.window import TimeWindow
+from pyslash.state.processor_blocks import key_bytes
 from pyslash.state.sizes.key_text import KeyText, cut, text_of
 
 KINDS = ["int8", "int64", "int64", "int64", "binary", "binary"]

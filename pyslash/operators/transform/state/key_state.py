@@ -17,7 +17,6 @@ from pyslash.operators.transform.state.values import Values
 NEVER_MS = (1 << 63) - 1
 _HEAD = struct.Struct("<qq")
 _MARSHAL = 4  # the newest version that all Pythons from 3.4 on read
-_KEY_MARSHAL = 0  # without references between equal objects: equal keys have equal bytes
 
 # (value, when it expires)
 Entry = tuple[Values, int]
@@ -78,14 +77,3 @@ def times_of(kept: bytes) -> tuple[int, int]:
     """When a key's first timer fires, and when its first value expires."""
     first, expiry = _HEAD.unpack_from(kept)
     return first, expiry
-
-
-def key_bytes(key: Values) -> bytes:
-    """Equal keys have equal bytes."""
-    return marshal.dumps(key, _KEY_MARSHAL)
-
-
-def key_of(data: bytes) -> Values:
-    """Inverse of `key_bytes`."""
-    key: Values = marshal.loads(data)
-    return key

@@ -48,20 +48,6 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
     this.pace = Pace.ofBytes(rules.latencyMs());
   }
 
-  /** An offset of this source. */
-  private static final class At extends Offset {
-    private final String json;
-
-    At(FileBacklog backlog) {
-      json = backlog.toJson();
-    }
-
-    @Override
-    public String json() {
-      return json;
-    }
-  }
-
   /** Spark's own source, made where the query runs: there alone its checkpoint is known. */
   private FileSource files() {
     if (files == null) {
@@ -95,7 +81,7 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
       org.apache.spark.sql.connector.read.streaming.Offset start, ReadLimit limit) {
     FileBacklog at = start == null ? FileBacklog.NONE : FileBacklog.parse(start.json());
     FileBacklog next = next(at, limit);
-    return next.entry() == FileBacklog.NONE.entry() ? null : new At(next);
+    return next.entry() == FileBacklog.NONE.entry() ? null : new JsonOffset(next.toJson());
   }
 
   private FileBacklog next(FileBacklog at, ReadLimit limit) {

@@ -50,28 +50,14 @@ public final class BacklogStream
     return Backlog.parse(offset.json()).head().byPartition().size();
   }
 
-  /** An offset of this stream. */
-  private static final class At extends Offset {
-    private final String json;
-
-    At(Backlog backlog) {
-      json = backlog.toJson();
-    }
-
-    @Override
-    public String json() {
-      return json;
-    }
-  }
-
   @Override
   public Offset initialOffset() {
-    return new At(Backlog.parse(kafka.initialOffset().json()));
+    return new JsonOffset(Backlog.parse(kafka.initialOffset().json()).toJson());
   }
 
   @Override
   public Offset deserializeOffset(String json) {
-    return new At(Backlog.parse(json));
+    return new JsonOffset(Backlog.parse(json).toJson());
   }
 
   @Override
@@ -86,7 +72,7 @@ public final class BacklogStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    return new At(next(Backlog.parse(start.json()).settled(), limit));
+    return new JsonOffset(next(Backlog.parse(start.json()).settled(), limit).toJson());
   }
 
   private Backlog next(Backlog at, ReadLimit limit) {
