@@ -53,11 +53,11 @@ nightly: setup ## all of `make test`, and what is too long for it: chaos, a soak
 	@$(MAKE) lab-spark
 	@$(MAKE) docs
 
-tenth: setup ## a tenth of what `make nightly` has beyond `make test`, drawn by SEED (a number)
-	@seed=$$(($(or $(SEED),0) % 10)); \
-	pytest -m nightly --tenth $$seed --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile; \
-	PYSLASH_STREAMS=$$((seed * 201)):$$((seed * 201 + 201)) pytest tests/streaming/streams; \
-	PYSLASH_STREAMS_OF_OTHERS=$$((seed * 134)):$$((seed * 134 + 134)) scripts/test_pipelines.sh -k test_streams
+tenth: setup ## a tenth of the tests that `make nightly` adds and a hundredth of its random streams, drawn by SEED (a number)
+	@pytest -m nightly --tenth $(or $(SEED),0) --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile
+	@seed=$$(($(or $(SEED),0) % 100)); \
+	PYSLASH_STREAMS=$$((seed * 20)):$$((seed * 20 + 20)) pytest tests/streaming/streams/test_random_streams.py; \
+	PYSLASH_STREAMS_OF_OTHERS=$$((seed * 13)):$$((seed * 13 + 13)) scripts/test_pipelines.sh -k test_streams
 
 chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
 	@pytest -m chaos tests/faults -n $$(($$(nproc) + 1)) $(ARGS) # half of what a struck application does is to wait

@@ -8,7 +8,14 @@ started=$SECONDS
 seed=$(git rev-parse HEAD 2>/dev/null || date +%F)
 draw=(--sixth "$seed")
 [ -z "${WHOLE:-}" ] || draw=()
-trap 'trap - INT TERM; kill 0' INT TERM # what runs in the background would not hear of an interrupt
+rm -rf build/running
+at_the_end() {
+  trap - INT TERM
+  printf '\ntest: ended after %d s, at\n' $((SECONDS - started))
+  cat build/running/* 2>/dev/null || printf 'no test of pytest yet\n'
+  kill 0 # what runs in the background would not hear of an interrupt
+}
+trap at_the_end INT TERM
 
 class_archive() {
   [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.support.class_archive build/tests.jsa >build/tests.jsa.log 2>&1

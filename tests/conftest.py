@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
@@ -16,7 +17,9 @@ from tests.faults.tally import Tally, table
 from tests.support.jvm import JAVA_OPTIONS, LONG_LIVED, SMALL_PAGES
 from tests.support.quiet_files import SETTINGS, quiet_files
 
-ARCHIVE = Path(__file__).resolve().parents[1] / "build" / "tests.jsa"  # scripts/test.sh has it written
+BUILD = Path(__file__).resolve().parents[1] / "build"
+ARCHIVE = BUILD / "tests.jsa"  # scripts/test.sh has it written
+RUNNING = BUILD / "running"  # which test a process is at: scripts/test.sh tells it when it is ended
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Executors run the tests' own Python; otherwise they take whatever `python3` is on the PATH.
@@ -72,6 +75,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _keep(config, items, lambda item: _is_drawn(item, seed, 10))
     if (seed := config.option.sixth) is not None:
         _keep(config, items, lambda item: _runs_always(item) or _is_drawn(item, seed, 6))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which test this process is at, and since when."""
+    RUNNING.mkdir(parents=True, exist_ok=True)
+    (RUNNING / str(os.getpid())).write_text(f"{time.strftime('%T')} {item.nodeid}\n")
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Name a test that fails as soon as it does: of a run that is ended, nothing else tells."""
+    if not report.failed:
+        return None
+    name = "error" if report.when != "call" else "failed"
+    return name, f"\n{name.upper()} {report.nodeid}\n", name.upper()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

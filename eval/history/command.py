@@ -6,20 +6,17 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from eval import machine
 from eval.conf import add_conf
-from eval.history import live_state, rows_before
+from eval.history import live_state, lost_executor, rows_before
 from eval.history.setting import Setting
 from eval.records import note
 
 ROOT = Path(__file__).resolve().parents[2]
-BACKFILL, STATE = "backfill", "state"
-PARTS: dict[str, Callable[[Setting], dict[str, Any]]] = {BACKFILL: rows_before.measure, STATE: live_state.measure}
+PARTS = {"backfill": rows_before, "state": live_state, "lost-executor": lost_executor}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of micro-batches before, and of reads")
     parser.add_argument("--nice", type=int, default=19, help="of the application beside the query's; 0: as the query's")
     parser.add_argument("--same-application", action="store_true", help="backfill in the query's own application")
-    parser.add_argument("--only", choices=PARTS, help="one of both parts")
+    parser.add_argument("--only", choices=PARTS, help="one of the parts")
     parser.add_argument("--driver-memory", type=int, default=4, metavar="GIB", help="heap of each JVM")
     add_conf(parser, "of both applications")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "eval", help="for a folder that goes at the end")
@@ -47,12 +44,12 @@ def main(args: argparse.Namespace) -> int:
     bars = []
     for part in [args.only] if args.only else PARTS:
         with tempfile.TemporaryDirectory(prefix=f"history-{part}-", dir=args.cache) as folder:
-            found = PARTS[part](_setting(args, Path(folder)))
-        judged = {BACKFILL: rows_before.bars, STATE: live_state.bars}[part](found)
+            found = PARTS[part].measure(_setting(args, Path(folder)))
+        judged = PARTS[part].bars(found)
         verdicts = [{"bar": bar.what, "figure": bar.figure, "wanted": bar.wanted, "met": bar.met} for bar in judged]
         load = os.getloadavg()[0]
         note(out, "", history=part, **found, bars=verdicts, conf=args.conf, load=load, machine=machine.describe())
-        print({BACKFILL: rows_before.table, STATE: live_state.table}[part](found), flush=True)
+        print(PARTS[part].table(found), flush=True)
         bars += judged
         right = right and found["correct"]
     print("\nbars", *bars, sep="\n")

@@ -108,7 +108,7 @@ def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSett
     entry = entry_of(files_of_spark(spark, location, "offsets"), newest) if newest is not None else None
     if entry is not None and has_own_offsets(entry):
         return True
-    if list(sources) != ["files"]:
+    if list(sources) != ["files"] or not checkpoint.has_skipped_files:
         return False
     read = _LOG_OFFSET.search(entry or b"")
     return checkpoint.newest_files > (int(read[1]) if read else -1)

@@ -24,6 +24,7 @@ from pyslash.state.files.directory import numbers
 from pyslash.state.manifest import MANIFESTS
 from pyslash.units import Epoch
 
+_FILES_SKIPPED = "slash/files-skipped"  # which `BacklogFiles.java` makes
 _ENCRYPTED_NETWORK = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -154,6 +155,11 @@ class Checkpoint:
         """The micro-batch of the newest entry in Spark's offset log; None if it has none."""
         logged = self._numbers("offsets")
         return Epoch(max(logged)) if logged else None
+
+    @property
+    def has_skipped_files(self) -> bool:
+        """Whether its source of files has ever read newer ones before others."""
+        return bool(self._files.exists(self._path(self._root, _FILES_SKIPPED)))
 
     @property
     def newest_files(self) -> int:

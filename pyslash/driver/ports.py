@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from pyslash.units import Run
 @dataclass(frozen=True)
 class Ports:
     """Files and backfills of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock
-    of runs.
+    of runs and another.
     """
 
     files: Callable[[SparkSession, str, str], CheckpointFiles] = checkpoint_files
@@ -35,3 +36,4 @@ class Ports:
     ingest: Callable[..., Ingest] = ingest_of
     background_task: Callable[[Callable[[], bool], str, Callable[[Exception], None]], BackgroundTask] = BackgroundTask
     next_run: Callable[[Run], Run] = next_run
+    seconds: Callable[[], float] = time.monotonic

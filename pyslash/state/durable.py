@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -17,18 +19,25 @@ MOST_FILES = 8
 # Snapshots are written beside epochs. Where they do not come, an epoch writes one itself, once there are so many times
 # as many files.
 _AT_LAST = 8
+# Files that were replaced stay for so many seconds: a read of the state of a query that runs has a manifest first, and
+# opens its files one after the other.
+KEPT_SECONDS = 30
 
 
 class DurableState:
     """The files that together are the state as of the last epoch, each with the agent that holds its blocks."""
 
-    def __init__(self, directory: BlockDirectory, files: list[BlockFile]) -> None:
+    def __init__(
+        self, directory: BlockDirectory, files: list[BlockFile], seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`seconds`: a clock."""
         self.directory = directory
         self.files = files
         # Of holders: as of which epoch, and the file; and those of them that the epoch under way has taken.
         self._snapshots: dict[str, tuple[int, BlockFile]] = {}
         self._offered: dict[str, tuple[int, BlockFile]] = {}
-        self._obsolete: set[str] = set()
+        self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
+        self._seconds = seconds
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
 
     def want_snapshots(self) -> list[str]:
@@ -73,15 +82,15 @@ class DurableState:
         return [*(file for file in kept if file.last_pane >= first_live_pane), *added]
 
     def logged(self, files: list[BlockFile]) -> None:
-        """A manifest now names these files; the others are deleted once Spark has logged its epoch."""
+        """A manifest now names these files; `clean` deletes the others, once Spark has logged its epoch."""
         before = {file.name for file in self.files} | self._replanned
-        self._obsolete |= before - {file.name for file in files}
+        before |= {file.name for _, file in self._offered.values()}
         self._replanned.clear()
         for holder, one in self._offered.items():
             if self._snapshots.get(holder) is one:
                 del self._snapshots[holder]
-        self._obsolete |= {file.name for _, file in self._offered.values()} - {file.name for file in files}
         self._offered = {}
+        self._obsolete |= dict.fromkeys(before - {file.name for file in files}, self._seconds())
         self.files = files
 
     def replan(self, before: PlanIdentity, now: PlanIdentity, epoch: Epoch, run: Run) -> None:
@@ -105,9 +114,12 @@ class DurableState:
         self.files = [replace(file, holder=holders[file.name]) for file in self.files]
 
     def clean(self) -> None:
-        """Spark has logged the last epoch, so the files that it replaced are no longer needed."""
-        self.directory.delete(self._obsolete)
-        self._obsolete.clear()
+        """Spark has logged the last epoch, so the query no longer needs the files that it replaced."""
+        until = self._seconds() - KEPT_SECONDS
+        due = {name for name, since in self._obsolete.items() if since <= until}
+        self.directory.delete(due)
+        for name in due:
+            del self._obsolete[name]
 
     def sweep(self, named: set[str], run: Run) -> None:
         """Delete the files that earlier runs left without a manifest.

@@ -62,7 +62,7 @@ def test_a_client_waits_for_a_thread_until_its_deadline(
     threads.none.set()
     with (
         serving(secret, tmp_path) as made,
-        AgentClient(made.descriptor, QUERY, query_token(secret, QUERY), timeout_seconds=0.3) as client,
+        AgentClient(made.descriptor, QUERY, query_token(secret, QUERY), timeout_seconds=2) as client,
         pytest.raises(AgentBusyError, match=r"describe: the agent has no thread"),
     ):
         client.describe()

@@ -45,8 +45,10 @@ def test_a_short_run(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    backfill, state = (json.loads(line) for line in out.read_text().splitlines())
+    backfill, state, lost = (json.loads(line) for line in out.read_text().splitlines())
     assert backfill["groups_that_differ"] == 0 < backfill["groups"]
     assert state["last"]["groups"] == 5000 < state["last"]["sum"]
-    assert len(done.stdout.split("bars\n")[1].splitlines()) == 10
+    assert lost["correct"]
+    assert lost["replaced_after_seconds"]
+    assert len(done.stdout.split("bars\n")[1].splitlines()) == 12
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]

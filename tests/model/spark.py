@@ -436,6 +436,7 @@ class Query:
             "ingest": self.ingest,
             "background_task": self.background_task,
             "next_run": self.world.next_run,
+            "seconds": self.world.seconds,
         }
         return Ports(**given)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyslash.state.durable import KEPT_SECONDS
 from tests.model.schedule import ANYWHERE, DAMAGE, Fault, Kind, Schedule
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ class World:
         """`next_run`, by a clock of the world's own."""
         self._clock = max(self._clock, above >> 8) + 1
         return self._clock << 8 | self.chance.getrandbits(8)
+
+    def seconds(self) -> float:
+        """`time.monotonic`: long enough between some points for what is kept a while, and not between others."""
+        return KEPT_SECONDS / 4 * self._points
 
     def later(self, what: str, action: Callable[[], None]) -> None:
         """Do it at some later point."""

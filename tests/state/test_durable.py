@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.durable import MOST_FILES, DurableState
+from pyslash.state.durable import KEPT_SECONDS, MOST_FILES, DurableState
 from pyslash.state.files.block_file import decode
 from pyslash.state.files.directory import BlockDirectory, BlockFile
 from tests.inspect.state.conftest import written
@@ -18,25 +21,31 @@ NOW = PlanIdentity(
 )
 
 
-def durable(written: Written) -> DurableState:
+def durable(written: Written, seconds: Callable[[], float] = time.monotonic) -> DurableState:
     directory = BlockDirectory(str(written.location / "slash" / "blocks"))
 
     def again(name: str) -> BlockFile:
         data = directory.content(name)
         return BlockFile(name, *directory.write(name, lambda file: file.write(data)), 0, "a" * 32, False)
 
-    return DurableState(directory, [again(path.name) for path in written.files])
+    return DurableState(directory, [again(path.name) for path in written.files], seconds)
 
 
 def test_old_files_stay_until_a_manifest_names_the_new_ones(written: Written) -> None:
-    state = durable(written)
+    clock = [0.0]
+    state = durable(written, lambda: clock[0])
     old = {path.name for path in written.files}
     state.replan(BEFORE, NOW, 1, 2)
     new = {file.name for file in state.files}
     assert new.isdisjoint(old)
+    clock[0] = 1000
     state.clean()  # the epoch before is logged: no word of the new files yet
     assert state.directory.names() == old | new
     state.logged(state.files)
+    clock[0] += KEPT_SECONDS - 1
+    state.clean()
+    assert state.directory.names() == old | new  # whoever reads the state may have yet to open them
+    clock[0] += 1
     state.clean()
     assert state.directory.names() == new
 

@@ -161,6 +161,7 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, tmp_path: Path, th
         writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
         with pytest.raises(StreamingQueryException, match="SinkError"):
             writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    assert (tmp_path / "ours" / "slash" / "files-skipped").exists()
     with pytest.raises(InvalidInputError, match="has skipped records of its source"):
         export(spark, str(tmp_path / "ours"))
     fill(tmp_path / "files", first=FILES, count=1)
@@ -182,6 +183,8 @@ def choose(checkpoint: Path, number: int, path: Path) -> None:
     log.mkdir(parents=True, exist_ok=True)
     made = {"path": path.as_uri(), "timestamp": round(path.stat().st_mtime * 1000), "batchId": number}
     (log / str(number)).write_text(f"v1\n{json.dumps(made)}")
+    (checkpoint / "slash").mkdir(exist_ok=True)
+    (checkpoint / "slash" / "files-skipped").touch()
 
 
 @pytest.mark.parametrize("then", ["fresh-first", "ordered"])
@@ -308,6 +311,7 @@ def test_a_query_whose_rows_depend_on_their_order_reads_in_order(
         assert why in caplog.text
         assert {one["debt"] for one in given.progress} == {0}
         assert "debt" not in offsets(tmp_path / str(number))[0]
+        assert not (tmp_path / str(number) / "slash" / "files-skipped").exists()
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.nightly)])

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.spark.session import changed
+from pyslash.state import durable
 from tests.support.attempt import DELAY_SECONDS, SCHEMA, Attempt, add, attempt
 from tests.support.stream import Stream
 
@@ -161,7 +162,8 @@ def test_the_first_batch_is_repeated(story: Story) -> None:
     story.check(emitted=2)
 
 
-def test_a_batch_whose_state_is_gone_is_refused_with_what_to_do(story: Story) -> None:
+def test_a_batch_whose_state_is_gone_is_refused_with_what_to_do(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "KEPT_SECONDS", 0)
     story.comes(OPEN, CLOSING).runs().comes(LATER).runs()
     manifests = story.checkpoint("pyslash") / "slash" / "manifests"
     before = sorted(manifests.iterdir())

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from pyslash.errors import CheckpointError
 from pyslash.spark.session import changed
+from pyslash.state import durable
 from pyslash.state.manifest import ManifestLog
 from tests.support.attempt import BATCHES, add, attempt, make_stream, settings
 from tests.support.stream import EPOCH, Make
@@ -77,8 +78,11 @@ def test_a_rewound_checkpoint_is_left_to_spark_where_no_run_can_begin(
 
 
 @pytest.mark.parametrize("behind", [1, 2])
-def test_a_backup_that_is_older_than_the_state(spark: SparkSession, tmp_path: Path, behind: int) -> None:
+def test_a_backup_that_is_older_than_the_state(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
     """Spark computes the batches that it knows nothing of again, and so does pyslash while it has the state before."""
+    monkeypatch.setattr(durable, "KEPT_SECONDS", 0)
     stream = make_stream(spark, tmp_path, BATCHES[:2])
     checkpoints = {mode: tmp_path / mode for mode in MODES}
     for mode, checkpoint in checkpoints.items():

@@ -155,7 +155,7 @@ class Recovery:
         if not self._conf.keeps_files:
             return None
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-        durable = DurableState(directory, newest.files if newest is not None else [])
+        durable = DurableState(directory, newest.files if newest is not None else [], self._ports.seconds)
         if newest is not None and operator is not None:
             durable.replan(newest.identity, operator.identity, newest.epoch, self._run_held)
         return durable

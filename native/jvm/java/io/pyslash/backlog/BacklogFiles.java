@@ -4,10 +4,13 @@ import io.pyslash.backlog.BacklogRules.Order;
 import io.pyslash.shim.FileSource;
 import io.pyslash.shim.FileSource.File;
 import io.pyslash.shim.RunningStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
@@ -32,6 +35,9 @@ import scala.Some;
 public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, BacklogSource.Reader {
   private static final long OPEN_COST = 4 << 20; // bytes that could be read meanwhile, as Spark's own default has it
 
+  /** Below a checkpoint: there once an entry of Spark's log may have newer files than those that were left for later. */
+  private static final String SKIPPED = "slash/files-skipped";
+
   private final DataSource data;
   private final BacklogRules rules;
   private final Pace pace;
@@ -51,9 +57,13 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
   /** Spark's own source, made where the query runs: there alone its checkpoint is known. */
   private FileSource files() {
     if (files == null) {
-      files = FileSource.of(data, RunningStream.checkpoint(RunningStream.of((SparkSession) data.sparkSession())) + "/sources/0");
+      files = FileSource.of(data, checkpoint() + "/sources/0");
     }
     return files;
+  }
+
+  private String checkpoint() {
+    return RunningStream.checkpoint(RunningStream.of((SparkSession) data.sparkSession()));
   }
 
   @Override
@@ -111,7 +121,20 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
     List<File> taken = pays ? first(debt, limit, pace.most()) : last(arrived, limit, pace.most());
     long owed = (pays ? debt : unread).size() - taken.size();
     long read = (debt.isEmpty() ? 0 : at.read()) + taken.size();
+    if (debt.isEmpty() && owed > 0) {
+      noteThatSomeAreSkipped();
+    }
     return new FileBacklog(added(taken), owed, since, floor, !pays && owed > 0, read, 0);
+  }
+
+  /** Should the query be killed before Spark's offset log tells of debt, this does: other entries without one are Spark's. */
+  private void noteThatSomeAreSkipped() {
+    Path note = new Path(checkpoint(), SKIPPED);
+    try {
+      note.getFileSystem(((SparkSession) data.sparkSession()).sessionState().newHadoopConf()).create(note, true).close();
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 
   /** Files that were chosen before the query was killed, which Spark's offset log does not say. */
