@@ -80,9 +80,8 @@ def bars(found: dict[str, Any]) -> list[Bar]:
 def table(found: dict[str, Any]) -> str:
     """Reads and micro-batches."""
     seconds = found["replaced_after_seconds"]
-    lines = [
-        f"\na lost executor: {found['groups']:,} groups; Spark had a new one {seconds or 0:.1f} s after the reads began"
-    ]
+    replaced = f"replaced {seconds:.1f} s after the reads began" if seconds else "not replaced"
+    lines = [f"\na lost executor, {replaced}; state of {found['groups']:,} groups"]
     for phase, took in found["read_seconds"].items():
         lines.append(f"  {phase:40}{len(took):4} reads, {statistics.median(took):6.2f} s, longest {max(took):6.2f} s")
     return "\n".join([*lines, batches_table(found["micro_batches"])])

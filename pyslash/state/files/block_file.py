@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pyslash._native import Head, crc32c
@@ -128,6 +129,8 @@ def opened(data: pa.Buffer, name: str) -> list[StoredBlock]:
             raise CorruptBlockError(f"{name} is not a block file of format {FORMAT}")
         heads = [base64.b64decode(head, validate=True) for head in json.loads(metadata[b"pyslash.heads"])]
         columns = [reader.get_batch(index).column("segment") for index in range(reader.num_record_batches)]
+        for column in columns:
+            column.validate(full=True)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise CorruptBlockError(f"{name} is no block file: {error}") from None
     if len(heads) != len(columns):
@@ -153,10 +156,12 @@ def _listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
     listed = segments_of(head)
     if len(listed) != len(column):
         raise CorruptBlockError(f"{name}: a block of {len(listed)} segments has {len(column)}")
+    # A value of Arrow's would be a copy: whoever merges a few segments of a large file needs no more than these.
+    _, bounds, values = column.buffers() if listed else (None, b"", None)
+    starts = np.frombuffer(bounds, np.int64)[column.offset :][: len(listed) + 1].tolist()
     found = []
-    for segment, value in zip(listed, column, strict=True):
-        data = value.as_buffer()
-        if data.size != segment.length:
+    for segment, start, end in zip(listed, starts, starts[1:], strict=False):
+        if end - start != segment.length:
             raise CorruptBlockError(f"{name}: the segment at {segment.offset} has another length than its head says")
-        found.append((segment, data))
+        found.append((segment, values.slice(start, end - start)))
     return StoredBlock(head, found)
