@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PRELOADED_FILES = 8
 LEAST_RATE, MOST_P99 = 2_000_000, 1.2
+# Without a pool of their own, reads have all tasks' slots until they are done.
+FAIR, POOL = {"spark.scheduler.mode": "FAIR"}, "reads"
 SAME, OTHER = "same application", "another application"
 
 
@@ -42,7 +44,7 @@ def measure(setting: Setting) -> dict[str, Any]:
     trickle = filled(setting)
     checkpoint = setting.folder / "checkpoint"
     with beside("history", setting.conf, setting.nice) as other:
-        spark = session("history", setting.conf)
+        spark = session("history", FAIR | setting.conf)
         try:
             writer = grouped(trickle.stream(spark)).writeStream.format("noop")
             with running(writer, checkpoint, trickle) as query:
@@ -96,6 +98,7 @@ def scan(spark: SparkSession, option: str, value: str) -> dict[str, Any]:
     import pyslash
 
     pyslash.register_state(spark)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
     began = time.perf_counter()
     state = spark.read.format("slash-state").option(option, value).load()
     [[groups, total]] = state.selectExpr("count(*)", "sum(`sum(value)`)").collect()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 
 from pyslash import _native
 from pyslash.errors import CorruptBlockError
-from pyslash.state.files.block_file import decode, encode
+from pyslash.state.files.block_file import decode, encode, opened
 from pyslash.state.files.directory import BlockDirectory, BlockFile
 from tests.agent.blocks import PLAN, QUERY, rows
 
@@ -89,6 +90,32 @@ def test_a_changed_segment_is_found_without_the_manifest() -> None:
     at = good.index(bytes(stored.segments[0][1])) + 100
     with pytest.raises(CorruptBlockError, match="CRC32C"):
         decode(pa.py_buffer(good[:at] + bytes([good[at] ^ 8]) + good[at + 1 :]), "file")
+
+
+def test_segments_lie_within_a_file_that_has_changed_or_are_refused() -> None:
+    """What merges a few of them looks at no checksum of the whole file."""
+    good, opens = bytes(encode(PLAN, [block(32)])), 0
+    for at in range(len(good)):
+        for flip in (1, 0x80):
+            data = pa.py_buffer(good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :])
+            with suppress(CorruptBlockError):
+                for stored in opened(data, "file"):
+                    places = [(value.address - data.address, value.size) for _, value in stored.segments]
+                    assert all(0 <= place <= data.size - size for place, size in places)
+                    opens += 1
+    assert 0 < opens < 2 * len(good)
+
+
+def test_segments_of_another_type_are_refused() -> None:
+    with pa.ipc.open_file(pa.py_buffer(bytes(encode(PLAN, [block(32)])))) as good:
+        table = good.read_all()
+    at = table.schema.get_field_index("segment")
+    changed = table.set_column(at, "segment", table.column(at).cast(pa.binary()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, changed.schema) as file:
+        file.write_table(changed)
+    with pytest.raises(CorruptBlockError, match="of binary"):
+        decode(sink.getvalue(), "file")
 
 
 @pytest.mark.parametrize("data", [b"", b"ARROW1", b"x" * 1000])

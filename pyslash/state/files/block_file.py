@@ -154,12 +154,14 @@ def _segments(block: pa.Buffer, listed: list[Segment]) -> pa.Array:
 def _listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
     Head(head)
     listed = segments_of(head)
-    if len(listed) != len(column):
-        raise CorruptBlockError(f"{name}: a block of {len(listed)} segments has {len(column)}")
+    if len(listed) != len(column) or column.type != pa.large_binary():
+        raise CorruptBlockError(f"{name}: a block of {len(listed)} segments has {len(column)} of {column.type}")
+    if not listed:
+        return StoredBlock(head, [])
     # A value of Arrow's would be a copy: whoever merges a few segments of a large file needs no more than these.
-    _, bounds, values = column.buffers() if listed else (None, b"", None)
-    starts = np.frombuffer(bounds, np.int64)[column.offset :][: len(listed) + 1].tolist()
-    found = []
+    _, bounds, values = column.buffers()
+    starts = np.frombuffer(bounds, np.int64, len(listed) + 1, column.offset * 8).tolist()
+    values, found = values or pa.py_buffer(b""), []
     for segment, start, end in zip(listed, starts, starts[1:], strict=False):
         if end - start != segment.length:
             raise CorruptBlockError(f"{name}: the segment at {segment.offset} has another length than its head says")
