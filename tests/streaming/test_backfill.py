@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyslash import cli
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.state.backfill import Backfills
+from pyslash.state.savepoint import save
 from pyslash.state.stored import StoredState
 from tests.support.attempt import Attempt, add, make_stream, settings
 from tests.support.backfilled import (
@@ -212,29 +213,35 @@ def test_a_query_that_has_changed_since_refuses_it_and_goes_on(spark: SparkSessi
     assert "the query has changed" in str(Backfills(str(case.checkpoint)).refusal("history"))
 
 
-def test_the_example_counts_its_archive(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_examples_count_an_archive_and_tell_the_top_users(spark: SparkSession, tmp_path: Path) -> None:
     files = {
         "clicks/0": [(30, 1), (40, 2)],
         "archive/0": [(10, 1), (20, 3)],
         "clicks/1": [(50, 1)],
     }
-    job = [sys.executable, str(EXAMPLES / "clicks_by_user.py")]
 
-    def run(action: str, folder: str, *more: str) -> None:
-        command = [*job, action, "--input", folder, "--checkpoint", "checkpoint", *more]
+    def run(example: str, *arguments: str) -> str:
+        command = [sys.executable, str(EXAMPLES / example), *arguments, "--checkpoint", "checkpoint"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
 
     for action, name in (("count", "clicks/0"), ("backfill", "archive/0"), ("count", "clicks/1")):
         times, users = zip(*files[name], strict=True)
         path = tmp_path / f"{name}.parquet"
         path.parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"clicked_at": pa.array(map(seconds, times), US), "user": users}), path)
-        run(action, path.parent.name, *(["--output", "counts"] if action == "count" else []))
+        output = ["--output", "counts"] if action == "count" else []
+        run("clicks_by_user.py", action, "--input", path.parent.name, *output)
+        if name == "clicks/0":
+            save(str(tmp_path / "checkpoint"), "monday")
     found = spark.read.parquet(str(tmp_path / "counts")).collect()
     everything = spark.read.parquet(*(str(tmp_path / f"{name}.parquet") for name in files))
     expected = everything.groupBy("user").agg(F.count("*"), F.max("clicked_at")).collect()
     assert sorted(map(tuple, found)) == sorted(map(tuple, expected))
+    for since, top in (([], [(1, 3), (2, 1), (3, 1)]), (["--since", "monday"], [(1, 2), (3, 1), (2, 0)])):
+        lines = [line.strip("|").split("|") for line in run("top_users.py", *since).splitlines() if line[:1] == "|"]
+        assert [tuple(map(int, line)) for line in lines[1:]] == top
 
 
 def taken_in(case: Case) -> int | None:
