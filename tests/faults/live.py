@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
 from eval.workloads.ysb import Ysb
+from pyslash.state import durable
 from tests.faults.application import keep, session
 from tests.faults.replay import keep_offsets
 
@@ -25,6 +26,7 @@ MOST_ENDS = 100
 
 def main(master: str, executors: int, folder: Path) -> None:
     """Runs until `folder/finish` is there and every file has been read; `progress.json` tells how it stands."""
+    durable.KEPT_SECONDS = 0  # so that half a minute tells whether the number of files grows
     spark = session(master, executors, {"spark.slash.mode": "require", "spark.slash.agent.callTimeout": "3"})
     schema = spark.read.parquet(str(folder / "in")).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_A_BATCH).parquet(str(folder / "in"))

@@ -14,6 +14,7 @@ from pyslash import cli
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.errors import AgentTimeoutError
 from pyslash.protocol.client import AgentClient
+from pyslash.state import durable
 from pyslash.state.files.checkpoint_files import LocalFiles
 from pyslash.state.manifest import ManifestLog
 from tests.faults.local import Rows, counted, emitted, expected, failed_at, kill_agents, start
@@ -139,7 +140,8 @@ def test_a_driver_that_was_replaced_ends_with_a_clear_error(stream: Stream) -> N
     assert sorted(rows) == [0, 1, 2]
 
 
-def test_files_of_dead_windows_are_deleted(stream: Stream) -> None:
+def test_files_of_dead_windows_are_deleted(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "KEPT_SECONDS", 0)
     rows: Rows = {}
     assert start(stream, rows).awaitTermination(900)
     names = {path.name for path in (stream.folder / "checkpoint" / "slash" / "blocks").glob("*.arrow")}
