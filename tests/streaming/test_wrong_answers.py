@@ -110,6 +110,7 @@ def test_a_backup_that_is_older_than_the_state(
         assert found.batches == []
 
 
+@pytest.mark.always
 def test_a_lost_offset_log_entry_is_written_again_with_the_files_that_are_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
