@@ -120,7 +120,7 @@ bench-backlog: setup ## how old answers are behind a backlog, in order and fresh
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.fresh $(ARGS)
 	@PYTHONPATH=build/pipelines/pyspark python -m eval.pipelines.shed $(ARGS)
 
-bench-history: setup ## a backfill beside Spark's batch, SQL over live state, and what a running query feels (12 minutes)
+bench-history: setup ## a backfill beside Spark's batch, SQL over live state, and what a running query feels (20 minutes)
 	@python -m eval history $(ARGS)
 
 bench-durability: setup ## the throughput that a checkpoint costs (20 M rows)

@@ -1,7 +1,7 @@
 """SQL over the state of a query that runs: groups a second, and what the query's micro-batches take meanwhile.
 
 The query counts and sums by key, over all time. Tasks of its own application read its state again and again by its id,
-and then those of another application by its checkpoint.
+and then those of another application by its checkpoint; which they do once more when the query has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRELOADED_FILES = 8
 LEAST_RATE, MOST_P99 = 2_000_000, 1.2
 # Without a pool of their own, reads have all tasks' slots until they are done.
 FAIR, POOL = {"spark.scheduler.mode": "FAIR"}, "reads"
-SAME, OTHER = "same application", "another application"
+SAME, OTHER, ALONE = "same application", "another application", "another application, no query"
 
 
 def grouped(rows: DataFrame) -> DataFrame:
@@ -62,7 +62,7 @@ def measure(setting: Setting) -> dict[str, Any]:
                 entries = query.recentProgress
         finally:
             spark.stop()
-    wrong = [one for place in reads.values() for one in place if not is_right(one, setting.groups, trickle)]
+        reads[ALONE] = read_again_and_again(setting.seconds, other.ask, "path", str(checkpoint))
     seconds = {place: [one["seconds"] for one in found[1:]] for place, found in reads.items()}
     return {
         "groups": setting.groups,
@@ -70,9 +70,7 @@ def measure(setting: Setting) -> dict[str, Any]:
         "micro_batches": {phase: micro_batches(entries, *span) for phase, span in spans.items()},
         "read_seconds": seconds,
         "rows_a_second": {place: setting.groups / statistics.median(took) for place, took in seconds.items()},
-        "wrong_reads": wrong,
-        "last": last,
-        "correct": not wrong and (last["groups"], last["sum"]) == (setting.groups, trickle.written_rows),
+        **checked(reads, last, setting.groups, trickle),
     }
 
 
@@ -105,10 +103,18 @@ def scan(spark: SparkSession, option: str, value: str) -> dict[str, Any]:
     return {"groups": groups, "sum": total, "seconds": time.perf_counter() - began}
 
 
-def is_right(read: dict[str, Any], groups: int, trickle: Trickle) -> bool:
-    """Whether it is a version of the state: it has whole files alone."""
-    total = read["sum"]
-    return bool(read["groups"] == groups <= total <= trickle.written_rows and (total - groups) % A_FILE == 0)
+def checked(
+    reads: dict[str, list[dict[str, Any]]], last: dict[str, Any], groups: int, trickle: Trickle
+) -> dict[str, Any]:
+    """Whether each read is of a version of the state, which has whole files alone, and the last one of all rows."""
+
+    def is_right(read: dict[str, Any]) -> bool:
+        total = read["sum"]
+        return bool(read["groups"] == groups <= total <= trickle.written_rows and (total - groups) % A_FILE == 0)
+
+    wrong = [one for found in reads.values() for one in found if not is_right(one)]
+    is_whole = (last["groups"], last["sum"]) == (groups, trickle.written_rows)
+    return {"wrong_reads": wrong, "last": last, "correct": not wrong and is_whole}
 
 
 def _some(number: int, groups: int) -> pa.Table:

@@ -24,7 +24,7 @@ from pyslash.units import Run
 @dataclass(frozen=True)
 class Ports:
     """Files and backfills of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock
-    of runs and another.
+    of runs and that of seconds.
     """
 
     files: Callable[[SparkSession, str, str], CheckpointFiles] = checkpoint_files

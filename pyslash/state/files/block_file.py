@@ -16,6 +16,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -160,10 +161,10 @@ def _listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
         return StoredBlock(head, [])
     # A value of Arrow's would be a copy: whoever merges a few segments of a large file needs no more than these.
     _, bounds, values = column.buffers()
-    starts = np.frombuffer(bounds, np.int64, len(listed) + 1, column.offset * 8).tolist()
-    values, found = values or pa.py_buffer(b""), []
-    for segment, start, end in zip(listed, starts, starts[1:], strict=False):
-        if end - start != segment.length:
+    at = np.frombuffer(bounds, np.int64, len(listed) + 1, column.offset * 8).tolist()
+    found = []
+    for segment, (start, end) in zip(listed, pairwise(at), strict=True):
+        if values is None or end - start != segment.length:
             raise CorruptBlockError(f"{name}: the segment at {segment.offset} has another length than its head says")
-        found.append((segment, values.slice(start, end - start)))
+        found.append((segment, values.slice(start, segment.length)))
     return StoredBlock(head, found)

@@ -62,8 +62,12 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
     return files;
   }
 
+  private SparkSession session() {
+    return (SparkSession) data.sparkSession();
+  }
+
   private String checkpoint() {
-    return RunningStream.checkpoint(RunningStream.of((SparkSession) data.sparkSession()));
+    return RunningStream.checkpoint(RunningStream.of(session()));
   }
 
   @Override
@@ -131,7 +135,7 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
   private void noteThatSomeAreSkipped() {
     Path note = new Path(checkpoint(), SKIPPED);
     try {
-      note.getFileSystem(((SparkSession) data.sparkSession()).sessionState().newHadoopConf()).create(note, true).close();
+      note.getFileSystem(session().sessionState().newHadoopConf()).create(note, true).close();
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
