@@ -1,4 +1,4 @@
-"""Print what a test run did and did not cover: `python scripts/not_covered.py REPORT [RDMA_REPORT] [OTHER_REPORT]`.
+"""Print what a test run did not cover, then what failed: `python scripts/not_covered.py REPORT RDMA_REPORT OTHERS...`.
 
 Reports are JUnit's XML. The RDMA tests run where a device is: on this machine (then they are in REPORT), or in the lab
 (RDMA_REPORT).
@@ -23,6 +23,17 @@ def skipped(report: Path) -> Counter[str]:
 def broken(report: Path) -> int:
     """How many tests, or whole files of tests, ended in an error before they could tell anything."""
     return sum(1 for _ in ElementTree.parse(report).iter("error"))
+
+
+def failed(report: Path) -> list[str]:
+    """Each test that failed or broke, and the first line of why."""
+    told = []
+    for case in ElementTree.parse(report).iter("testcase"):
+        for bad in (*case.findall("failure"), *case.findall("error")):
+            why = (bad.get("message") or "").partition("\n")[0]
+            name = "::".join(filter(None, (case.get("classname"), case.get("name"))))
+            told.append(f"{name}: {why[:500]}")
+    return told
 
 
 def rdma(report: Path) -> str | None:
@@ -73,6 +84,9 @@ def main() -> None:
     for line in missing(reports) or ["nothing: every test ran"]:
         print(f"  {line}")
     print("=" * 100)
+    for report in filter(Path.exists, reports):
+        for line in failed(report):
+            print(f"FAILED {line}")
 
 
 if __name__ == "__main__":

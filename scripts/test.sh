@@ -56,18 +56,18 @@ rdma() {
 rdma >build/rdma.log 2>&1 &
 lab=$!
 # Who talks to a broker waits most of the time.
-scripts/test_pipelines.sh "${draw[@]}" --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
+nice -n 10 scripts/test_pipelines.sh "${draw[@]}" --junitxml=build/pipelines.xml >build/pipelines.log 2>&1 &
 pipelines=$!
 scripts/schemas.sh || printf 'test: so not every file for others is checked\n' >&2
-scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
+nice -n 10 scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
 oldest=$!
 alone=(tests/driver/test_plugin_connect.py tests/streaming/streams/test_streams_of_clients.py
   tests/streaming/test_{processors,processor_examples,chained_processors,changed_processors,initial_state,frames}.py)
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
-nice -n 5 pytest -m 'not rdma' "${draw[@]}" --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
+nice -n 10 pytest -m 'not rdma' "${draw[@]}" --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
 wait $oldest || cat build/oldest.log >&2
-scripts/test_oldest.sh test "${draw[@]}" || status=1
+nice -n 10 scripts/test_oldest.sh test "${draw[@]}" || status=1
 wait $pipelines || status=1
 cat build/pipelines.log
 wait $lab || status=1

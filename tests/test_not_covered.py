@@ -43,3 +43,14 @@ def test_a_file_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
     )
     lab.write_text(RDMA)
     assert not_covered.missing([report, lab]) == ["1 tests or files of tests could not be set up: see the errors above"]
+
+
+def test_failures_are_told_again_with_the_first_line_of_why(tmp_path: Path) -> None:
+    report = tmp_path / "pytest.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="tests.a" name="test_b[1]"><failure message="lost&#10;more"/>'
+        '</testcase><testcase classname="tests.a" name="test_c"/>'
+        '<testcase name="tests.d"><error message="?"/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert not_covered.failed(report) == ["tests.a::test_b[1]: lost", "tests.d: ?"]

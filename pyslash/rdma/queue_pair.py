@@ -9,8 +9,9 @@ from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.endpoint import Endpoint
 
-# The local ACK timeout is 4.096 us * 2^14 = 67 ms; seven retries of it bound how long a dead peer can be waited for.
-_TIMEOUT = 14
+# The local ACK timeout is 4.096 us * 2^16 = 268 ms; seven retries, 2.1 s, bound how long a dead peer is waited for. One
+# that lives answers within that, also where a path of the network has just been replaced, or its host is emulated.
+_TIMEOUT = 16
 _RETRIES = 7
 _RNR_TIMER = 12
 _HOPS = 64

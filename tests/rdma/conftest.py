@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,8 +21,13 @@ from tests.rdma.peer import HOSTS, SELF, Peer, peer
 from tests.transport.in_process import InProcess, serving
 
 MIB = 1 << 20
-PATIENCE_SECONDS = 120  # emulated hosts of a busy machine are slow
+PATIENCE_SECONDS = 600  # emulated hosts of a busy machine are slow
 SIZES = [64, 65, 4096, 64 << 10, MIB, MIB + 64, 8 * MIB + 1, 64 * MIB]
+
+
+def deadline() -> float:
+    """For what is asked of a host now."""
+    return time.monotonic() + PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="session")

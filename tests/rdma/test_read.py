@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from pyslash.rdma.transfer import Operation, Piece
 from pyslash.transport import Placed, Transports, verbs
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import OTHER_QUERY, QUERY
-from tests.rdma.conftest import PATIENCE_SECONDS, SIZES
+from tests.rdma.conftest import PATIENCE_SECONDS, SIZES, deadline
 from tests.rdma.peer import Peer
 from tests.rdma.raw_block import HEADER_BYTES, body
 from tests.transport.memory import Target
@@ -174,11 +173,11 @@ def test_what_is_not_allowed_is_refused_and_the_agent_lives(
     def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + shift, length)
         connection.mover.move(
-            operation, [piece], lease.slab.lkey, connection.rkey ^ wrong_key, "the test's access", time.monotonic() + 10
+            operation, [piece], lease.slab.lkey, connection.rkey ^ wrong_key, "the test's access", deadline()
         )
 
     with pytest.raises(RemoteAccessError, match="the test's access: message 0 failed"):
-        known._with_connection(move, time.monotonic() + 10)
+        known._with_connection(move, deadline())
     assert control.stats()["verbs_pairs"] >= 0
     (again,) = transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])  # over a connection made anew
     assert again.to_pybytes() == body(0, size)
@@ -208,10 +207,10 @@ def test_a_key_of_another_query_s_domain_is_refused(
 
     def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + offset, 64)
-        connection.mover.move("IBV_WR_RDMA_READ", [piece], lease.slab.lkey, key, "foreign key", time.monotonic() + 10)
+        connection.mover.move("IBV_WR_RDMA_READ", [piece], lease.slab.lkey, key, "foreign key", deadline())
 
     with pytest.raises(RemoteAccessError):
-        known._with_connection(move, time.monotonic() + 10)
+        known._with_connection(move, deadline())
     other.close()
 
 

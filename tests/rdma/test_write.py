@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from pyslash.protocol.messages import Conceal, Expose
 from pyslash.rdma.transfer import Piece
 from pyslash.transport.verbs import VerbsTransport
 from tests.agent.blocks import OTHER_QUERY, QUERY
+from tests.rdma.conftest import deadline
 from tests.transport.in_process import InProcess
 
 pytestmark = pytest.mark.rdma
@@ -53,10 +53,10 @@ def test_an_exposed_range_s_key_is_good_for_that_range_alone(
 
     def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + reserved + shift, 64)
-        connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "stray WRITE", time.monotonic() + 10)
+        connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "stray WRITE", deadline())
 
     with pytest.raises(RemoteAccessError):
-        known._with_connection(move, time.monotonic() + 10)
+        known._with_connection(move, deadline())
     assert bytes(own.arena.view(0, own.arena.size)) == held
 
 
@@ -71,7 +71,7 @@ def test_a_key_is_of_no_use_after_conceal(own: InProcess, transport: VerbsTransp
 
     def move(connection: Any) -> None:
         piece = Piece(lease.slab.address, connection.address + reserved, 64)
-        connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "late WRITE", time.monotonic() + 10)
+        connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, "late WRITE", deadline())
 
     with pytest.raises(RemoteAccessError):
-        known._with_connection(move, time.monotonic() + 10)
+        known._with_connection(move, deadline())

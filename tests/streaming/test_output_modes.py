@@ -101,7 +101,7 @@ def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
     merged_by = [epoch["merged_by"] for epoch in found.progress if epoch["windows"]]
     assert merged_by[:2] == ["2 homes", "2 tasks"]
     assert merged_by[-2:] == ["2 homes", "2 tasks"]
-    assert len(forgotten) == 2
+    assert forgotten.count(forgotten[-1]) == 2  # others are of queries that ended before, and are swept meanwhile
 
 
 @pytest.mark.parametrize(
