@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyslash._native import Head
+from pyslash._native import Head, Plan, compact
+from pyslash.agent.compaction.folding import scratch_arena
 from pyslash.agent.store.adopt import adopt
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.lent import Lent
 from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import AgentBusyError, FencedError, InvalidRequestError
-from pyslash.protocol.messages import Checkpoint, EndSnapshots, Restore, Snapshot, Take
+from pyslash.protocol.messages import Checkpoint, EndSnapshots, FoldFiles, Restore, Snapshot, Take
 from pyslash.state.files.block_file import StoredBlock, decode, write
 from pyslash.state.files.directory import BlockDirectory, BlockFile, WrittenFile
 from pyslash.state.files.paced_file import PacedFile
@@ -43,7 +45,7 @@ class Checkpointer:
             CheckpointError: the file cannot be written.
         """
         with self._lent.blocks_of_epoch(query, request, request.snapshot) as blocks:
-            written = self._written(request, blocks)
+            written = self._written(request, self._seen(blocks))
         with self._state.lock:
             self._state.counters["checkpoints"] += 1
         return written
@@ -56,6 +58,49 @@ class Checkpointer:
             FencedError: the run is over, or a later one holds the query; what was written is not a whole file.
             CheckpointError: the file cannot be written.
         """
+        with self._beside_epochs(query, request) as paced, self._lent.committed(query, request) as (epoch, blocks):
+            written = self._written(request, self._seen(blocks), paced)
+        with self._state.lock:
+            self._state.counters["snapshots"] += 1
+        return {"epoch": epoch, **written}
+
+    def fold_files(self, query: bytes, request: FoldFiles) -> dict[str, Any]:
+        """Writes a file that stands for others, of whose blocks nobody needs to be told any more when they were made.
+
+        Raises:
+            InvalidRequestError: the run has asked for this file before, or no pane of the others is alive.
+            FencedError: the run is over, or a later one holds the query; what was written is not a whole file.
+            CheckpointError, CorruptBlockError: a file cannot be read or written, or is not what its manifest says.
+            SpillError: no room on the local disk to fold them in.
+        """
+        with self._state.lock:
+            self._state.state_for(query, request.plan, request.run).claim(request.run, request.name)
+        with self._beside_epochs(query, request) as paced:
+            directory = BlockDirectory(request.directory)
+            stored = [
+                block
+                for name, size, crc in request.files
+                for block in decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+                if block.segments
+            ]
+            with scratch_arena(self._state, sum(Head(block.head).length for block in stored)) as (arena, fd):
+                heads = [adopt(arena, fd, query, BEYOND_EPOCHS, block) for block in stored]
+                offsets = [Head(head).arena_offset for head in heads]
+                raw = compact(Plan(request.plan), arena, offsets, request.first_live_pane, query, BEYOND_EPOCHS)
+                if not raw:
+                    raise InvalidRequestError("no pane of these files is alive")
+                block = LiveBlock.of(raw)
+                with arena.view(block.offset, block.length) as view:
+                    written = self._written(request, [(block, view)], paced)
+        with self._state.lock:
+            self._state.counters["folds of files"] += 1
+        return written
+
+    @contextmanager
+    def _beside_epochs(
+        self, query: bytes, request: Snapshot | FoldFiles
+    ) -> Iterator[Callable[[WrittenFile], PacedFile]]:
+        """What gives a file its pace, and ends it with its run; that can be waited for."""
 
         def check() -> None:
             with self._state.lock:
@@ -65,15 +110,11 @@ class Checkpointer:
         with self._fewer:
             self._under_way.append(run)
         try:
-            with self._lent.committed(query, request) as (epoch, blocks):
-                written = self._written(request, blocks, lambda file: PacedFile(file, request.bytes_per_second, check))
+            yield lambda file: PacedFile(file, request.bytes_per_second, check)
         finally:
             with self._fewer:
                 self._under_way.remove(run)
                 self._fewer.notify_all()
-        with self._state.lock:
-            self._state.counters["snapshots"] += 1
-        return {"epoch": epoch, **written}
 
     def end_snapshots(self, query: bytes, request: EndSnapshots) -> dict[str, Any]:
         """Returns once no snapshot of this run, which is over, is being written, nor will be.
@@ -91,20 +132,24 @@ class Checkpointer:
                 raise AgentBusyError(f"a snapshot of run {request.run} is still being written")
         return {}
 
+    def _seen(self, blocks: list[LiveBlock]) -> list[tuple[LiveBlock, Any]]:
+        """Blocks that are lent, and their bytes."""
+        return [(block, self._lent.view(block, 0, block.length)) for block in blocks]
+
+    @staticmethod
     def _written(
-        self,
-        request: Checkpoint | Snapshot,
-        blocks: list[LiveBlock],
+        request: Checkpoint | Snapshot | FoldFiles,
+        blocks: list[tuple[LiveBlock, Any]],
         by: Callable[[WrittenFile], WrittenFile | PacedFile] = lambda file: file,
     ) -> dict[str, int]:
-        """The file of blocks that are lent, which `by` says how to write: its bytes, their CRC32C, the last pane."""
-        views = [self._lent.view(block, 0, block.length) for block in blocks]
+        """The file of these blocks, which `by` says how to write: its bytes, their CRC32C, the last pane."""
+        views = [view for _, view in blocks]
         directory = BlockDirectory(request.directory)
         # Where a snapshot finds no directory, the checkpoint was deleted: it must not come back.
         size, crc = directory.write(
             request.name, lambda file: write(request.plan, views, by(file)), makes=isinstance(request, Checkpoint)
         )
-        panes = [pane for block in blocks for pane, _, _ in block.panes]
+        panes = [pane for block, _ in blocks for pane, _, _ in block.panes]
         return {"bytes": size, "crc": crc, "last_pane": max(panes, default=BEFORE_ALL_PANES)}
 
     def restore(self, query: bytes, request: Restore) -> dict[str, Any]:

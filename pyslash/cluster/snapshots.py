@@ -1,4 +1,7 @@
-"""Snapshots of what agents hold, written beside epochs: the checkpoint of an epoch costs what that has changed."""
+"""Files that stand for others, written beside epochs: the checkpoint of an epoch costs what that has changed.
+
+A snapshot stands for all that its agent has written. Between two of them, one file stands for many small ones.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from uuid import uuid4
 
 from pyslash.cluster.agent_group import AgentGroup
 from pyslash.errors import SlashError
-from pyslash.protocol.messages import Snapshot
-from pyslash.state.durable import DurableState
+from pyslash.protocol.messages import FoldFiles, Snapshot
+from pyslash.state.durable import DurableState, Replacement
 from pyslash.state.files.directory import BlockFile
 from pyslash.units import Epoch, Run
 
@@ -36,6 +39,7 @@ class Snapshots:
         self._timeout = timeout_seconds
         self._rate = bytes_per_second
         self._failed: set[str] = set()
+        self._unfolded: set[str] = set()
         self._holder: str | None = None  # of the one under way
         self._is_over = False
 
@@ -48,18 +52,22 @@ class Snapshots:
 
     @property
     def are_due(self) -> bool:
-        """Whether an agent's files should be replaced by one."""
-        return bool(self._due())
+        """Whether files of an agent should be replaced by one."""
+        return bool(self._due() or self._folds_due())
 
     def step(self) -> bool:
         """Write one, beside the query's own thread. Returns whether there are more."""
-        due = self._due()
-        if due:
-            self._holder = due[0]
+        due, folds = self._due(), self._folds_due()
+        holder = next(iter([*due, *folds]), None)
+        if holder is not None:
+            self._holder = holder
             if not self._is_over:
-                self._write(due[0])
+                if due:
+                    self._write(holder)
+                else:
+                    self._fold(holder, folds[holder])
             self._holder = None
-        return len(due) > 1
+        return len({*due, *folds}) > 1
 
     def warn(self, error: Exception) -> None:
         """Tell of one that has failed, unless it is over."""
@@ -71,6 +79,31 @@ class Snapshots:
             return []
         held = {*self._group.names} - self._failed
         return [holder for holder in self._durable.want_snapshots() if holder in held]
+
+    def _folds_due(self) -> dict[str, list[BlockFile]]:
+        if self._is_over:
+            return {}
+        held = {*self._group.names} - self._unfolded
+        return {holder: files for holder, files in self._durable.want_folds().items() if holder in held}
+
+    def _fold(self, holder: str, files: list[BlockFile]) -> None:
+        last = max(file.epoch for file in files)
+        name = f"{last}-{self._run}-{uuid4().hex}.arrow"
+        listed, pane = [[file.name, file.bytes, file.crc] for file in files], self._durable.first_live_pane
+        location = self._durable.directory.location
+        request = FoldFiles(self._plan, self._run, location, listed, name, pane, self._rate)
+        try:
+            with self._group.another(holder) as client:
+                most = sum(file.bytes for file in files)
+                written = client.fold_files(request, self._timeout + most / self._rate)
+        except SlashError as error:
+            # They are as good as before, and a snapshot replaces them in the end.
+            self._unfolded.add(holder)
+            if not self._is_over:
+                logger.warning("small files of the checkpoint could not be folded into one: %s", error)
+            return
+        made = BlockFile(name, **written, holder=holder, snapshot=False)
+        self._durable.replace(Replacement(made, last, frozenset(file.name for file in files)))
 
     def _write(self, holder: str) -> None:
         last = max(file.epoch for file in self._durable.files)
@@ -87,4 +120,4 @@ class Snapshots:
             self.warn(error)
             return
         epoch = Epoch(written.pop("epoch"))
-        self._durable.snapshot(epoch, BlockFile(name, **written, holder=holder, snapshot=True))
+        self._durable.replace(Replacement(BlockFile(name, **written, holder=holder, snapshot=True), epoch))

@@ -21,6 +21,7 @@ from pyslash.protocol.messages import (
     Empty,
     EndSnapshots,
     Fold,
+    FoldFiles,
     Live,
     Logs,
     MakeRoom,
@@ -117,6 +118,10 @@ class AgentClient(AgentCaller):
     def snapshot(self, request: Snapshot, timeout_seconds: float) -> dict[str, int]:
         """Writes all committed blocks to a file, durably: `bytes`, `crc`, `last_pane`, and the last `epoch` in it."""
         return self.act("snapshot", request, timeout_seconds)
+
+    def fold_files(self, request: FoldFiles, timeout_seconds: float) -> dict[str, int]:
+        """Folds files into one, durably: its `bytes`, `crc` and `last_pane`."""
+        return self.act("fold_files", request, timeout_seconds)
 
     def end_snapshots(self, run: Run) -> None:
         """Has the agent give up snapshots of a run that is over: none is being written when this returns."""

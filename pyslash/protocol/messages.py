@@ -111,8 +111,23 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class FoldFiles:
+    """Fold the blocks of these files ([name, bytes, CRC32C] each) into one in `directory`/`name`, without the panes
+    before the first live one, at the pace of a `Snapshot`.
+    """
+
+    plan: PlanText
+    run: Run
+    directory: Path
+    files: Files
+    name: FileName
+    first_live_pane: Signed
+    bytes_per_second: Size
+
+
+@dataclass(frozen=True)
 class EndSnapshots:
-    """The run is over: write no snapshot of it any more. The answer comes when none is being written."""
+    """The run is over: write no snapshot of it any more, and fold no files. The answer comes when none is written."""
 
     run: Run
 
@@ -344,6 +359,7 @@ Request = (
     Commit
     | Checkpoint
     | Snapshot
+    | FoldFiles
     | EndSnapshots
     | Restore
     | Take

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.files.block_file import decode, write
 from pyslash.state.files.directory import BlockDirectory, BlockFile, run_of
+from pyslash.state.files.small import not_dwarfing
 from pyslash.state.replan import replanned
-from pyslash.units import Epoch, Run
+from pyslash.units import BEFORE_ALL_PANES, NO_EPOCH, Epoch, Run
 
 # An agent's files are replaced by a snapshot once they are this many and as large as its last snapshot: a restore then
 # reads at most about twice the live state, and a byte is written about twice.
 MOST_FILES = 8
+# So many small ones between two snapshots become one, of no more bytes than these, which an agent has in memory for it:
+# who reads the state, or restores it, opens few.
+MOST_SMALL = 16
+_FOLDED_BYTES = 256 << 20
 # Snapshots are written beside epochs. Where they do not come, an epoch writes one itself, once there are so many times
 # as many files.
 _AT_LAST = 8
 # Files that were replaced stay for so many seconds: a read of the state of a query that runs has a manifest first, and
 # opens its files one after the other.
 KEPT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A file that stands for others of its holder, once a manifest names it: all as of an epoch, or some `names`."""
+
+    file: BlockFile
+    epoch: Epoch
+    names: frozenset[str] | None = None
+
+    def replaces(self, other: BlockFile) -> bool:
+        """Whether it has what this one has."""
+        if other.holder != self.file.holder:
+            return False
+        return other.epoch <= self.epoch if self.names is None else other.name in self.names
 
 
 class DurableState:
@@ -33,9 +54,10 @@ class DurableState:
         """`seconds`: a clock."""
         self.directory = directory
         self.files = files
-        # Of holders: as of which epoch, and the file; and those of them that the epoch under way has taken.
-        self._snapshots: dict[str, tuple[int, BlockFile]] = {}
-        self._offered: dict[str, tuple[int, BlockFile]] = {}
+        # Of holders; and those of them that the epoch under way has taken.
+        self._ready: dict[str, Replacement] = {}
+        self._offered: dict[str, Replacement] = {}
+        self.first_live_pane = self._offered_pane = BEFORE_ALL_PANES  # of the last epoch that was logged; under way
         self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
         self._seconds = seconds
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
@@ -58,38 +80,48 @@ class DurableState:
             for holder, held in own.items()
             if len(held) >= number
             and sum(file.bytes for file in held) >= 2 * sum(file.bytes for file in held if file.snapshot)
-            and holder not in self._snapshots
+            and holder not in self._ready
         ]
 
-    def snapshot(self, epoch: Epoch, file: BlockFile) -> None:
-        """There is a file with all that its holder held as of an epoch; the next epoch that is logged names it."""
-        self._snapshots[file.holder] = epoch, file
+    def want_folds(self) -> dict[str, list[BlockFile]]:
+        """Of agents, small files that one should stand for."""
+        newest = max((file.epoch for file in self.files), default=NO_EPOCH)
+        small: dict[str, list[BlockFile]] = {}
+        for file in sorted(self.files, key=lambda file: file.bytes):
+            # What the newest epoch has changed is read again by a query that starts again.
+            if not file.snapshot and file.epoch < newest and file.holder not in self._ready:
+                small.setdefault(file.holder, []).append(file)
+        chosen = {holder: not_dwarfing(_within(files), lambda file: file.bytes) for holder, files in small.items()}
+        return {holder: files for holder, files in chosen.items() if len(files) >= MOST_SMALL}
+
+    def replace(self, one: Replacement) -> None:
+        """There is a file that stands for others; the next epoch that is logged names it."""
+        self._ready[one.file.holder] = one
 
     def with_epoch(self, added: list[BlockFile], first_live_pane: int) -> list[BlockFile]:
         """The files after an epoch has added its own, without those that snapshots replace and those with dead panes
         only.
         """
+        self._offered_pane = first_live_pane
         replaced = {file.holder for file in added if file.snapshot}
-        self._offered = dict(self._snapshots)
-        snapshots = {holder: one for holder, one in self._offered.items() if holder not in replaced}
+        self._offered = dict(self._ready)
+        ready = [one for holder, one in self._offered.items() if holder not in replaced]
         kept = [
-            file
-            for file in self.files
-            if file.holder not in replaced
-            and not (file.holder in snapshots and file.epoch <= snapshots[file.holder][0])
+            file for file in self.files if file.holder not in replaced and not any(one.replaces(file) for one in ready)
         ]
-        kept += [file for _, file in snapshots.values()]
+        kept += [one.file for one in ready]
         return [*(file for file in kept if file.last_pane >= first_live_pane), *added]
 
     def logged(self, files: list[BlockFile]) -> None:
         """A manifest now names these files; `clean` deletes the others, once Spark has logged its epoch."""
         before = {file.name for file in self.files} | self._replanned
-        before |= {file.name for _, file in self._offered.values()}
+        before |= {one.file.name for one in self._offered.values()}
         self._replanned.clear()
         for holder, one in self._offered.items():
-            if self._snapshots.get(holder) is one:
-                del self._snapshots[holder]
+            if self._ready.get(holder) is one:
+                del self._ready[holder]
         self._offered = {}
+        self.first_live_pane = self._offered_pane
         self._obsolete |= dict.fromkeys(before - {file.name for file in files}, self._seconds())
         self.files = files
 
@@ -129,6 +161,12 @@ class DurableState:
         """
         unnamed = self.directory.names() - named
         self.directory.delete({name for name in unnamed if (by := run_of(name)) is not None and by < run})
+
+
+def _within(files: list[BlockFile]) -> list[BlockFile]:
+    """The first of them, of `_FOLDED_BYTES` together."""
+    sizes = accumulate(file.bytes for file in files)
+    return [file for file, size in zip(files, sizes, strict=True) if size <= _FOLDED_BYTES]
 
 
 def shares(files: list[BlockFile], agents: list[str]) -> dict[str, list[BlockFile]]:

@@ -6,18 +6,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from pyslash import _native
-from pyslash._native import crc32c
+from pyslash._native import Head, crc32c
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, Restore, Resume, Snapshot, Take
+from pyslash.protocol.messages import Checkpoint, FoldFiles, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.files.block_head import head_crc
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
@@ -108,6 +109,33 @@ def test_a_snapshot_of_a_run_that_is_over_is_given_up(
         client.snapshot(Snapshot(PLAN, 1, str(tmp_path), "later.arrow", RATE), 20)
     client.resume(Resume(0, PLAN, 2, 0))
     assert client.snapshot(Snapshot(PLAN, 2, str(tmp_path), "0-2-snapshot.arrow", RATE), 20)["epoch"] == 0
+
+
+def test_files_are_folded_into_one_that_has_what_they_have(
+    agent: AgentDescriptor, client: AgentClient, tmp_path: Path
+) -> None:
+    files = []
+    for epoch in range(3):
+        block = write(agent, epoch, [0, 10] if epoch else [-10, 0], keys=range(epoch, 3000 + epoch))
+        files.append(store(client, tmp_path, epoch, [block.arena_offset]))
+        client.commit(epoch, [block.arena_offset], PLAN, 1)
+    expected = merged(agent, client.live(1).blocks, [0, 10])
+    request = FoldFiles(PLAN, 1, str(tmp_path), files, "2-1.arrow", 0, RATE)
+    written = client.fold_files(request, 20)
+    with pytest.raises(InvalidRequestError, match=r"2-1\.arrow was asked for before"):
+        client.fold_files(request, 20)
+    with pytest.raises(CorruptBlockError, match="its manifest says"):
+        client.fold_files(replace(request, files=[[files[0][0], files[0][1], 1]], name="other.arrow"), 20)
+    with pytest.raises(InvalidRequestError, match="no pane of these files is alive"):
+        client.fold_files(replace(request, first_live_pane=1 << 60, name="another.arrow"), 20)
+    client.drop()
+    reply = client.restore(Restore(PLAN, 2, str(tmp_path), [["2-1.arrow", written["bytes"], written["crc"]]]), 20)
+    assert merged(agent, reply.blocks, [0, 10]) == expected
+    (folded,) = reply.blocks
+    assert [pane for pane, _, _ in Head(folded).panes] == [0, written["last_pane"]]  # without the one that is over
+    client.end_snapshots(2)
+    with pytest.raises(FencedError, match="run 2 of the query is over"):
+        client.fold_files(replace(request, run=2, name="third.arrow"), 20)
 
 
 def test_a_snapshot_brings_no_deleted_checkpoint_back(

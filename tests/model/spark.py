@@ -500,8 +500,9 @@ def installed(query: Query) -> Iterator[None]:
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
         (directory, "open_location", lambda location: (query.blocks, location)),
-        # Small, so that snapshots and compactions are part of every run.
-        (durable, "MOST_FILES", 2),
+        # Small, so that compactions, and snapshots or folds of files, are part of every run.
+        (durable, "MOST_FILES", 2 + query.world.number % 2 * 3),
+        (durable, "MOST_SMALL", 2),
         (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:

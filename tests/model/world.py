@@ -58,6 +58,7 @@ class World:
     """One run of a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
+        self.number = schedule.number
         self.chance = random.Random(schedule.number + 1)
         self.trace: list[str] = []
         self.drivers: list[Driver] = []

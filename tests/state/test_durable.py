@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
-from pyslash.state.durable import KEPT_SECONDS, MOST_FILES, DurableState
+from pyslash.state.durable import KEPT_SECONDS, MOST_FILES, MOST_SMALL, DurableState, Replacement
 from pyslash.state.files.block_file import decode
 from pyslash.state.files.directory import BlockDirectory, BlockFile
+from pyslash.units import Epoch
 from tests.inspect.state.conftest import written
 from tests.support.two_epochs import PLAN, Written
 
@@ -67,7 +68,7 @@ def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Writte
     state = DurableState(durable(written).directory, files)
     assert "a" in state.want_snapshots()
     assert "a" not in state.need_snapshots()
-    state.snapshot(6, file(5, "a", 300, "snapshot-" + "c" * 32))
+    state.replace(Replacement(file(5, "a", 300, "snapshot-" + "c" * 32), Epoch(6)))
     assert "a" not in state.want_snapshots()
     named = state.with_epoch([file(8, "a"), file(8, "b")], 0)
     assert [one.epoch for one in named if one.holder == "a"] == [7, 5, 8]
@@ -75,7 +76,7 @@ def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Writte
     # Until a manifest names it, all is as it was; one that is ready in between waits for the next epoch.
     assert state.files == files
     assert state.with_epoch([file(8, "a"), file(8, "b")], 0) == named
-    state.snapshot(8, file(7, "b", 300, "snapshot-" + "d" * 32))
+    state.replace(Replacement(file(7, "b", 300, "snapshot-" + "d" * 32), Epoch(8)))
     state.logged(named)
     assert state.files == named
     later = state.with_epoch([file(9, "b")], 0)
@@ -89,3 +90,35 @@ def test_an_epoch_writes_a_snapshot_where_none_comes(written: Written) -> None:
     assert "a" in state.need_snapshots()
     whole = file(99, "a", 5000, "e" * 32)
     assert state.with_epoch([whole], 0) == [whole]
+
+
+def test_one_file_stands_for_small_ones_between_snapshots(written: Written) -> None:
+    snapshot = file(0, "a", 1 << 20, "snapshot-" + "c" * 32)
+    few = [file(epoch, "a", 100 + epoch) for epoch in range(1, MOST_SMALL + 1)]
+    others = [file(3, "b"), file(4, "b")]
+    state = DurableState(durable(written).directory, [snapshot, *few, *others])
+    assert state.want_folds() == {}  # the newest epoch's file is none of them
+    files = [snapshot, *few, *others, file(MOST_SMALL + 1, "a")]
+    state.logged(files)
+    small = state.want_folds()
+    assert {holder: sorted(one.epoch for one in held) for holder, held in small.items()} == {
+        "a": [*range(1, MOST_SMALL + 1)]
+    }
+    folded = file(MOST_SMALL, "a", 900, "f" * 32)
+    state.replace(Replacement(folded, folded.epoch, frozenset(one.name for one in small["a"])))
+    assert state.want_folds() == {}
+    named = state.with_epoch([file(MOST_SMALL + 2, "a")], 0)
+    assert named == [snapshot, *others, file(MOST_SMALL + 1, "a"), folded, file(MOST_SMALL + 2, "a")]
+    state.logged(named)
+    # It dwarfs the next ones, which are folded without it.
+    later = [file(MOST_SMALL + 3 + more, "a", 10) for more in range(MOST_SMALL + 1)]
+    state.logged([*named, *later])
+    assert folded not in state.want_folds()["a"]
+
+
+def test_no_more_is_folded_than_an_agent_has_room_for(written: Written) -> None:
+    large = [file(epoch, "a", 32 << 20) for epoch in range(MOST_SMALL + 1)]
+    state = DurableState(durable(written).directory, large)
+    assert state.want_folds() == {}  # eight of them are as much as may be
+    state.logged([file(epoch, "a", 15 << 20) for epoch in range(MOST_SMALL + 2)])
+    assert len(state.want_folds()["a"]) == MOST_SMALL + 1

@@ -1,20 +1,21 @@
-"""Snapshots are written beside epochs, and stand for what came before: who starts again from one has Spark's rows."""
+"""Files that are written beside epochs, and stand for others: who starts again from one has Spark's rows."""
 
 from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.state import durable
-from pyslash.state.durable import DurableState
+from pyslash.state.durable import DurableState, Replacement
 from pyslash.state.stored import StoredState
 from tests.support.attempt import add, attempt, in_words, make_stream, settings
+from tests.support.nightly import some_at_night
 from tests.support.stream import Stream
 
 BATCHES = [[(1000 + 3 * number, key, number) for key in "abc"] for number in range(8)]
@@ -28,13 +29,13 @@ def windows(stream: Stream) -> DataFrame:
 def test_a_query_goes_on_from_a_snapshot(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable, "MOST_FILES", 3)
     written = threading.Event()
-    real = DurableState.snapshot
+    real = DurableState.replace
 
-    def snapshot(self: DurableState, *given: Any) -> None:
-        real(self, *given)
+    def replace(self: DurableState, one: Replacement) -> None:
+        real(self, one)
         written.set()
 
-    monkeypatch.setattr(DurableState, "snapshot", snapshot)
+    monkeypatch.setattr(DurableState, "replace", replace)
     stream, checkpoint = make_stream(spark, tmp_path, BATCHES), tmp_path / "ours"
     found: list[tuple[int, list[str]]] = []
 
@@ -59,6 +60,66 @@ def test_a_query_goes_on_from_a_snapshot(spark: SparkSession, tmp_path: Path, mo
     again = attempt(windows(stream), checkpoint)
     assert again.error is None
     assert [*found, *again.batches] == [*expected, *attempt(windows(stream), sparks, "off").batches]
+    assert any(rows for _, rows in again.batches)
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    left = rows.select("ts", F.col("k").alias("key"), "v")
+    right = rows.select(F.col("ts").alias("at"), "k", F.col("v").alias("w")).where("w % 2 = 0")
+    return left.join(right, F.expr("key = k and at between ts and ts + interval 20 seconds"), "left_outer")
+
+
+# Each with its output mode.
+OPERATORS: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
+    "windows": ("append", lambda rows: rows.groupBy(F.window("ts", "60 seconds"), "k").agg(F.avg("v"), F.max("v"))),
+    "order": ("append", lambda rows: rows.groupBy(F.window("ts", "60 seconds"), "k").agg(F.first("v"), F.last("v"))),
+    "groups": ("update", lambda rows: rows.groupBy("k").agg(F.sum("v"), F.collect_set("v"))),
+    "all groups": ("complete", lambda rows: rows.groupBy("k").agg(F.count("*"), F.expr("percentile_approx(v, 0.5)"))),
+    "sessions": ("append", lambda rows: rows.groupBy(F.session_window("ts", "5 seconds"), "k").agg(F.sum("v"))),
+    "deduplication": ("append", lambda rows: rows.dropDuplicates(["k", "v"])),
+    "join": ("append", joined),
+}
+
+
+@pytest.mark.parametrize("operator", some_at_night(OPERATORS, ("order", "join")))
+def test_small_files_are_folded_between_snapshots(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operator: str
+) -> None:
+    monkeypatch.setattr(durable, "MOST_FILES", 100)
+    monkeypatch.setattr(durable, "MOST_SMALL", 3)
+    output, job = OPERATORS[operator]
+    folded: list[Replacement] = []
+    ready = threading.Event()
+    real = DurableState.replace
+
+    def replace(self: DurableState, one: Replacement) -> None:
+        real(self, one)
+        folded.append(one)
+        ready.set()
+
+    monkeypatch.setattr(DurableState, "replace", replace)
+    stream = make_stream(spark, tmp_path, BATCHES)
+    found: list[tuple[int, list[str]]] = []
+
+    def take(rows: DataFrame, epoch: int) -> None:
+        found.append((epoch, in_words(rows.collect())))
+        if epoch in (4, 7):
+            assert ready.wait(120)
+            ready.clear()
+
+    with settings(spark, {"spark.slash.mode": "require"}):
+        writer = job(stream.read()).writeStream.option("checkpointLocation", str(tmp_path / "ours"))
+        writer.outputMode(output).foreachBatch(take).trigger(availableNow=True).start().awaitTermination()
+    named = {file.name for file in StoredState.at(str(tmp_path / "ours")).manifest(7).files}
+    assert all(len(one.names or ()) >= 3 for one in folded)
+    assert any(one.file.name in named and named.isdisjoint(one.names or ()) for one in folded)
+    expected = attempt(job(stream.read()), tmp_path / "sparks", "off", output=output).batches
+    for rows in LATER:
+        add(stream, rows)
+    again = attempt(job(stream.read()), tmp_path / "ours", output=output)
+    assert again.error is None
+    sparks = attempt(job(stream.read()), tmp_path / "sparks", "off", output=output)
+    assert [*found, *again.batches] == [*expected, *sparks.batches]
     assert any(rows for _, rows in again.batches)
 
 

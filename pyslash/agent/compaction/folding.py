@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pyslash.agent.store import spill
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.block_set import BlockSet, Holding, LiveBlock, Outcome
 from pyslash.agent.store.spiller import free_bytes
+from pyslash.state.files.small import not_dwarfing
 from pyslash.transport.reserved import write_all
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 from pyslash.units import BEYOND_EPOCHS, NO_EPOCH, ArenaOffset, Epoch
 
 MAX_BLOCKS = 8
-# A block this many times larger than all smaller ones together is left alone: to rewrite it costs more than it folds.
-_DOMINANCE = 2
 # Of the arena's size: the result of a fold is in memory once before it is written.
 _MOST_ON_DISK = 0.5
 _SLACK_BYTES = 1 << 20  # a result may have more segments than its inputs, each with its padding
@@ -31,17 +31,14 @@ def choose_inputs(blocks: Iterable[LiveBlock], first_live_pane: int) -> list[Are
     """Offsets of the blocks to fold; empty if it is not worth it yet.
 
     All of them when more than half of the bytes are dead panes. Otherwise the small ones, once they are more than
-    `MAX_BLOCKS`: a block that dwarfs the rest is skipped, so each byte is rewritten a logarithmic number of times.
+    `MAX_BLOCKS`.
     """
-    by_size = sorted(blocks, key=lambda block: -block.length)
-    total = sum(block.length for block in by_size)
-    dead = sum(block.dead_bytes(first_live_pane) for block in by_size)
-    if 2 * dead > total:
-        return [block.offset for block in by_size]
-    rest = total
-    while by_size and by_size[0].length > _DOMINANCE * (rest - by_size[0].length):
-        rest -= by_size.pop(0).length
-    return [block.offset for block in by_size] if len(by_size) > MAX_BLOCKS else []
+    chosen = list(blocks)
+    dead = sum(block.dead_bytes(first_live_pane) for block in chosen)
+    if 2 * dead > sum(block.length for block in chosen):
+        return [block.offset for block in chosen]
+    small = not_dwarfing(chosen, lambda block: block.length)
+    return [block.offset for block in small] if len(small) > MAX_BLOCKS else []
 
 
 def live_bytes(blocks: Iterable[LiveBlock], first_live_pane: int) -> int:
@@ -149,9 +146,7 @@ class Folding:
     def _on_disk(self, job: Fold) -> Folded:
         """Folds in a separate arena, over a file in the spill directory, because the agent's arena has no room."""
         holding, own = self._state.holding, self._state.arena
-        tables = own.size - own.capacity
-        size = tables + 2 * sum(block.length for block in job.blocks) + _SLACK_BYTES
-        with spill.scratch_arena(holding.disk.directory, size) as (arena, fd):
+        with scratch_arena(self._state, sum(block.length for block in job.blocks)) as (arena, fd):
             offsets = [_copied(holding, block, job.query, arena, fd) for block in job.blocks]
             block = _compacted(arena, job, offsets)
             if block is None:
@@ -161,6 +156,18 @@ class Folding:
             body = arena.view(block.offset + len(head), block.length - len(head))
             data = spill.write(holding.disk.directory, [head, body])
         return Folded(LiveBlock.of(head), data)
+
+
+@contextmanager
+def scratch_arena(state: AgentState, held: int) -> Iterator[tuple[Arena, int]]:
+    """An arena over a file in the spill directory, and that file: for blocks of `held` bytes, and what they fold into.
+
+    Raises:
+        SpillError: no room for it.
+    """
+    tables = state.arena.size - state.arena.capacity
+    with spill.scratch_arena(state.holding.disk.directory, tables + 2 * held + _SLACK_BYTES) as made:
+        yield made
 
 
 def _newest_epoch(block_set: BlockSet) -> Epoch:

@@ -90,18 +90,14 @@ class Lent:
         """All committed blocks, pinned, and the last epoch in them.
 
         Raises:
-            InvalidRequestError: nothing has been committed in this run, or it has asked for this file before: a call
-                that arrives twice would put what is held by now in the place of what a manifest names.
+            InvalidRequestError: nothing has been committed in this run, or it has asked for this file before.
             FencedError: the run is over, or was replaced.
         """
         with self._state.lock:
             state = self._state.state_for(query, request.plan, request.run)
-            state.check_snapshots(request.run)
             if (epoch := state.epoch) < 0:
                 raise InvalidRequestError("a snapshot of a query that has committed nothing here in this run")
-            if request.name in state.snapshots:
-                raise InvalidRequestError(f"the snapshot {request.name} was asked for before")
-            state.snapshots.add(request.name)
+            state.claim(request.run, request.name)
             blocks = list(state.own.live.values())
             self._state.holding.pin(block.offset for block in blocks)
         try:

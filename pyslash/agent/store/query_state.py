@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyslash._native import Plan
 from pyslash.agent.store.block_set import BlockSet, LiveBlock
 from pyslash.agent.store.own_blocks import OwnBlocks
-from pyslash.errors import FencedError
+from pyslash.errors import FencedError, InvalidRequestError
 from pyslash.units import BEFORE_ALL_PANES, BEFORE_ALL_RUNS, NO_EPOCH, NO_RUN, ArenaOffset, Epoch, Run
 
 
@@ -57,7 +57,7 @@ class QueryState:
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
     own: OwnBlocks = field(default_factory=OwnBlocks)
-    snapshots: set[str] = field(default_factory=set)  # files that were asked for in this run
+    claimed: set[str] = field(default_factory=set)  # files that this run has had written beside epochs
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, PendingReplica] = field(default_factory=dict)
@@ -71,6 +71,19 @@ class QueryState:
         """
         if run < self.run:
             raise FencedError(f"run {run} of the query was replaced by run {self.run}; stop this one")
+
+    def claim(self, run: Run, name: str) -> None:
+        """A file is written beside epochs: a snapshot, or what files were folded into.
+
+        Raises:
+            FencedError: the run is over.
+            InvalidRequestError: the run has asked for this file before: a call that arrives twice would put other bytes
+                in the place of what a manifest names.
+        """
+        self.check_snapshots(run)
+        if name in self.claimed:
+            raise InvalidRequestError(f"the file {name} was asked for before")
+        self.claimed.add(name)
 
     def check_snapshots(self, run: Run) -> None:
         """Passes while a snapshot of this run, which the state belongs to, is worth anything.
