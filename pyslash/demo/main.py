@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -123,6 +124,7 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
             job,
             options,
             workspace,
+            at_once=args.quick,
         )
     ]
     if args.years:
@@ -131,10 +133,10 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         outcomes.append(_run(Part(f"{args.years} years", data, 1, many), job, options, workspace))
         if not args.keep:
             shutil.rmtree(data.folder)
-    return _report(outcomes)
+    return _report(outcomes, at_once=args.quick)
 
 
-def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) -> Outcome:
+def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path, *, at_once: bool = False) -> Outcome:
     rows, late = sum(part.data.rows), part.late
     print(f"\n{part.name}: {rows:,} flights in {len(part.data.rows)} files, {part.files_per_trigger} a micro-batch;")
     print(f"  windows of {part.windows.window}, every {part.windows.slide}, by {' and '.join(KEYS)};")
@@ -144,12 +146,19 @@ def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) 
         )
     else:
         print("  no flight is late, because a micro-batch holds years")
-    runs = []
-    for name, submit in options.items():
-        line = _Line()
+
+    def run(name: str) -> Run:
+        line = _Line(shows=not at_once)
         home = workspace / f"{part.name}, {name}".replace(", ", "-").replace(" ", "-")
-        runs.append(run_job(name, job, part.data, home, part.files_per_trigger, submit, part.arguments, line.show))
+        done = run_job(name, job, part.data, home, part.files_per_trigger, options[name], part.arguments, line.show)
         line.end()
+        return done
+
+    if at_once:
+        with ThreadPoolExecutor(len(options)) as threads:
+            runs = list(threads.map(run, options))
+    else:
+        runs = [run(name) for name in options]
     expected, found = (read_rows(run.output) for run in runs)
     keys = ("window.start", "window.end", *KEYS)
     return Outcome(
@@ -157,18 +166,20 @@ def _run(part: Part, job: Path, options: dict[str, list[str]], workspace: Path) 
     )
 
 
-def _report(outcomes: list[Outcome]) -> int:
+def _report(outcomes: list[Outcome], *, at_once: bool) -> int:
     """Print the table. Returns 0 if all rows were the same."""
-    columns = f"{'rows in':>11} {'rows out':>10} {'batches':>8} {'seconds':>8} {'rows/s':>11} {'ratio':>7}"
+    columns = f"{'rows in':>11} {'rows out':>10} {'batches':>8} {'seconds':>8}"
+    if not at_once:
+        columns += f" {'rows/s':>11} {'ratio':>7}"
     print(f"\n{'':10} {'':12} {columns}")
     for outcome in outcomes:
         for run, emitted in zip(outcome.runs, outcome.emitted, strict=True):
+            line = f"{outcome.part.name:10} {run.name:12} {run.rows:>11,} {emitted:>10,} {run.batches:>8}"
             ratio = run.rate / outcome.runs[0].rate
-            print(
-                f"{outcome.part.name:10} {run.name:12} {run.rows:>11,} {emitted:>10,} {run.batches:>8} "
-                f"{run.seconds:>8.1f} {run.rate:>11,.0f} {ratio:>6.1f}x"
-            )
+            print(f"{line} {run.seconds:>8.1f}" + ("" if at_once else f" {run.rate:>11,.0f} {ratio:>6.1f}x"))
     print("(seconds from the start of the stream to its last commit, without the start of the JVM)")
+    if at_once:
+        print("(both at the same time: `pyslash demo` shows which is faster)")
     for outcome in outcomes:
         verdict = "NO" if outcome.differences else "yes"
         print(f"Results identical row by row, {outcome.part.name}: {verdict}")
@@ -182,8 +193,10 @@ class _Line:
 
     EVERY = 10  # changes between two lines where there is no terminal
 
-    def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
+    def __init__(self, *, shows: bool = True) -> None:
+        """`shows`: else the last one alone is printed."""
+        self._shows = shows
+        self._terminal = shows and sys.stdout.isatty()
         self._last = ""
         self._changes = 0
 
@@ -191,6 +204,8 @@ class _Line:
         if text == self._last:
             return
         self._last = text
+        if not self._shows:
+            return
         if self._terminal:
             print(f"\r{text:100}", end="", flush=True)
         else:

@@ -31,7 +31,7 @@ TIMED = re.compile(r"^took ([\d.]+) ([\d.]+) ([\d.]+)$", re.MULTILINE)
 def test_two_commands_lead_to_a_verified_result(
     debian: Debian, wheel: Callable[[str], Path], record_property: Callable[[str, object], None]
 ) -> None:
-    """What they take after the download is below the minute in processor time, whatever else this machine does."""
+    """What they take after the download is below the minute: by the clock, or of processor time where others work."""
     debian.run(f"{JAVA_AND_PYTHON} && python3 -m venv /environment")
     debian.environment["PATH"] = f"/environment/bin:{debian.environment['PATH']}"
     wheel_file = Path(shutil.copy(wheel("cp311"), debian.at("/"))).name
@@ -47,7 +47,7 @@ def test_two_commands_lead_to_a_verified_result(
     seconds, of_processor = sum(each[0] for each in took), sum(each[1] + each[2] for each in took)
     record_property("seconds after the download", round(seconds))
     print(f"after the download: {seconds:.0f} s, {of_processor:.0f} s of processor: {took}")
-    assert of_processor < SECONDS
+    assert min(seconds, of_processor) < SECONDS
 
 
 def instructions() -> Iterator[tuple[str, str]]:
