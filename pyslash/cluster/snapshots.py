@@ -57,15 +57,21 @@ class Snapshots:
 
     def step(self) -> bool:
         """Write one, beside the query's own thread. Returns whether there are more."""
+        rewritten = self._durable.rewritten  # looked at before the files are
+        since = {holder: rewritten(holder) for holder in self._group.names}
         due, folds = self._due(), self._folds_due()
         holder = next(iter([*due, *folds]), None)
         if holder is not None:
             self._holder = holder
             if not self._is_over:
                 if due:
-                    self._write(holder)
+                    self._durable.under_way = holder
+                    try:
+                        self._write(holder, since[holder])
+                    finally:
+                        self._durable.under_way = ""
                 else:
-                    self._fold(holder, folds[holder])
+                    self._fold(holder, folds[holder], since[holder])
             self._holder = None
         return len({*due, *folds}) > 1
 
@@ -86,7 +92,7 @@ class Snapshots:
         held = {*self._group.names} - self._unfolded
         return {holder: files for holder, files in self._durable.want_folds().items() if holder in held}
 
-    def _fold(self, holder: str, files: list[BlockFile]) -> None:
+    def _fold(self, holder: str, files: list[BlockFile], since: int) -> None:
         last = max(file.epoch for file in files)
         name = f"{last}-{self._run}-{uuid4().hex}.arrow"
         listed, pane = [[file.name, file.bytes, file.crc] for file in files], self._durable.first_live_pane
@@ -103,9 +109,9 @@ class Snapshots:
                 logger.warning("small files of the checkpoint could not be folded into one: %s", error)
             return
         made = BlockFile(name, **written, holder=holder, snapshot=False)
-        self._durable.replace(Replacement(made, last, frozenset(file.name for file in files)))
+        self._durable.replace(Replacement(made, last, since, frozenset(file.name for file in files)))
 
-    def _write(self, holder: str) -> None:
+    def _write(self, holder: str, since: int) -> None:
         last = max(file.epoch for file in self._durable.files)
         name = f"{last}-{self._run}-snapshot-{uuid4().hex}.arrow"
         request = Snapshot(self._plan, self._run, self._durable.directory.location, name, self._rate)
@@ -120,4 +126,4 @@ class Snapshots:
             self.warn(error)
             return
         epoch = Epoch(written.pop("epoch"))
-        self._durable.replace(Replacement(BlockFile(name, **written, holder=holder, snapshot=True), epoch))
+        self._durable.replace(Replacement(BlockFile(name, **written, holder=holder, snapshot=True), epoch, since))

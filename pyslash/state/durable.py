@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,10 +33,14 @@ KEPT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Replacement:
-    """A file that stands for others of its holder, once a manifest names it: all as of an epoch, or some `names`."""
+    """A file that stands for others of its holder, once a manifest names it: all as of an epoch, or some `names`.
+
+    `since`: how often epochs had written all of that holder's state when it was begun: what came since has the same.
+    """
 
     file: BlockFile
     epoch: Epoch
+    since: int
     names: frozenset[str] | None = None
 
     def replaces(self, other: BlockFile) -> bool:
@@ -57,6 +62,9 @@ class DurableState:
         # Of holders; and those of them that the epoch under way has taken.
         self._ready: dict[str, Replacement] = {}
         self._offered: dict[str, Replacement] = {}
+        self.under_way = ""  # the agent that writes a snapshot beside epochs
+        self._rewritten: Counter[str] = Counter()  # by holder, snapshots that epochs have written
+        self._rewriting: set[str] = set()  # holders of which the epoch under way has
         self.first_live_pane = self._offered_pane = BEFORE_ALL_PANES  # of the last epoch that was logged; under way
         self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
         self._seconds = seconds
@@ -67,11 +75,11 @@ class DurableState:
         return self._with_files(MOST_FILES)
 
     def need_snapshots(self) -> list[str]:
-        """Agents whose next file has to."""
+        """Agents whose next file has to, as no snapshot comes."""
         return self._with_files(_AT_LAST * MOST_FILES)
 
     def _with_files(self, number: int) -> list[str]:
-        """Agents that have so many, with enough in them that no snapshot has, and no snapshot on its way."""
+        """Agents that have so many, with enough in them that no snapshot has, and nothing on its way."""
         own: dict[str, list[BlockFile]] = {}
         for file in self.files:
             own.setdefault(file.holder, []).append(file)
@@ -81,6 +89,7 @@ class DurableState:
             if len(held) >= number
             and sum(file.bytes for file in held) >= 2 * sum(file.bytes for file in held if file.snapshot)
             and holder not in self._ready
+            and holder != self.under_way
         ]
 
     def want_folds(self) -> dict[str, list[BlockFile]]:
@@ -103,14 +112,22 @@ class DurableState:
         only.
         """
         self._offered_pane = first_live_pane
-        replaced = {file.holder for file in added if file.snapshot}
+        replaced = self._rewriting = {file.holder for file in added if file.snapshot}
         self._offered = dict(self._ready)
-        ready = [one for holder, one in self._offered.items() if holder not in replaced]
+        ready = [
+            one
+            for holder, one in self._offered.items()
+            if holder not in replaced and one.since == self.rewritten(holder)
+        ]
         kept = [
             file for file in self.files if file.holder not in replaced and not any(one.replaces(file) for one in ready)
         ]
         kept += [one.file for one in ready]
         return [*(file for file in kept if file.last_pane >= first_live_pane), *added]
+
+    def rewritten(self, holder: str) -> int:
+        """How often epochs have written all of an agent's state so far."""
+        return self._rewritten[holder]
 
     def logged(self, files: list[BlockFile]) -> None:
         """A manifest now names these files; `clean` deletes the others, once Spark has logged its epoch."""
@@ -121,6 +138,8 @@ class DurableState:
             if self._ready.get(holder) is one:
                 del self._ready[holder]
         self._offered = {}
+        self._rewritten.update(self._rewriting)
+        self._rewriting = set()
         self.first_live_pane = self._offered_pane
         self._obsolete |= dict.fromkeys(before - {file.name for file in files}, self._seconds())
         self.files = files

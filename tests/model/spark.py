@@ -26,7 +26,9 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.state import durable
+from pyslash.state.durable import DurableState, Replacement
 from pyslash.state.files import directory
+from pyslash.state.files.directory import BlockFile
 from tests.model.agents import Cluster, InOrder, MemoryBus, wire_to
 from tests.model.batch import Entry, Frame, MicroBatch, TaskMerge
 from tests.model.files import BlockFiles, ControlFiles, NoBackfills
@@ -37,6 +39,7 @@ from tests.model.world import Driver, Injected, Violation, World
 
 _SWEEPS = 0.1
 _STEPS = 0.3
+_SLOW = 0.5
 _NOTHING_NEW = 0.25
 _COPIES = 0.3
 _TIME = TimestampType()
@@ -503,12 +506,45 @@ def installed(query: Query) -> Iterator[None]:
         # Small, so that compactions, and snapshots or folds of files, are part of every run.
         (durable, "MOST_FILES", 2 + query.world.number % 2 * 3),
         (durable, "MOST_SMALL", 2),
+        (durable, "_AT_LAST", 1),
+        *_files_that_take_time(world),
         (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:
         for owner, name, value in replaced:
             stack.enter_context(patch.object(owner, name, value))
         yield
+
+
+def _files_that_take_time(world: World) -> list[tuple[Any, str, Any]]:
+    """What is written beside epochs may be ready long after what it has; its agent writes nothing else meanwhile."""
+    ready, snapshots, folds = DurableState.replace, DurableState.want_snapshots, DurableState.want_folds
+    pending: set[tuple[int, str]] = set()
+
+    def replace(state: DurableState, one: Replacement) -> None:
+        of = id(state), one.file.holder
+
+        def done() -> None:
+            pending.discard(of)
+            ready(state, one)
+
+        pending.add(of)
+        if world.chance.random() < _SLOW:
+            world.later("a file is ready", done)
+        else:
+            done()
+
+    def want_snapshots(state: DurableState) -> list[str]:
+        return [holder for holder in snapshots(state) if (id(state), holder) not in pending]
+
+    def want_folds(state: DurableState) -> dict[str, list[BlockFile]]:
+        return {holder: files for holder, files in folds(state).items() if (id(state), holder) not in pending}
+
+    return [
+        (DurableState, "replace", replace),
+        (DurableState, "want_snapshots", want_snapshots),
+        (DurableState, "want_folds", want_folds),
+    ]
 
 
 def violation(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.durable import KEPT_SECONDS, MOST_FILES, MOST_SMALL, DurableState, Replacement
@@ -68,7 +70,7 @@ def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Writte
     state = DurableState(durable(written).directory, files)
     assert "a" in state.want_snapshots()
     assert "a" not in state.need_snapshots()
-    state.replace(Replacement(file(5, "a", 300, "snapshot-" + "c" * 32), Epoch(6)))
+    state.replace(Replacement(file(5, "a", 300, "snapshot-" + "c" * 32), Epoch(6), 0))
     assert "a" not in state.want_snapshots()
     named = state.with_epoch([file(8, "a"), file(8, "b")], 0)
     assert [one.epoch for one in named if one.holder == "a"] == [7, 5, 8]
@@ -76,7 +78,7 @@ def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Writte
     # Until a manifest names it, all is as it was; one that is ready in between waits for the next epoch.
     assert state.files == files
     assert state.with_epoch([file(8, "a"), file(8, "b")], 0) == named
-    state.replace(Replacement(file(7, "b", 300, "snapshot-" + "d" * 32), Epoch(8)))
+    state.replace(Replacement(file(7, "b", 300, "snapshot-" + "d" * 32), Epoch(8), 0))
     state.logged(named)
     assert state.files == named
     later = state.with_epoch([file(9, "b")], 0)
@@ -105,7 +107,7 @@ def test_one_file_stands_for_small_ones_between_snapshots(written: Written) -> N
         "a": [*range(1, MOST_SMALL + 1)]
     }
     folded = file(MOST_SMALL, "a", 900, "f" * 32)
-    state.replace(Replacement(folded, folded.epoch, frozenset(one.name for one in small["a"])))
+    state.replace(Replacement(folded, folded.epoch, 0, frozenset(one.name for one in small["a"])))
     assert state.want_folds() == {}
     named = state.with_epoch([file(MOST_SMALL + 2, "a")], 0)
     assert named == [snapshot, *others, file(MOST_SMALL + 1, "a"), folded, file(MOST_SMALL + 2, "a")]
@@ -122,3 +124,29 @@ def test_no_more_is_folded_than_an_agent_has_room_for(written: Written) -> None:
     assert state.want_folds() == {}  # eight of them are as much as may be
     state.logged([file(epoch, "a", 15 << 20) for epoch in range(MOST_SMALL + 2)])
     assert len(state.want_folds()["a"]) == MOST_SMALL + 1
+
+
+@pytest.mark.parametrize("names", [None, frozenset([f"0-7-{'a' * 32}.arrow"])], ids=["a snapshot", "a fold"])
+def test_what_comes_behind_an_epochs_own_snapshot_is_not_named(written: Written, names: frozenset[str] | None) -> None:
+    clock = [0.0]
+    state = DurableState(durable(written).directory, [file(0, "a")], lambda: clock[0])
+    since = state.rewritten("a")
+    late = file(0, "a", 200, "snapshot-" + "c" * 32)
+    whole = file(1, "a", 5000, "e" * 32)  # by an epoch, as nothing else had come for too long
+    named = state.with_epoch([whole], 0)
+    state.replace(Replacement(late, Epoch(0), since, names))
+    state.logged(named)
+    assert state.with_epoch([file(2, "a")], 0) == [whole, file(2, "a")]
+    state.logged([whole, file(2, "a")])
+    later = file(2, "a", 300, "snapshot-" + "d" * 32)
+    state.replace(Replacement(later, Epoch(2), state.rewritten("a")))
+    assert state.with_epoch([], 0) == [later]
+
+
+def test_no_epoch_writes_a_snapshot_while_one_is_on_its_way(written: Written) -> None:
+    state = DurableState(durable(written).directory, [file(epoch, "a") for epoch in range(8 * MOST_FILES)])
+    state.under_way = "a"
+    assert state.need_snapshots() == []
+    assert state.want_snapshots() == []
+    state.under_way = ""
+    assert state.need_snapshots() == ["a"]
