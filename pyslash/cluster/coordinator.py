@@ -26,6 +26,14 @@ from pyslash.units import BEFORE_ALL_RUNS, NO_EPOCH, Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
+# By query, the agents that were told to drop it: what they find of it is late, and swept, until a run tells otherwise.
+_dropped_by: dict[bytes, list[AgentDescriptor]] = {}
+
+
+def dropped_by(query_id: bytes) -> list[AgentDescriptor]:
+    """The agents that were told to drop a query when an earlier run of it ended in this process."""
+    return _dropped_by.get(query_id, [])
+
 
 class Coordinator:
     """Tells agents what an epoch consists of.
@@ -232,4 +240,5 @@ class Coordinator:
 
     def drop(self) -> None:
         """Free everything of the query."""
+        _dropped_by[self.query_id] = self.group.agents
         self.group.each(lambda client: client.drop())

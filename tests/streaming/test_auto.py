@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -14,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.agent.compaction.compactor import SWEEP_SECONDS
+from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver import coverage_check
 from pyslash.driver.start import hook
 from pyslash.driver.start.hook import runner_of
@@ -184,6 +188,30 @@ def test_a_batch_that_fails_once_its_rows_were_read_is_counted_once(
     monkeypatch.undo()
     again = attempt(sums(stream), tmp_path / "again", "auto")  # nobody has finished its first batch
     assert again.ran_on_pyslash
+    assert again.batches == expected.batches
+
+
+def test_agents_that_have_dropped_a_query_keep_what_its_next_run_begins_with(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CheckpointError("the store does not answer")
+
+    expected = attempt(sums(stream), tmp_path / "spark", "off")
+    create, store = ManifestLog.create, Coordinator.store
+    monkeypatch.setattr(ManifestLog, "create", fail)
+    assert attempt(sums(stream), tmp_path / "again", "auto", fail_in=0).error is not None
+    monkeypatch.setattr(ManifestLog, "create", create)
+
+    def store_late(self: Coordinator, *given: Any) -> Any:
+        if not waited:
+            waited.append(time.sleep(SWEEP_SECONDS + 1))
+        return store(self, *given)
+
+    waited: list[None] = []
+    monkeypatch.setattr(Coordinator, "store", store_late)
+    again = attempt(sums(stream), tmp_path / "again")
+    assert again.error is None
     assert again.batches == expected.batches
 
 

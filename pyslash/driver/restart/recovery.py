@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.agent_group import AgentGroup
-from pyslash.cluster.coordinator import Coordinator
+from pyslash.cluster.coordinator import Coordinator, dropped_by
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
 from pyslash.driver.ports import Ports
@@ -100,14 +100,16 @@ class Recovery:
         )
         current = self._current(execution, manifests, written, last, operator)
         newest = current or last
-        holders = holders_of(written, manifests, forgotten) if newest is None else []
+        holders: dict[AgentDescriptor, None] = {}
+        if newest is None:
+            holders = dict.fromkeys([*holders_of(written, manifests, forgotten), *dropped_by(query_id)])
         withdraw(manifests, forgotten)
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
             warn_of(evolution, last.epoch)
         durable = self._durable_state(execution, newest, operator if is_rewritten else None)
         if holders:
-            coordinator.begin(holders)
+            coordinator.begin([*holders])
         with timed("agents"):
             agents = self.agents.for_run(session, coordinator.group, newest, durable)
         figures = BroughtBack()
