@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
+from pyslash.cluster import coordinator
 from pyslash.conf import Conf
 from pyslash.driver import epoch
 from pyslash.driver.ports import Ports
@@ -503,6 +504,7 @@ def installed(query: Query) -> Iterator[None]:
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
         (directory, "open_location", lambda location: (query.blocks, location)),
+        (coordinator, "_dropped_by", {}),  # not of other runs of the model, in this process
         # Small, so that compactions, and snapshots or folds of files, are part of every run.
         (durable, "MOST_FILES", 2 + query.world.number % 2 * 3),
         (durable, "MOST_SMALL", 2),
