@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyslash._native import Head, Plan, compact
-from pyslash.agent.compaction.folding import scratch_arena
+from pyslash._native import Head, Plan
+from pyslash.agent.compaction.folding import compacted, scratch_arena
 from pyslash.agent.store.adopt import adopt
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.lent import Lent
@@ -73,23 +73,17 @@ class Checkpointer:
             CheckpointError, CorruptBlockError: a file cannot be read or written, or is not what its manifest says.
             SpillError: no room on the local disk to fold them in.
         """
-        with self._state.lock:
-            self._state.state_for(query, request.plan, request.run).claim(request.run, request.name)
         with self._beside_epochs(query, request) as paced:
+            with self._state.lock:
+                self._state.state_for(query, request.plan, request.run).claim(request.run, request.name)
             directory = BlockDirectory(request.directory)
-            stored = [
-                block
-                for name, size, crc in request.files
-                for block in decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
-                if block.segments
-            ]
+            stored = [block for file in request.files for block in _stored(directory, *file)]
             with scratch_arena(self._state, sum(Head(block.head).length for block in stored)) as (arena, fd):
                 heads = [adopt(arena, fd, query, BEYOND_EPOCHS, block) for block in stored]
                 offsets = [Head(head).arena_offset for head in heads]
-                raw = compact(Plan(request.plan), arena, offsets, request.first_live_pane, query, BEYOND_EPOCHS)
-                if not raw:
+                block = compacted(Plan(request.plan), arena, offsets, request.first_live_pane, query)
+                if block is None:
                     raise InvalidRequestError("no pane of these files is alive")
-                block = LiveBlock.of(raw)
                 with arena.view(block.offset, block.length) as view:
                     written = self._written(request, [(block, view)], paced)
         with self._state.lock:
@@ -171,11 +165,11 @@ class Checkpointer:
                 raise InvalidRequestError(f"another file {name} than this one of {size} bytes was restored before")
             if name in done:
                 continue
-            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+            stored = _stored(directory, name, size, crc)
             with self._state.lock:
                 self._check_not_replaced(query, state)
                 if name not in state.restored:
-                    self._take_over(query, state, [block for block in stored if block.segments])
+                    self._take_over(query, state, stored)
                     state.restored[name] = (size, crc)
         with self._state.lock:
             self._check_not_replaced(query, state)
@@ -193,13 +187,12 @@ class Checkpointer:
         """
         directory, heads = BlockDirectory(request.directory), []
         for name, size, crc in request.files:
-            stored = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+            stored = _stored(directory, name, size, crc)
             with self._state.lock:
                 self._state.state_for(query, request.plan, request.run)
                 heads += [
                     adopt(self._state.arena, self._state.fd, query, request.epoch, block, request.epoch)
                     for block in stored
-                    if block.segments
                 ]
         return {"heads": [base64.b64encode(head).decode() for head in heads]}
 
@@ -220,3 +213,13 @@ class Checkpointer:
                 self._state.arena.free(Head(head).arena_offset)
             raise
         state.own.add(taken)
+
+
+def _stored(directory: BlockDirectory, name: str, size: int, crc: int) -> list[StoredBlock]:
+    """The blocks of a file that are not empty.
+
+    Raises:
+        CheckpointError, CorruptBlockError: it is missing, or not what its manifest says.
+    """
+    blocks = decode(directory.read(BlockFile(name, size, crc, 0, "", False)), name)
+    return [block for block in blocks if block.segments]

@@ -40,14 +40,14 @@ class Snapshots:
         self._rate = bytes_per_second
         self._failed: set[str] = set()
         self._unfolded: set[str] = set()
-        self._holder: str | None = None  # of the one under way
         self._is_over = False
 
     def close(self) -> None:
         """The run is over. What is under way is given up: nothing is written to the checkpoint any more."""
         self._is_over = True
-        if self._holder in self._group.names:
-            with suppress(SlashError), self._group.another(self._holder) as client:
+        holder = self._durable.under_way
+        if holder in self._group.names:
+            with suppress(SlashError), self._group.another(holder) as client:
                 client.end_snapshots(self._run)
 
     @property
@@ -62,17 +62,16 @@ class Snapshots:
         due, folds = self._due(), self._folds_due()
         holder = next(iter([*due, *folds]), None)
         if holder is not None:
-            self._holder = holder
-            if not self._is_over:
-                if due:
-                    self._durable.under_way = holder
-                    try:
-                        self._write(holder, since[holder])
-                    finally:
-                        self._durable.under_way = ""
+            self._durable.under_way = holder
+            try:
+                if self._is_over:
+                    pass  # it ended before it could be told of this one
+                elif due:
+                    self._write(holder, since[holder])
                 else:
                     self._fold(holder, folds[holder], since[holder])
-            self._holder = None
+            finally:
+                self._durable.under_way = ""
         return len({*due, *folds}) > 1
 
     def warn(self, error: Exception) -> None:

@@ -62,7 +62,7 @@ class DurableState:
         # Of holders; and those of them that the epoch under way has taken.
         self._ready: dict[str, Replacement] = {}
         self._offered: dict[str, Replacement] = {}
-        self.under_way = ""  # the agent that writes a snapshot beside epochs
+        self.under_way = ""  # the agent that writes a file beside epochs
         self._rewritten: Counter[str] = Counter()  # by holder, snapshots that epochs have written
         self._rewriting: set[str] = set()  # holders of which the epoch under way has
         self.first_live_pane = self._offered_pane = BEFORE_ALL_PANES  # of the last epoch that was logged; under way

@@ -26,16 +26,23 @@ def windows(stream: Stream) -> DataFrame:
     return stream.read().groupBy(F.window("ts", "30 seconds"), "k").agg(F.sum("v"), F.count("*"))
 
 
-def test_a_query_goes_on_from_a_snapshot(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "MOST_FILES", 3)
-    written = threading.Event()
+def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[Replacement]]:
+    """What is set whenever a file is ready that stands for others, and those files."""
+    ready, made = threading.Event(), list[Replacement]()
     real = DurableState.replace
 
     def replace(self: DurableState, one: Replacement) -> None:
         real(self, one)
-        written.set()
+        made.append(one)
+        ready.set()
 
     monkeypatch.setattr(DurableState, "replace", replace)
+    return ready, made
+
+
+def test_a_query_goes_on_from_a_snapshot(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "MOST_FILES", 3)
+    written, _ = watched(monkeypatch)
     stream, checkpoint = make_stream(spark, tmp_path, BATCHES), tmp_path / "ours"
     found: list[tuple[int, list[str]]] = []
 
@@ -88,16 +95,7 @@ def test_small_files_are_folded_between_snapshots(
     monkeypatch.setattr(durable, "MOST_FILES", 100)
     monkeypatch.setattr(durable, "MOST_SMALL", 3)
     output, job = OPERATORS[operator]
-    folded: list[Replacement] = []
-    ready = threading.Event()
-    real = DurableState.replace
-
-    def replace(self: DurableState, one: Replacement) -> None:
-        real(self, one)
-        folded.append(one)
-        ready.set()
-
-    monkeypatch.setattr(DurableState, "replace", replace)
+    ready, folded = watched(monkeypatch)
     stream = make_stream(spark, tmp_path, BATCHES)
     found: list[tuple[int, list[str]]] = []
 

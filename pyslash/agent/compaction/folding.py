@@ -106,7 +106,7 @@ class Folding:
         """
         if job.on_disk:
             return self._on_disk(job)
-        return Folded(_compacted(self._state.arena, job, job.offsets))
+        return Folded(compacted(job.plan, self._state.arena, job.offsets, job.first_live_pane, job.query))
 
     def end(self, job: Fold, folded: Folded | None, needed: int = 0) -> None:
         """Keeps the result for the next commit; `folded` is None if there is none because it failed.
@@ -148,7 +148,7 @@ class Folding:
         holding, own = self._state.holding, self._state.arena
         with scratch_arena(self._state, sum(block.length for block in job.blocks)) as (arena, fd):
             offsets = [_copied(holding, block, job.query, arena, fd) for block in job.blocks]
-            block = _compacted(arena, job, offsets)
+            block = compacted(job.plan, arena, offsets, job.first_live_pane, job.query)
             if block is None:
                 return Folded(None)
             offset = holding.disk.new_offset()
@@ -174,9 +174,11 @@ def _newest_epoch(block_set: BlockSet) -> Epoch:
     return max((block.epoch for block in block_set.live.values() if block.epoch != BEYOND_EPOCHS), default=NO_EPOCH)
 
 
-def _compacted(arena: Arena, job: Fold, offsets: list[ArenaOffset]) -> LiveBlock | None:
+def compacted(
+    plan: Plan, arena: Arena, offsets: list[ArenaOffset], first_live_pane: int, query: bytes
+) -> LiveBlock | None:
     """The new published block; None if no pane was left."""
-    head = compact(job.plan, arena, offsets, job.first_live_pane, job.query, BEYOND_EPOCHS)
+    head = compact(plan, arena, offsets, first_live_pane, query, BEYOND_EPOCHS)
     return LiveBlock.of(head) if head else None
 
 
