@@ -81,6 +81,7 @@ class EpochRecord:
             time=identity.time,
             since=list(plan.first_batch),
             is_adopted=plan.is_adopted,
+            row_schemas=list(identity.row_schemas),
             offsets=inputs.offsets.sources,
             timestamp_ms=inputs.offsets.timestamp_ms,
             input=plan.fingerprint,

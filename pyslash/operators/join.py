@@ -7,7 +7,7 @@ to say, which evaluates the join's condition (docs/design/029).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -19,6 +19,7 @@ from pyslash.emit.merge import HomeUpdate
 from pyslash.emit.merging import MergeFigures
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.columns import Column
 from pyslash.plan.cut import JavaCut
 from pyslash.plan.emission import EpochEmission
@@ -53,6 +54,7 @@ class JoinPlan(OperatorPlan):
 
     `window` is a pane of the watermark by which rows are evicted. `columns` are what native code keeps of a row. They
     have the SQL of what decides which rows there are, so that state of one join is not taken for another's.
+    `row_schemas`: the columns of rows of the left and of the right side, as Spark's JSON.
     """
 
     node: ClassVar[str] = "StreamingSymmetricHashJoinExec"
@@ -62,6 +64,12 @@ class JoinPlan(OperatorPlan):
     type_sql: str
     condition_sql: str
     layout: str
+    row_schemas: tuple[str, str]
+
+    @cached_property
+    def identity(self) -> PlanIdentity:
+        """Says also what the rows look like, for those who read them without Spark."""
+        return replace(super().identity, row_schemas=self.row_schemas)
 
     @cached_property
     def emission(self) -> JoinEmission:
@@ -125,6 +133,7 @@ class JoinPlan(OperatorPlan):
             type_sql=type_sql,
             condition_sql=condition,
             layout=layout,
+            row_schemas=(str(found.rowSchema(0)), str(found.rowSchema(1))),
         )
 
     def without(self, bridge: JavaObject, plan: JavaObject, node: JavaObject, session: SparkSession) -> JavaObject:

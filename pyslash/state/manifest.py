@@ -47,9 +47,9 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `plan`, `columns`, `time`, `since` and `is_adopted` are those of the query's `PlanIdentity`. `offsets` and
-    `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the operator: together
-    they tell which rows it had.
+    `plan`, `columns`, `time`, `since`, `is_adopted` and `row_schemas` are those of the query's `PlanIdentity`.
+    `offsets` and `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the
+    operator: together they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
     operators, count, least, greatest and mean of its event times in milliseconds.
     `run` is the run of the query that wrote it (`run_number`). `blocks` are (agent incarnation, offset in that agent's
@@ -86,6 +86,7 @@ class Manifest:
     is_adopted: bool = False
     held: dict[str, tuple[int, int]] | None = None
     owed_times: list[tuple[int, int, int, float]] = field(default_factory=list)
+    row_schemas: list[str] = field(default_factory=list)
 
     @property
     def version(self) -> str:
@@ -113,7 +114,12 @@ class Manifest:
     def identity(self) -> PlanIdentity:
         """Of the query that wrote it."""
         return PlanIdentity(
-            PlanSpec.decode(self.plan), tuple(self.columns), self.time, tuple(self.since), self.is_adopted
+            PlanSpec.decode(self.plan),
+            tuple(self.columns),
+            self.time,
+            tuple(self.since),
+            self.is_adopted,
+            tuple(self.row_schemas),
         )
 
     def encode(self) -> bytes:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pyslash._native import Head, Merger, Plan, SessionMerger
 from pyslash.errors import InvalidInputError
+from pyslash.inspect.state import join_rows
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.window import TimeWindow, windows_between
@@ -23,33 +24,51 @@ ALL_PREFIXES = (0, 1 << 32)
 _ALIGNED = 64
 
 
-def rows(state: StoredState, epoch: Epoch | None, window: str | None, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def rows(
+    state: StoredState, epoch: Epoch | None, window: str | None, key: Sequence[str], side: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """The groups of an epoch's open windows, or of one window, under the names that the query gives its columns.
+
+    Of a join: the rows that it keeps of one side.
 
     Args:
         state: the checkpoint.
         epoch: as of the end of which; None: of the newest.
         window: start of the only window wanted: ISO 8601 (UTC unless it says otherwise), or microseconds.
         key: the only values wanted of the first keys, as text; `null` for null.
+        side: of a join, left or right.
 
     Raises:
-        InvalidInputError: no such window, or a key that does not fit its type.
+        InvalidInputError: no such window or side, or a key that does not fit its type.
         CheckpointError, CorruptBlockError, StateLostError: as `StoredState.read`.
         ArithmeticOverflowError: a sum has left its type, and the query's rules make that an error.
     """
     manifest = state.manifest(epoch)
     blocks = [block for _, stored in state.read(manifest) for block in stored]
+    if manifest.identity.join and (window is not None or key):
+        raise InvalidInputError("the rows of a join have no window and no keys to choose by: name its --side alone")
     if manifest.identity.session and window is not None:
         raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
     start = None if window is None else _checked(manifest.identity.window, microseconds(window), manifest)
-    for batch in merged(manifest, blocks, ALL_PREFIXES, start):
+    for batch in merged(manifest, blocks, ALL_PREFIXES, start, side):
         yield _of_key(batch, key, manifest.identity)
 
 
 def merged(
-    manifest: Manifest, blocks: list[StoredBlock], prefixes: tuple[int, int], start: int | None = None
+    manifest: Manifest,
+    blocks: list[StoredBlock],
+    prefixes: tuple[int, int],
+    start: int | None = None,
+    side: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes."""
+    """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes.
+
+    Of a join: as large a share of the rows that it keeps of one side.
+    """
+    _check_side(manifest, side)
+    if manifest.identity.join:
+        yield from join_rows.rows(manifest, blocks, side, prefixes)
+        return
     names, plan, grid = columns(manifest.identity), Plan(manifest.plan), manifest.identity.window
     merger: Merger | SessionMerger
     if manifest.identity.session:
@@ -66,25 +85,30 @@ def merged(
         yield batch.rename_columns(names)
 
 
-def schema(manifest: Manifest) -> pa.Schema:
-    """Of the batches that `rows` yields."""
+def schema(manifest: Manifest, side: str | None = None) -> pa.Schema:
+    """Of the batches that `rows` yields.
+
+    Raises:
+        InvalidInputError: the state is not groups, or the wanted side is none.
+    """
+    _check_side(manifest, side)
+    if manifest.identity.join:
+        return join_rows.schema(manifest, side)
     fields = pa.schema(Plan(manifest.plan).schema)
     return pa.schema([field.with_name(name) for field, name in zip(fields, columns(manifest.identity), strict=True)])
 
 
 def columns(plan: PlanIdentity) -> list[str]:
-    """Names of a dump's columns.
+    """Names of a dump's columns, if it is of groups.
 
     Raises:
-        InvalidInputError: the state is rows of a join, which only Spark can read, or of a processor.
+        InvalidInputError: the state is of a processor.
     """
     if plan.operator == "transformWithState":
         raise InvalidInputError(
             "the state of a processor in Python is variables as the processor's tasks keep them: `list` counts them, "
             "nothing else can"
         )
-    if plan.join:
-        raise InvalidInputError("the state of a join is rows as Spark keeps them: `list` counts them, nothing else can")
     return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 
 
@@ -107,6 +131,13 @@ def microseconds(text: str) -> int:
         raise InvalidInputError(f"{text!r} is no time: write 2026-01-31T12:00:00, or microseconds since 1970") from None
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _check_side(manifest: Manifest, side: str | None) -> None:
+    if side is not None and not manifest.identity.join:
+        raise InvalidInputError(
+            f"the state is of a {manifest.identity.operator}: only a join has a left and a right side"
+        )
 
 
 def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:

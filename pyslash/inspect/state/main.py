@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyslash._native import Head
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
 from pyslash.inspect.state import dump
+from pyslash.inspect.state.join_rows import SIDES
 from pyslash.inspect.state.verify import verify
 from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = commands.add_parser("list", help="epochs, and the files and blocks of one")
-    dumping = commands.add_parser("dump", help="the open windows of an epoch as a table")
+    dumping = commands.add_parser("dump", help="the open windows of an epoch, or the rows of a join, as a table")
     sizing = commands.add_parser("keys", help="how large the state is, and the keys with the most rows and bytes")
     verifying = commands.add_parser("verify", help="check every checksum; exit status 1 if something is damaged")
     exporting = commands.add_parser("export", help="move a stopped query to plain Spark, with its state")
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sizing.add_argument("--top", type=int, default=20, metavar="N", help="so many keys and slices (default: 20)")
     dumping.add_argument("--window", metavar="START", help="only the window that starts then: 2026-01-31T12:00:00")
     dumping.add_argument("--key", action="append", default=[], metavar="VALUE", help="only this key; repeat by column")
+    dumping.add_argument("--side", choices=SIDES, help="of a join: the rows that it keeps of this side")
     dumping.add_argument("--format", choices=("table", "parquet"), default="table")
     dumping.add_argument("--out", metavar="FILE", help="write there (default: print; parquet needs it)")
 
@@ -112,13 +114,14 @@ def _dump(args: argparse.Namespace) -> int:
         raise InvalidInputError("--format parquet needs --out FILE")
     state = StoredState.at(args.checkpoint)
     manifest = state.manifest(args.epoch)
-    found = dump.rows(state, manifest.epoch, args.window, args.key)
+    schema = dump.schema(manifest, args.side)
+    found = dump.rows(state, manifest.epoch, args.window, args.key, args.side)
     if args.format == "parquet":
-        with pq.ParquetWriter(args.out, dump.schema(manifest)) as writer:
+        with pq.ParquetWriter(args.out, schema) as writer:
             for batch in found:
                 writer.write_batch(batch)
         return 0
-    lines = chain([dump.columns(manifest.identity)], (row for batch in found for row in _rows(batch)))
+    lines = chain([schema.names], (row for batch in found for row in _rows(batch)))
     if args.out is None:
         _print(lines)
     else:

@@ -30,7 +30,7 @@ from pyslash.units import Epoch
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _TIMES = ["window_start", "window_end"]
-_OPTIONS = ("query", "epoch", "savepoint", "operator", "partitions")
+_OPTIONS = ("query", "epoch", "savepoint", "operator", "joinSide", "partitions")
 # A task reads about as many bytes of state.
 _PART_BYTES = 16 << 20
 _MOST_PARTS = 256
@@ -57,20 +57,21 @@ class StateSource(DataSource):  # type: ignore[misc]
         return "slash-state"
 
     def schema(self) -> StructType:
-        """Start and end of the window, keys and aggregates, under the names that the query gives them.
+        """Start and end of the window, keys and aggregates, under the names that the query gives them; of a join, the
+        columns of one of its sides.
 
         Raises:
             InvalidInputError: an option is wrong, or Spark alone can read such state.
         """
-        return from_arrow_schema(_schema(self._manifest), prefer_timestamp_ntz=True)
+        return from_arrow_schema(_schema(self._manifest, self._side), prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Spark calls it once for a query."""
-        return StateReader(self._state, self._manifest, self._wanted_parts)
+        return StateReader(self._state, self._manifest, self._side, self._wanted_parts)
 
     @cached_property
     def _state(self) -> StoredState:
-        unknown = sorted({name.lower() for name in self.options} - {"path", *_OPTIONS})
+        unknown = sorted({name.lower() for name in self.options} - {"path", *map(str.lower, _OPTIONS)})
         if unknown:
             raise InvalidInputError(f"slash-state has no option {unknown[0]}; it has {', '.join(_OPTIONS)}")
         path, query = self.options.get("path", ""), self.options.get("query", "")
@@ -88,6 +89,11 @@ class StateSource(DataSource):  # type: ignore[misc]
     def _manifest(self) -> Manifest:
         epoch = self._number("epoch")
         return self._state.manifest(None if epoch is None else Epoch(epoch))
+
+    @property
+    def _side(self) -> str | None:
+        side: str | None = self.options.get("joinSide")
+        return None if side is None else side.lower()
 
     @property
     def _wanted_parts(self) -> int:
@@ -114,11 +120,12 @@ class Prefixes(InputPartition):  # type: ignore[misc]
 class StateReader(DataSourceReader):  # type: ignore[misc]
     """Reads one version of the state, whatever the query does meanwhile."""
 
-    def __init__(self, state: StoredState, manifest: Manifest, parts: int) -> None:
-        """`parts`: so many tasks read it."""
+    def __init__(self, state: StoredState, manifest: Manifest, side: str | None, parts: int) -> None:
+        """`side`: the one that is wanted of a join; `parts`: so many tasks read it."""
         self._location = state.location
         self._manifest = manifest.encode()
-        self._names = _schema(manifest).names
+        self._side = side
+        self._names = _schema(manifest, side).names
         self._parts = parts
         self._equal: dict[str, Any] = {}  # values that keys have to have
 
@@ -132,7 +139,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, Prefixes)
         manifest = Manifest.decode(self._manifest, self._location)
         blocks = StoredState.at(self._location).opened(manifest)
-        for batch in dump.merged(manifest, blocks, (partition.first, partition.end)):
+        for batch in dump.merged(manifest, blocks, (partition.first, partition.end), side=self._side):
             for name, value in self._equal.items():
                 column = batch.column(name)
                 batch = batch.filter(pc.equal(column, pa.scalar(value, column.type)))
@@ -161,18 +168,20 @@ class FilteredStateSource(StateSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Spark calls it once for a query."""
-        return FilteredReader(self._state, self._manifest, self._wanted_parts)
+        return FilteredReader(self._state, self._manifest, self._side, self._wanted_parts)
 
 
-def _schema(manifest: Manifest) -> pa.Schema:
+def _schema(manifest: Manifest, side: str | None) -> pa.Schema:
     """What a row has: no window where all time is one, or where it is a key, and of a deduplication its keys alone."""
     plan = manifest.identity
+    if plan.join:
+        return dump.schema(manifest, side)
     held = [one.sql for one in plan.aggregates if one.is_buffer]
     if held:
         raise InvalidInputError(
             f"the state of {', '.join(held)} is buffers of Spark's own code, which can be read by the query alone"
         )
-    fields = [*dump.schema(manifest)]
+    fields = [*dump.schema(manifest, side)]
     if plan.operator.startswith("deduplication"):
         return pa.schema(fields[len(_TIMES) : len(_TIMES) + len(plan.keys)])
     has_window = bool(plan.session) or not (plan.window.is_all_time or plan.spec.moments)

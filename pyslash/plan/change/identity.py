@@ -74,6 +74,7 @@ class PlanIdentity:
     `first_batch` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
     `is_adopted`: some of the state was plain Spark's, which knows how many rows and nulls a group has only where an
     aggregate counted them (docs/design/037).
+    `row_schemas`: the columns of the rows that a join keeps of its left and right side, as Spark's JSON.
     """
 
     spec: PlanSpec
@@ -81,6 +82,7 @@ class PlanIdentity:
     time: str = ""
     first_batch: tuple[int, ...] = ()
     is_adopted: bool = False
+    row_schemas: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:

@@ -38,7 +38,34 @@ _OFFSETS: dict[tuple[str, int], tuple[int, ...]] = {
     **{(kind, count): at for kind in ("max_by", "min_by") for count, at in ((6, (4,)), (7, (3,)), (8, (3, 6)))},
 }
 _COLLECTING = ("collect", "collect_folding")
-_OF_JOIN = 5  # the join's key among a kept row's columns
+# Of a kept row's columns (docs/block-format.md).
+_SIDE, _EXPIRES, _EPOCH, _OF_JOIN, _ROW = 1, 2, 3, 5, 6
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows that a join keeps: of which side, by which watermark each is evicted, in which micro-batch it came.
+
+    In `data` they lie as Spark has them.
+    """
+
+    side: Any
+    expires: Sizes
+    epoch: Sizes
+    starts: Sizes
+    sizes: Sizes
+    data: Any
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> KeptRows:
+        """Some of them."""
+        return KeptRows(
+            self.side[wanted],
+            self.expires[wanted],
+            self.epoch[wanted],
+            self.starts[wanted],
+            self.sizes[wanted],
+            self.data,
+        )
 
 
 @dataclass(frozen=True)
@@ -78,10 +105,7 @@ class SegmentColumns:
         Raises:
             CorruptBlockError: the buffers are not those of so many groups.
         """
-        try:
-            held = buffers_of(memoryview(data), self._columns)
-        except (struct.error, ValueError) as error:
-            raise CorruptBlockError(f"the segment at {segment.offset} has no buffers: {error}") from None
+        held = self._buffers(segment, data)
         keys = [
             _raw_values(key.type, held[column.name], segment.groups)
             for key, column in zip(self.plan.keys, self._keys, strict=True)
@@ -91,6 +115,34 @@ class SegmentColumns:
             sizes += self._own_bytes(column, held[column.name], segment.groups)
         sizes += (segment.length - int(sizes.sum())) // max(1, segment.groups)
         return pa.table([*keys, self._rows(held, segment.groups), sizes], [*self.key_names, ROWS, BYTES])
+
+    def kept_rows(self, segment: Segment, data: Any) -> KeptRows:
+        """What a segment of a join has, of both sides.
+
+        Raises:
+            CorruptBlockError: the buffers are not those of so many rows.
+        """
+        held = self._buffers(segment, data)
+
+        def buffers(place: int) -> list[memoryview]:
+            return held[self._columns[place].name]
+
+        _, offsets, values = buffers(_ROW)
+        starts = _offsets(offsets, segment.groups, len(values))
+        return KeptRows(
+            _numbers(buffers(_SIDE)[1], np.int8, segment.groups),
+            _numbers(buffers(_EXPIRES)[1], np.int64, segment.groups),
+            _numbers(buffers(_EPOCH)[1], np.int64, segment.groups),
+            starts[:-1],
+            np.diff(starts),
+            values,
+        )
+
+    def _buffers(self, segment: Segment, data: Any) -> dict[Any, list[memoryview]]:
+        try:
+            return {**buffers_of(memoryview(data), self._columns)}
+        except (struct.error, ValueError) as error:
+            raise CorruptBlockError(f"the segment at {segment.offset} has no buffers: {error}") from None
 
     def _rows(self, held: dict[Any, list[memoryview]], groups: int) -> Sizes:
         if self.plan.spec.joins:

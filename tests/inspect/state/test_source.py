@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_said(stream: Stream, tmp_path: Path) -> None:
     attempt(query, tmp_path, output="complete")
     for options, told in [
         ({"query": "totals"}, "write load\\(checkpointLocation\\), or option"),
-        ({"epochs": "1"}, "slash-state has no option epochs; it has query, epoch, savepoint, operator, partitions"),
+        ({"epochs": "1"}, "has no option epochs; it has query, epoch, savepoint, operator, joinSide, partitions"),
         ({"epoch": "x"}, "the option epoch of slash-state is 'x': write a number"),
         ({"epoch": "99"}, "has no manifest of epoch 99, only from 0 to "),
         ({"savepoint": "../up"}, "is no name of a savepoint"),

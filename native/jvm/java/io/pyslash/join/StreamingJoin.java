@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -228,6 +229,11 @@ public final class StreamingJoin extends PlannedOperator {
         + " BY ("
         + keys
         + ")";
+  }
+
+  /** The columns of the rows of a side (0: left, 1: right), as Spark's JSON: for those who read them without Spark. */
+  public String rowSchema(int side) {
+    return DataTypeUtils.fromAttributes(sides.get(side).columns()).json();
   }
 
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
