@@ -69,6 +69,7 @@ COMMANDS: dict[str, How] = {
     "pyslash state list CHECKPOINT --epoch 3": How.RUN,
     "pyslash state dump CHECKPOINT": How.RUN,
     "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": How.RUN,
+    "pyslash state dump CHECKPOINT --side left": How.RUN,
     "pyslash state dump CHECKPOINT --format parquet --out state.parquet": How.RUN,
     "pyslash state keys CHECKPOINT --top 20": How.RUN,
     "pyslash state verify CHECKPOINT": How.RUN,
@@ -143,6 +144,7 @@ RECIPES: dict[str, tuple[str, tuple[str, ...]]] = {
 # Commands of How.RUN that may end with another status than 0, and with which.
 STATUS: dict[str, tuple[int, ...]] = {
     "pyslash state diff-plan CHECKPOINT job.py": (5,),  # the checkpoint is of another query
+    "pyslash state dump CHECKPOINT --side left": (2,),  # the checkpoint is of windows, which have no sides
     "pyslash doctor --rdma": (0, 1),  # 1: no RDMA works here
     "pyslash doctor --properties-file spark-conf/yarn.conf": (0, 1),  # 1: this machine is smaller than such an arena
     "python -m eval.bars eval/results/FILE.jsonl": (0, 1),  # 1: a bar was missed
@@ -165,6 +167,7 @@ OUTPUT: dict[str, str] = {
     "pyslash state drop CHECKPOINT monday": r"monday is dropped",
     "pyslash state diff-plan CHECKPOINT job.py": r"does not continue(.|\n)*the window: ",
     "pyslash state list CHECKPOINT --epoch 3": r"state as of epoch 3",
+    "pyslash state dump CHECKPOINT --side left": "only a join has a left and a right side",
     "pyslash state dump CHECKPOINT --window 2026-01-31T12:00:00 --key alice": r"2026-01-31 12:00:00.*alice",
     "pyslash state verify CHECKPOINT": r"all sound",
     "python -m eval report eval/results/FILE.jsonl --plot docs/throughput.svg": r"slash-rows",
@@ -188,6 +191,7 @@ PYTHON: dict[tuple[str, str], Block] = {
     ("docs/start.md", "from pyspark.sql import SparkSession"): Block.JOB,
     ("docs/start.md", "import pyslash"): Block.EXECUTE,
     ("docs/history.md", "import pyslash"): Block.EXECUTE,
+    ("docs/history.md", 'reader = spark.read.format("slash-state")'): Block.EXECUTE,
     ("docs/connect.md", "from pyslash import connect"): Block.CLIENT,
     ("docs/pipelines.md", "session = batch.sparkSession"): Block.EXECUTE,
 }

@@ -121,6 +121,24 @@ def write_checkpoint(spark: SparkSession, checkpoint: Path, rows: Path) -> None:
     assert pyslash.progress(query), "the query ran on pyslash"
 
 
+def write_join(spark: SparkSession, checkpoint: Path, folder: Path) -> None:
+    """Of a query that joins orders, of which one has no payment, with payments."""
+    pyslash.enable(spark)
+    sides = []
+    for name, orders in (("orders", [7, 8]), ("payments", [7])):
+        (folder / name).mkdir(parents=True)
+        noon = pa.array([datetime(2026, 1, 31, 12, tzinfo=UTC)] * len(orders), pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({f"{name}_time": noon, "order_id": orders}), folder / name / "0")
+        rows = spark.readStream.schema(f"{name}_time timestamp, order_id bigint").parquet(str(folder / name))
+        sides.append(rows.withWatermark(f"{name}_time", "1 hour").alias(name))
+    orders, payments = sides
+    paid = orders.join(payments, F.expr("orders.order_id = payments.order_id AND payments_time = orders_time"))
+    writer = paid.drop("order_id").writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert pyslash.progress(query), "the query ran on pyslash"
+
+
 def run(command: str, cwd: Path, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command as bash runs it; standard error goes where standard output goes. All of it ends with its time."""
     with subprocess.Popen(
@@ -293,7 +311,8 @@ def test_a_python_block_executes(
         return
     if "(checkpoint)" in text or " checkpoint," in text:
         names["checkpoint"], names["archive"] = str(tmp_path / "CHECKPOINT"), str(tmp_path / "clicks")
-        write_checkpoint(names["spark"], tmp_path / "CHECKPOINT", tmp_path / "clicks")
+        write = write_join if "joinSide" in text else write_checkpoint
+        write(names["spark"], tmp_path / "CHECKPOINT", tmp_path / "clicks")
     context = names["spark"].sparkContext
     monkeypatch.setattr(type(context), "getLocalProperty", lambda self, name: "a query's id")
     exec(compile(text, page, "exec"), names)
@@ -302,4 +321,5 @@ def test_a_python_block_executes(
     if "backfill" in text:
         assert Backfills(names["checkpoint"]).read("archive").groups > 0
     if "show()" in text:
-        assert "alice" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert re.search(r"\|\s+8\|2026-01-31 12:00:00", printed) if "joinSide" in text else "alice" in printed
