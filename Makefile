@@ -138,8 +138,9 @@ eval-cluster: setup ## weak and strong scaling over the hosts of a file (docs/cl
 model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scaling.md)
 	@python -m eval model $(ARGS)
 
-scale: setup ## what a merge makes each agent do as executors are added, on this machine (docs/scaling.md): N="2 4 8 16"
-	@python -m eval scale $(if $(N),--executors $(N)) $(ARGS)
+scale: setup ## what an epoch costs as executors are added, on this machine: a merge, whole queries (docs/scaling.md); N="2 16"
+	@python -m eval scale $(if $(N),--executors $(N))
+	@python -m eval scale-queries $(if $(N),--executors $(N)) $(ARGS)
 
 docs: setup ## build the docs site into build/site, without a warning, and check its links
 	@scripts/docs.sh

@@ -1,4 +1,4 @@
-"""`python -m eval run|suite|report|nexmark|model|scale|watch|connect|history|cluster`."""
+"""`python -m eval run|suite|report|nexmark|model|scale|scale-queries|watch|connect|history|cluster`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ TOOLS = {
     "keep": ("eval.report.keep", "put a session's results into the repository, as those of README's figures"),
     "model": ("eval.model.command", "throughput and latency on 1 to 1,024 nodes, on paper"),
     "scale": ("eval.scale.command", "what a merge makes each of many executors' agents do, on one machine"),
+    "scale-queries": ("eval.scale.queries", "what a whole query costs on each of many executors, on one machine"),
     "watch": ("eval.watch", "what the tab of the Spark UI, the event log and metrics cost in small epochs"),
     "connect": ("eval.connect", "what a stream costs as a client of Spark Connect, over a classic session"),
     "history": ("eval.history.command", "what a backfill and SQL over live state cost, and the query beside them"),

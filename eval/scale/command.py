@@ -165,7 +165,7 @@ _SPAN: _Columns = [
 ]
 
 
-def table(rows: list[Row], columns: _Columns) -> str:
+def table(rows: Sequence[object], columns: _Columns) -> str:
     """The rows for a page; a figure that is missing is a dash."""
     lines = [
         [heading for heading, _, _ in columns],

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 _BURST_BYTES = 256 << 10
+_DRIVER = "10.213.255.254"
 
 
 @dataclass(frozen=True)
@@ -22,30 +23,37 @@ class Host:
 
 @dataclass(frozen=True)
 class Network:
-    """The hosts, and what the links between them are not, in words."""
+    """The hosts, this process's address among them, and what the links between them are not, in words."""
 
     hosts: list[Host]
+    driver: str
     lacks: list[str]
 
 
 @contextmanager
-def network(count: int, gbit: float = 0, delay_ms: float = 0) -> Iterator[Network]:
+def network(count: int, gbit: float = 0, delay_ms: float = 0, *, driver: bool = False) -> Iterator[Network]:
     """So many hosts until the end of the block. `gbit` is a link's rate, 0 for none; `delay_ms` is of each packet.
+    `driver`: this process's own network reaches them, of one such network at a time.
 
     What this machine cannot do is left out, and said in `lacks`.
     """
     obstacle = _obstacle()
     if obstacle:
-        yield Network([Host("127.0.0.1")] * count, [f"no network namespaces: {obstacle}; all executors share loopback"])
+        shared = Host("127.0.0.1")
+        yield Network(
+            [shared] * count, shared.address, [f"no network namespaces: {obstacle}; all executors share loopback"]
+        )
         return
     with ExitStack() as undo:
         name = f"ps{os.getpid() % 100_000}"
         _run("ip", "link", "add", f"{name}b", "type", "bridge")
         undo.callback(_try, "ip", "link", "del", f"{name}b")
+        if driver:
+            _run("ip", "addr", "add", f"{_DRIVER}/16", "dev", f"{name}b")
         _run("ip", "link", "set", f"{name}b", "up")
         lacks: list[str] = []
         hosts = [_host(undo, name, index, gbit, delay_ms, lacks) for index in range(count)]
-        yield Network(hosts, lacks)
+        yield Network(hosts, _DRIVER, lacks)
 
 
 def _host(undo: ExitStack, name: str, index: int, gbit: float, delay_ms: float, lacks: list[str]) -> Host:

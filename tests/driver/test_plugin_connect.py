@@ -102,7 +102,8 @@ def _check_answers(asked: dict[str, Any]) -> None:
     assert asked["of the query"] == 3
     assert asked["no state"].startswith("CheckpointError: ")
     assert asked["no option"] == (
-        "InvalidInputError: slash-state has no option version; it has query, epoch, savepoint, operator, partitions"
+        "InvalidInputError: slash-state has no option version; it has query, epoch, savepoint, operator, "
+        "joinSide, partitions"
     )
 
 

@@ -1,0 +1,73 @@
+"""Processor time of an application's driver, executors and agents, each by itself, from the outside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from pathlib import Path
+
+from eval.meter import Meter, cpu_seconds
+
+DRIVER, AGENTS, EXECUTORS = "driver", "agents", "executors"
+KINDS = (DRIVER, AGENTS, EXECUTORS)
+_SAMPLE_SECONDS = 0.1
+# Words of a command line, and what has them. Spark's masters and workers run for nobody's sake.
+_WORDS = {
+    b"org.apache.spark.deploy.": "",
+    b"pyslash.agent": AGENTS,
+    b"CoarseGrainedExecutorBackend": EXECUTORS,
+    b"pyspark.daemon": EXECUTORS,
+    b"pyspark/daemon": EXECUTORS,
+}
+# `spark-submit`'s class is among those of `deploy`.
+_SUBMIT = b"org.apache.spark.deploy.SparkSubmit"
+
+
+class ByKind:
+    """Samples the processes that have a mark in their environment (`eval.meter`) while its block runs."""
+
+    def __init__(self, mark: str) -> None:
+        self._meter = Meter(mark)
+        self._samples: list[tuple[float, dict[str, float]]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> ByKind:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def between(self, begin: float, end: float) -> dict[str, float]:
+        """Seconds of each kind from one time (seconds since 1970) to another."""
+        first, last = self._at(begin), self._at(end)
+        return {kind: last[kind] - first[kind] for kind in KINDS}
+
+    def _at(self, when: float) -> dict[str, float]:
+        """Until then, in a straight line between two samples."""
+        index = min(max(bisect_left(self._samples, when, key=lambda one: one[0]), 1), len(self._samples) - 1)
+        (before, low), (after, high) = self._samples[index - 1 : index + 1]
+        share = min(max((when - before) / (after - before), 0.0), 1.0)
+        return {kind: low[kind] + share * (high[kind] - low[kind]) for kind in KINDS}
+
+    def _sample(self) -> None:
+        while not self._over.wait(_SAMPLE_SECONDS):
+            found = defaultdict[str, float](float)
+            for pid in self._meter.processes():
+                found[kind_of(pid)] += cpu_seconds(pid)
+            self._samples.append((time.time(), found))
+
+
+def kind_of(pid: int) -> str:
+    """One of `KINDS`, or nothing: of neither."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    if _SUBMIT in line:
+        return DRIVER
+    return next((kind for words, kind in _WORDS.items() if words in line), DRIVER)

@@ -1,0 +1,323 @@
+"""`python -m eval scale-queries`: a whole query on N executors of one machine, and what each engine's state costs.
+
+Executors of one core run in network namespaces of their own, the driver beside them. All engines run the same stream,
+one after the other in one application, and so does the source alone. One machine cannot show the seconds of many, so
+what is counted is processor time of the driver, of agents and of executors for a micro-batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import secrets
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eval import machine
+from eval.bars import Bar
+from eval.cluster.hosts import Host
+from eval.cluster.standalone import Cluster
+from eval.meter import MARK
+from eval.scale.command import table
+from eval.scale.network import network
+from eval.scale.processes import AGENTS, DRIVER, EXECUTORS, ByKind
+from eval.session import say
+from eval.steady import executed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE, SLASH = "no state", "pyslash"
+_ROCKSDB = {
+    "spark.slash.mode": "off",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+ENGINES = {
+    SOURCE: {"spark.slash.mode": "off"},
+    SLASH: {"spark.slash.mode": "require"},
+    "pyslash, repartition": {"spark.slash.mode": "require", "spark.slash.strategy": "repartition"},
+    "RocksDB, tuned": _ROCKSDB,
+}
+_CHECKED, _WARM = 3, 6  # micro-batches whose rows are compared; that do not count. The first has every key
+_FILES = 16  # of a micro-batch: at least as many as executors read at a time
+_CLUSTER = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.executor.memory": "640m",
+    "spark.executor.cores": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.plugins": "io.pyslash.SlashPlugin",
+    "spark.slash.transport": "tcp",
+    "spark.slash.arena.size": "256m",
+    "spark.slash.home.size": "256m",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An engine on so many executors: CPU ms of a micro-batch, and how long one takes (`batch_ms`, the median).
+
+    `added_ms` is what it takes beyond the source alone, in executors and agents, for each executor; `driver_added_ms`
+    likewise in the driver.
+    """
+
+    executors: int
+    engine: str
+    driver_ms: float
+    agents_ms: float
+    executors_ms: float
+    added_ms: float
+    driver_added_ms: float
+    batch_ms: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("--executors", type=int, nargs="+", default=[2, 4, 8, 16], metavar="N")
+    parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
+    parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
+    parser.add_argument("--batches", type=int, default=16, help="that count, after some that do not")
+    parser.add_argument("--engines", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="in this order")
+    parser.add_argument("--gbit", type=float, default=0.0, help="of each link (default: as fast as it goes)")
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="of each packet that leaves a host")
+    parser.add_argument("--out", type=Path, help="JSON: the rows, the command and the machine")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Prints the table."""
+    rows: list[Row] = []
+    said: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="ps-") as folder:
+        write(Path(folder) / "in", args.rows, args.keys, _WARM + args.batches)
+        for count in args.executors:
+            say(f"{count} executors")
+            rows += measure(count, args, Path(folder), said)
+    for lack in dict.fromkeys(said):
+        say(f"NOT AS WANTED: {lack}")
+    print(table(rows, _COLUMNS))
+    print("\nbars", *bars(rows), sep="\n")
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        record = {
+            "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": shlex.join(["python", "-m", "eval", *sys.argv[1:]]),
+            "machine": machine.describe(),
+            "not as wanted": [*dict.fromkeys(said)],
+            "rows": [asdict(row) for row in rows],
+        }
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+def write(folder: Path, rows: int, keys: int, batches: int) -> None:
+    """The files of a stream of Parquet, in the order of their times."""
+    folder.mkdir()
+    random = np.random.default_rng(1)
+    for batch in range(batches):
+        of_batch = np.arange(keys) if batch == 0 else random.integers(0, keys, rows)
+        for number, share in enumerate(np.array_split(of_batch, _FILES)):
+            path = folder / f"{batch:04d}-{number:02d}.parquet"
+            pq.write_table(pa.table({"k": share, "v": random.integers(0, 1000, len(share))}), path)
+            os.utime(path, (1_700_000_000 + batch,) * 2)
+
+
+def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str]) -> list[Row]:
+    """All engines on so many executors; `said` gets what is not as wanted."""
+    import pyspark
+
+    from pyslash.spark.jvm_bridge import jar_path
+
+    mark = secrets.token_hex(8)
+    with network(count, args.gbit, args.delay_ms, driver=True) as net, _marked(mark), ByKind(mark) as meter:
+        said += net.lacks
+        prefixes = {f"executor {number}": host.prefix for number, host in enumerate(net.hosts)}
+        hosts = [Host(name, 1, address=host.address) for name, host in zip(prefixes, net.hosts, strict=True)]
+        logs = folder / f"logs-{count}"
+        cluster = Cluster(
+            _Inside(prefixes), Path(pyspark.__path__[0]), net.driver, "1g", logs, folder / f"work-{count}"
+        )
+        with cluster.over(hosts) as master, _process() as driver:
+            settings = _CLUSTER | {
+                "spark.master": master,
+                "spark.cores.max": str(count),
+                "spark.driver.host": net.driver,
+                "spark.driver.bindAddress": net.driver,
+                "spark.sql.shuffle.partitions": str(count),
+                "spark.jars": str(jar_path()),
+            }
+            engines = {name: ENGINES[name] for name in args.engines}
+            spans = driver.submit(drive, settings, engines, folder / "in", args.batches).result()
+        found = {name: (meter.between(span.begin, span.end), span.batch_ms) for name, span in spans.items()}
+    return [_row(count, name, cpu, batch_ms, found, args.batches) for name, (cpu, batch_ms) in found.items()]
+
+
+@dataclass(frozen=True)
+class Span:
+    """From when to when (seconds since 1970) the micro-batches ran that count; the median of their milliseconds."""
+
+    begin: float
+    end: float
+    batch_ms: float
+
+
+def drive(settings: dict[str, str], engines: dict[str, dict[str, str]], source: Path, batches: int) -> dict[str, Span]:
+    """In the driver's process: the stream on each engine.
+
+    Raises:
+        RuntimeError: two engines have emitted different rows, or the stream has had other micro-batches.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = SparkSession.builder.appName("eval scale-queries").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    found, sums = {}, {}
+    try:
+        for name, conf in engines.items():
+            session = spark.newSession()
+            for key, value in conf.items():
+                session.conf.set(key, value)
+            if name != SOURCE:
+                sums[name] = _checksums(session, source)
+            found[name] = _streamed(session, name, source, batches)
+    finally:
+        spark.stop()
+    if len({tuple(one) for one in sums.values()}) > 1:
+        raise RuntimeError(f"engines differ in the first micro-batches: {sums}")
+    return found
+
+
+def _checksums(session: SparkSession, source: Path) -> list[Any]:
+    """Of what the first micro-batches emit, on the way to warm executors."""
+    from pyspark.sql import functions as F
+
+    found: list[Any] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        found.append(tuple(rows.agg(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(20,0)"))).first()))
+
+    with tempfile.TemporaryDirectory(prefix="ps-") as checkpoint:
+        writer = grouped(_rows(session, f"{source}/000[0-{_CHECKED - 1}]-*")).writeStream.outputMode("update")
+        writer = writer.foreachBatch(take).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    return found
+
+
+def _streamed(session: SparkSession, name: str, source: Path, batches: int) -> Span:
+    rows = _rows(session, str(source))
+    with tempfile.TemporaryDirectory(prefix="ps-") as checkpoint:
+        writer = (rows if name == SOURCE else grouped(rows)).writeStream.format("noop").outputMode("update")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+        entries = executed(query.recentProgress)
+    if len(entries) != _WARM + batches:
+        raise RuntimeError(f"{name}: {len(entries)} micro-batches instead of {_WARM + batches}")
+    counted = entries[_WARM:]
+    took = [entry["durationMs"]["triggerExecution"] for entry in counted]
+    begin, last = (datetime.fromisoformat(entry["timestamp"]).timestamp() for entry in (counted[0], counted[-1]))
+    say(f"  {name}: {statistics.median(took):,.0f} ms a micro-batch")
+    return Span(begin, last + took[-1] / 1000, statistics.median(took))
+
+
+def _rows(session: SparkSession, path: str) -> DataFrame:
+    return session.readStream.schema("k bigint, v bigint").option("maxFilesPerTrigger", _FILES).parquet(path)
+
+
+def grouped(rows: DataFrame) -> DataFrame:
+    """Sum, count and greatest of each key."""
+    from pyspark.sql import functions as F
+
+    return rows.groupBy("k").agg(F.sum("v"), F.count("*"), F.max("v"))
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """Runs a command in a host's network namespace."""
+
+    prefixes: dict[str, tuple[str, ...]]
+
+    def wrap(self, host: Host, command: Sequence[str]) -> list[str]:
+        return [*self.prefixes.get(host.name, ()), *command]
+
+
+@contextmanager
+def _marked(mark: str) -> Iterator[None]:
+    """What is started meanwhile has the mark in its environment."""
+    os.environ[MARK] = mark
+    try:
+        yield
+    finally:
+        del os.environ[MARK]
+
+
+@contextmanager
+def _process() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own, for a driver that nothing has warmed."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def _row(count: int, name: str, cpu: dict[str, float], batch_ms: float, found: dict[str, Any], batches: int) -> Row:
+    of_source, _ = found.get(SOURCE, (cpu, 0.0))
+
+    def ms(seconds: float) -> float:
+        return round(1000 * seconds / batches, 1)
+
+    added = cpu[EXECUTORS] + cpu[AGENTS] - of_source[EXECUTORS] - of_source[AGENTS]
+    return Row(
+        count,
+        name,
+        ms(cpu[DRIVER]),
+        ms(cpu[AGENTS]),
+        ms(cpu[EXECUTORS]),
+        ms(added / count),
+        ms(cpu[DRIVER] - of_source[DRIVER]),
+        batch_ms,
+    )
+
+
+def bars(rows: list[Row]) -> list[Bar]:
+    """What pyslash adds, from the fewest executors to the most; none without both, or of the source alone."""
+    found = {row.executors: row for row in rows if row.engine == SLASH and row.added_ms}
+    if len(found) < 2:
+        return []
+    few, many = found[min(found)], found[max(found)]
+    span = f"from {few.executors} to {many.executors} executors"
+    wanted = [
+        (f"added for each executor, {span}", many.added_ms / few.added_ms, 0.5),
+        (f"added in the driver, {span}", many.driver_added_ms / few.driver_added_ms, 1.2),
+        (f"an agent, {span}", many.agents_ms / many.executors / (few.agents_ms / few.executors), 1.0),
+    ]
+    return [Bar(what, f"{ratio:.2f}x", f"<= {most}x", ratio <= most) for what, ratio, most in wanted]
+
+
+_COLUMNS = [
+    ("executors", "executors", ""),
+    ("engine", "engine", ""),
+    ("driver, CPU ms", "driver_ms", ",.0f"),
+    ("all agents", "agents_ms", ",.0f"),
+    ("all executors", "executors_ms", ",.0f"),
+    ("added for each executor", "added_ms", ",.0f"),
+    ("added in the driver", "driver_added_ms", ",.0f"),
+    ("a micro-batch, ms", "batch_ms", ",.0f"),
+]

@@ -1,0 +1,71 @@
+"""Whole queries on executors in networks of their own, in a small form; and what is made of their figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from eval.meter import MARK
+from eval.scale import queries
+from eval.scale.processes import AGENTS, DRIVER, EXECUTORS, ByKind
+from eval.scale.queries import SLASH, SOURCE, Row, bars
+
+BUSY = "import time\nwhile time.process_time() < 1: pass\nprint(flush=True)\ninput()"
+
+
+@pytest.mark.nightly
+def test_each_engine_runs_the_same_stream_on_all_executors(tmp_path: Path) -> None:
+    """That they emit the same rows, the command itself checks."""
+    out = tmp_path / "queries.json"
+    parser = argparse.ArgumentParser()
+    queries.add_arguments(parser)
+    options = ["--executors", "2", "--rows", "20000", "--keys", "5000", "--batches", "4", "--out", str(out)]
+    assert queries.main(parser.parse_args(options)) == 0
+    rows = {row["engine"]: Row(**row) for row in json.loads(out.read_text())["rows"]}
+    assert {*rows} == {*queries.ENGINES}
+    assert all(row.driver_ms > 0 and row.executors_ms > 0 and row.batch_ms > 0 for row in rows.values())
+    assert rows[SLASH].agents_ms > 0
+    assert rows[SOURCE].added_ms == rows[SOURCE].driver_added_ms == 0
+    assert rows["RocksDB, tuned"].added_ms > 0
+
+
+def test_processor_time_is_told_apart_by_what_processes_are(tmp_path: Path) -> None:
+    """One that is of no application counts for nobody."""
+    mark = secrets.token_hex(8)
+    words = {DRIVER: "job.py", AGENTS: "pyslash.agent", EXECUTORS: "CoarseGrainedExecutorBackend", "": "nobody"}
+    with ByKind(mark) as meter:
+        began, started = time.time(), []
+        for kind, word in words.items():
+            environment = {**os.environ, MARK: mark if kind else "another"}
+            command = [sys.executable, "-c", BUSY, word]
+            pipe = subprocess.PIPE
+            started.append(subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe))
+        try:
+            for one in started:
+                assert one.stdout is not None
+                one.stdout.readline()
+            time.sleep(1)  # a sample has to follow
+            found = meter.between(began, time.time())
+        finally:
+            for one in started:
+                one.communicate(b"\n")
+    assert {*found} == {DRIVER, AGENTS, EXECUTORS}
+    assert all(0.9 < seconds < 2 for seconds in found.values())
+
+
+def test_bars_are_of_what_pyslash_adds() -> None:
+    def row(executors: int, added: float, agents: float, driver: float) -> Row:
+        return Row(executors, SLASH, 0, agents, 0, added, driver, 0)
+
+    few = row(2, added=100, agents=20, driver=50)
+    assert [bar.met for bar in bars([few, row(16, added=50, agents=160, driver=60)])] == [True, True, True]
+    assert [bar.met for bar in bars([few, row(16, added=51, agents=161, driver=61)])] == [False, False, False]
+    assert bars([few]) == []
