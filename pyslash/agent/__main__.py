@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.abc import MetaPathFinder
 from typing import NoReturn
+
+
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow imports pandas for its first array, if it is there: half a second of CPU and 60 MB, of no use here."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Finds nothing, and lets nobody else find that."""
+        if name == "pandas":
+            raise ModuleNotFoundError("an agent does without pandas", name=name)
 
 
 def _ensure() -> int:
@@ -19,6 +29,7 @@ def _ensure() -> int:
 
 
 def _serve(ready_fd: int) -> NoReturn:
+    sys.meta_path.insert(0, _WithoutPandas())
     from pyslash.agent.process.serve import serve
 
     serve(ready_fd)

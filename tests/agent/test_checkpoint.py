@@ -60,6 +60,13 @@ def test_a_stored_epoch_comes_back_in_another_agent(
         jvm.wait()
 
 
+def test_a_file_is_written_without_pandas(agent: AgentDescriptor, client: AgentClient, tmp_path: Path) -> None:
+    """PyArrow imports it by itself, which takes half a second and more memory than all else in an agent."""
+    store(client, tmp_path, 0, [write(agent, 0, [0]).arena_offset])
+    assert "pyarrow" in (mapped := Path(f"/proc/{agent.pid}/maps").read_text())
+    assert "pandas" not in mapped
+
+
 def test_a_snapshot_beside_epochs_holds_what_is_committed_by_then(
     agent: AgentDescriptor, client: AgentClient, tmp_path: Path
 ) -> None:
