@@ -95,7 +95,7 @@ class Row:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--executors", type=int, nargs="+", default=[2, 4, 8, 16], metavar="N")
+    parser.add_argument("--executors", type=int, nargs="+", default=[2, 16], metavar="N")
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
     parser.add_argument("--batches", type=int, default=10, help="that count, after some that do not")
