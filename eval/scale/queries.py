@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
     parser.add_argument("--batches", type=int, default=10, help="that count, after some that do not")
-    parser.add_argument("--engines", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="in this order")
+    parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
     parser.add_argument("--gbit", type=float, default=0.0, help="of each link (default: as fast as it goes)")
     parser.add_argument("--delay-ms", type=float, default=0.0, help="of each packet that leaves a host")
     parser.add_argument("--out", type=Path, help="JSON: the rows, the command and the machine")
@@ -167,7 +167,7 @@ def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str])
                 "spark.sql.shuffle.partitions": str(count),
                 "spark.jars": str(jar_path()),
             }
-            engines = {name: ENGINES[name] for name in args.engines}
+            engines = {name: ENGINES[name] for name in args.stores}
             spans = driver.submit(drive, settings, engines, folder / "in", args.batches).result()
         found = {name: (meter.between(span.begin, span.end), span.batch_ms) for name, span in spans.items()}
     return [_row(count, name, cpu, batch_ms, found, args.batches) for name, (cpu, batch_ms) in found.items()]
