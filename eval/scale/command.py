@@ -87,6 +87,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--skew", nargs="+", choices=SKEWS[1:], default=[], help="half of the rows, beside an even load"
     )
     parser.add_argument("--epochs", type=int, default=3, help="whose median counts, after one that does not")
+    add_common(parser)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Options of every laboratory: its links, and where its figures go."""
     parser.add_argument("--gbit", type=float, default=0.0, help="of each link (default: as fast as it goes)")
     parser.add_argument("--delay-ms", type=float, default=0.0, help="of each packet that leaves a host")
     parser.add_argument("--out", type=Path, help="JSON: the rows, the command and the machine")
@@ -104,9 +109,7 @@ def main(args: argparse.Namespace) -> int:
         print(f"scale: NOT AS WANTED: {lack}", file=sys.stderr)
     print(table(rows, _WORK))
     print(f"\n{table(rows, _SPAN)}")
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(_record(args, rows, list(dict.fromkeys(said))), indent=1) + "\n")
+    keep(args.out, rows, said, load={name: getattr(args, name) for name in ("blocks", "fold", "tasks", "keys")})
     return 0
 
 
@@ -179,12 +182,17 @@ def _cell(figure: float | str | None, form: str) -> str:
     return "-" if figure is None else format(figure, form)
 
 
-def _record(args: argparse.Namespace, rows: list[Row], said: list[str]) -> dict[str, Any]:
-    return {
+def keep(out: Path | None, rows: Sequence[Any], said: Sequence[str], **more: object) -> None:
+    """Write the rows, which are dataclasses, and how they were measured; `said` is what was not as wanted."""
+    if out is None:
+        return
+    record = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", "eval", *sys.argv[1:]]),
         "machine": machine.describe(),
-        "not as wanted": said,
-        "load": {name: getattr(args, name) for name in ("blocks", "fold", "tasks", "keys")},
+        "not as wanted": [*dict.fromkeys(said)],
+        **more,
         "rows": [asdict(row) for row in rows],
     }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(record, indent=1) + "\n")

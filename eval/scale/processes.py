@@ -13,16 +13,14 @@ from eval.meter import Meter, cpu_seconds
 DRIVER, AGENTS, EXECUTORS = "driver", "agents", "executors"
 KINDS = (DRIVER, AGENTS, EXECUTORS)
 _SAMPLE_SECONDS = 0.1
-# Words of a command line, and what has them. Spark's masters and workers run for nobody's sake.
+# Words of a command line, and what has them; the first ones count. Spark's masters and workers run for nobody's sake.
 _WORDS = {
+    b"org.apache.spark.deploy.SparkSubmit": DRIVER,
     b"org.apache.spark.deploy.": "",
     b"pyslash.agent": AGENTS,
     b"CoarseGrainedExecutorBackend": EXECUTORS,
     b"pyspark.daemon": EXECUTORS,
-    b"pyspark/daemon": EXECUTORS,
 }
-# `spark-submit`'s class is among those of `deploy`.
-_SUBMIT = b"org.apache.spark.deploy.SparkSubmit"
 
 
 class ByKind:
@@ -68,6 +66,4 @@ def kind_of(pid: int) -> str:
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return ""
-    if _SUBMIT in line:
-        return DRIVER
     return next((kind for words, kind in _WORDS.items() if words in line), DRIVER)

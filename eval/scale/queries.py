@@ -8,19 +8,17 @@ what is counted is processor time of the driver, of agents and of executors for 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import secrets
-import shlex
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eval import machine
 from eval.bars import Bar
 from eval.cluster.hosts import Host
 from eval.cluster.standalone import Cluster
 from eval.meter import MARK
-from eval.scale.command import table
+from eval.scale.command import add_common, keep, table
 from eval.scale.network import network
 from eval.scale.processes import AGENTS, DRIVER, EXECUTORS, ByKind
 from eval.session import say
@@ -100,9 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
     parser.add_argument("--batches", type=int, default=10, help="that count, after some that do not")
     parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
-    parser.add_argument("--gbit", type=float, default=0.0, help="of each link (default: as fast as it goes)")
-    parser.add_argument("--delay-ms", type=float, default=0.0, help="of each packet that leaves a host")
-    parser.add_argument("--out", type=Path, help="JSON: the rows, the command and the machine")
+    add_common(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -118,16 +113,7 @@ def main(args: argparse.Namespace) -> int:
         say(f"NOT AS WANTED: {lack}")
     print(table(rows, _COLUMNS))
     print("\nbars", *bars(rows), sep="\n")
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        record = {
-            "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": shlex.join(["python", "-m", "eval", *sys.argv[1:]]),
-            "machine": machine.describe(),
-            "not as wanted": [*dict.fromkeys(said)],
-            "rows": [asdict(row) for row in rows],
-        }
-        args.out.write_text(json.dumps(record, indent=1) + "\n")
+    keep(args.out, rows, said)
     return 0
 
 
@@ -158,7 +144,9 @@ def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str])
         cluster = Cluster(
             _Inside(prefixes), Path(pyspark.__path__[0]), net.driver, "1g", logs, folder / f"work-{count}"
         )
-        with cluster.over(hosts) as master, _process() as driver:
+        # The driver has a process of its own, which nothing has warmed.
+        spawned = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        with cluster.over(hosts) as master, spawned as driver:
             settings = _CLUSTER | {
                 "spark.master": master,
                 "spark.cores.max": str(count),
@@ -271,13 +259,6 @@ def _marked(mark: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[MARK]
-
-
-@contextmanager
-def _process() -> Iterator[ProcessPoolExecutor]:
-    """A process of its own, for a driver that nothing has warmed."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        yield pool
 
 
 def _row(count: int, name: str, cpu: dict[str, float], batch_ms: float, found: dict[str, Any], batches: int) -> Row:

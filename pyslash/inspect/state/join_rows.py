@@ -30,7 +30,7 @@ def schema(manifest: Manifest, side: str | None) -> pa.Schema:
         InvalidInputError: no side is chosen, or its rows cannot be read.
         StateLostError: the manifest is not what was written.
     """
-    return pa.schema([*unsafe_rows.arrow_schema(_row_schema(manifest, side)), _EXPIRES, _EPOCH])
+    return _with_times(_row_schema(manifest, side))
 
 
 def rows(
@@ -44,7 +44,8 @@ def rows(
         CorruptBlockError: a segment, or a row in it, is damaged.
         InvalidInputError, StateLostError: as `schema`.
     """
-    made, kind, columns = schema(manifest, side), _row_schema(manifest, side), SegmentColumns(manifest.identity)
+    kind, columns = _row_schema(manifest, side), SegmentColumns(manifest.identity)
+    made = _with_times(kind)
     segments = [one for block in blocks for one in block.segments]
     first, end = (-(-bound * len(segments) >> 32) for bound in share)
     for segment, data in segments[first:end]:
@@ -55,6 +56,10 @@ def rows(
         evicting = pa.array(wanted.expires, _EXPIRES.type, mask=wanted.expires >= _END_OF_TIME)
         fields = unsafe_rows.columns(wanted.data, wanted.starts, wanted.sizes, kind)
         yield pa.record_batch([*fields, evicting, pa.array(wanted.epoch)], made)
+
+
+def _with_times(rows: StructType) -> pa.Schema:
+    return pa.schema([*unsafe_rows.arrow_schema(rows), _EXPIRES, _EPOCH])
 
 
 def _row_schema(manifest: Manifest, side: str | None) -> StructType:

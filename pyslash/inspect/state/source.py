@@ -174,14 +174,14 @@ class FilteredStateSource(StateSource):
 def _schema(manifest: Manifest, side: str | None) -> pa.Schema:
     """What a row has: no window where all time is one, or where it is a key, and of a deduplication its keys alone."""
     plan = manifest.identity
-    if plan.join:
-        return dump.schema(manifest, side)
     held = [one.sql for one in plan.aggregates if one.is_buffer]
     if held:
         raise InvalidInputError(
             f"the state of {', '.join(held)} is buffers of Spark's own code, which can be read by the query alone"
         )
     fields = [*dump.schema(manifest, side)]
+    if plan.join:
+        return pa.schema(fields)
     if plan.operator.startswith("deduplication"):
         return pa.schema(fields[len(_TIMES) : len(_TIMES) + len(plan.keys)])
     has_window = bool(plan.session) or not (plan.window.is_all_time or plan.spec.moments)

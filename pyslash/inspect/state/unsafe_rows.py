@@ -111,8 +111,7 @@ class _Reader:
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self._data = data
-        whole = len(data) // _WORD * _WORD
-        self._views = {width: data[:whole].view(f"u{width}") for width in (1, 2, 4, 8)}
+        self._words = data[: len(data) // _WORD * _WORD]
 
     def fields(self, schema: types.StructType, rows: Spans) -> list[pa.Array]:
         """The columns of rows."""
@@ -228,10 +227,8 @@ class _Reader:
 
     def _numbers(self, kind: type[np.generic], places: Numbers, there: Flags) -> Any:
         """The numbers in these places; 0 where there is none."""
-        width = np.dtype(kind).itemsize
-        view = self._views[width].view(kind)
         made = np.zeros(len(places), kind)
-        made[there] = view[places[there] // width]
+        made[there] = self._words.view(kind)[places[there] // made.itemsize]
         return made
 
 

@@ -140,7 +140,7 @@ class SegmentColumns:
 
     def _buffers(self, segment: Segment, data: Any) -> dict[Any, list[memoryview]]:
         try:
-            return {**buffers_of(memoryview(data), self._columns)}
+            return buffers_of(memoryview(data), self._columns)
         except (struct.error, ValueError) as error:
             raise CorruptBlockError(f"the segment at {segment.offset} has no buffers: {error}") from None
 

@@ -37,7 +37,7 @@ def test_each_engine_runs_the_same_stream_on_all_executors(tmp_path: Path) -> No
     assert rows["RocksDB, tuned"].added_ms > 0
 
 
-def test_processor_time_is_told_apart_by_what_processes_are(tmp_path: Path) -> None:
+def test_processor_time_is_told_apart_by_what_processes_are() -> None:
     """One that is of no application counts for nobody."""
     mark = secrets.token_hex(8)
     words = {DRIVER: "job.py", AGENTS: "pyslash.agent", EXECUTORS: "CoarseGrainedExecutorBackend", "": "nobody"}

@@ -165,7 +165,7 @@ def test_columns_of_one_name_have_numbers() -> None:
     assert unsafe_rows.arrow_schema(T.StructType(fields)).names == ["a", "a_2", "a_3", "b", "a_4"]
 
 
-def test_a_row_whose_fields_lead_astray_is_an_error_or_other_values(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_whose_fields_lead_astray_is_an_error_or_other_values(spark: SparkSession) -> None:
     """Whoever can write a checkpoint can give a segment any bytes: what is read from them is valid, or refused."""
     of_type = {name: sql for name, sql in TYPES.items() if name not in ("day", "clock")}
     rows = spark.createDataFrame([(value, name) for value in range(20) for name in ("a", None, "longer than it")])
