@@ -139,8 +139,8 @@ model: setup ## throughput and latency on 1 to 1,024 nodes, on paper (docs/scali
 	@python -m eval model $(ARGS)
 
 scale: setup ## what an epoch costs as executors are added, on this machine: a merge, whole queries (docs/scaling.md); N="2 16"
-	@python -m eval scale $(if $(N),--executors $(N))
-	@python -m eval scale-queries $(if $(N),--executors $(N)) $(ARGS)
+	@python -m eval scale $(if $(N),--executors $(N)) --out build/scale.json
+	@python -m eval scale-queries $(if $(N),--executors $(N)) --out build/scale-queries.json $(ARGS)
 
 docs: setup ## build the docs site into build/site, without a warning, and check its links
 	@scripts/docs.sh

@@ -87,13 +87,13 @@ class Meter:
         return mine
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and of its children that are gone; 0 if it is gone itself."""
+def cpu_seconds(pid: int, with_children: bool = True) -> float:
+    """User and system time of a process, and of its children that are gone; 0 if it is gone itself."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS
+    return sum(map(int, fields[11 : 15 if with_children else 13])) / _TICKS
 
 
 def memory(pids: list[int]) -> Memory:

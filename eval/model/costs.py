@@ -19,7 +19,9 @@ from pyslash.agent.compaction.epoch_folding import shares_on
 from pyslash.conf import Conf
 from pyslash.emit.merging import merge_tasks
 
-SEGMENT_GROUPS = 8192  # of a segment: a merge task reads whole ones (docs/block-format.md)
+# Of a segment: a merge task reads whole ones. The rule is that of `segments_of` in native/core/src/block/seal.cpp.
+_SEGMENT, _MAX_BITS = 8192, 12
+_SMALLEST_SEGMENT, _SHARED_BITS = 128, 6
 AGENTS_AT_ONCE = 32  # calls of the driver to agents
 AGENT_CALL_S = 0.3e-3  # over the Unix socket
 _CONF = Conf.read(lambda key, default: default)
@@ -236,8 +238,10 @@ def merge_s(rates: Rates, read: float, useful: float) -> float:
 
 
 def segments_of(groups: float) -> float:
-    """Of a window in a block: a power of two, at most 12 bits."""
-    return float(1 << min(12, max(0, math.ceil(math.log2(max(groups, 1) / SEGMENT_GROUPS)))))
+    """Of a window in a block: a power of two."""
+    narrow = math.ceil(math.log2(max(groups, 1) / _SEGMENT))
+    shared = min(_SHARED_BITS, math.floor(math.log2(max(groups, 1) / _SMALLEST_SEGMENT)))
+    return float(1 << max(0, min(_MAX_BITS, narrow), shared))
 
 
 def _driver(rates: Rates, nodes: Nodes, tasks: int, receipts: int) -> float:

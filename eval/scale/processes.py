@@ -24,11 +24,15 @@ _WORDS = {
 
 
 class ByKind:
-    """Samples the processes that have a mark in their environment (`eval.meter`) while its block runs."""
+    """Samples the processes that have a mark in their environment (`eval.meter`) while its block runs.
+
+    One that has ended, or that a sample has missed, counts with what it had.
+    """
 
     def __init__(self, mark: str) -> None:
         self._meter = Meter(mark)
         self._samples: list[tuple[float, dict[str, float]]] = []
+        self._last: dict[tuple[int, str], float] = {}  # seconds of each process, by its kind
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -54,9 +58,12 @@ class ByKind:
 
     def _sample(self) -> None:
         while not self._over.wait(_SAMPLE_SECONDS):
-            found = defaultdict[str, float](float)
             for pid in self._meter.processes():
-                found[kind_of(pid)] += cpu_seconds(pid)
+                process = pid, kind_of(pid)
+                self._last[process] = max(cpu_seconds(pid, with_children=False), self._last.get(process, 0.0))
+            found = defaultdict[str, float](float)
+            for (_, kind), seconds in self._last.items():
+                found[kind] += seconds
             self._samples.append((time.time(), found))
 
 

@@ -1,8 +1,9 @@
 """`python -m eval scale-queries`: a whole query on N executors of one machine, and what each engine's state costs.
 
 Executors of one core run in network namespaces of their own, the driver beside them. All engines run the same stream,
-one after the other in one application, and so does the source alone. One machine cannot show the seconds of many, so
-what is counted is processor time of the driver, of agents and of executors for a micro-batch.
+in turn in one application, and so does the source alone; the first round warms the machines up, the others count. One
+machine cannot show the seconds of many, so what is counted is processor time of the driver, of agents and of executors
+for a micro-batch.
 """
 
 from __future__ import annotations
@@ -48,24 +49,27 @@ _ROCKSDB = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
-# In the order in which they are measured: whoever comes later finds a JVM that is warmer by a little, and what pyslash
-# adds to the source alone is rather too much than too little.
+# In the order in which they take turns.
 ENGINES = {
     SLASH: {"spark.slash.mode": "require"},
     "pyslash, repartition": {"spark.slash.mode": "require", "spark.slash.strategy": "repartition"},
     "RocksDB, tuned": _ROCKSDB,
     SOURCE: {"spark.slash.mode": "off"},
 }
-_CHECKED, _WARM = 3, 4  # micro-batches whose rows are compared; that do not count. The first has every key
+_CHECKED, _WARM = 3, 2  # micro-batches whose rows are compared; that do not count. The first has every key
+_BATCH = "batch"
 _FILES = 16  # of a micro-batch: at least as many as executors read at a time
 _CLUSTER = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.executor.memory": "640m",
     "spark.executor.cores": "1",
+    # Or what is counted would be how 16 JVMs compile on one machine: by C2, for more rounds than anyone waits for.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.plugins": "io.pyslash.SlashPlugin",
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.slash.transport": "tcp",
     "spark.slash.arena.size": "256m",
     "spark.slash.home.size": "256m",
@@ -74,7 +78,7 @@ _CLUSTER = {
 
 @dataclass(frozen=True)
 class Row:
-    """An engine on so many executors: CPU ms of a micro-batch, and how long one takes (`batch_ms`, the median).
+    """An engine on so many executors: CPU ms of a micro-batch, and how long one takes (`batch_ms`), by the median.
 
     `added_ms` is what it takes beyond the source alone, in executors and agents, for each executor; `driver_added_ms`
     likewise in the driver.
@@ -95,7 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executors", type=int, nargs="+", default=[2, 16], metavar="N")
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
-    parser.add_argument("--batches", type=int, default=10, help="that count, after some that do not")
+    parser.add_argument("--batches", type=int, default=5, help="of a turn that count, after two that do not")
+    parser.add_argument("--rounds", type=int, default=3, help="of all stores, of which the first does not count")
     parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
     add_common(parser)
 
@@ -156,9 +161,9 @@ def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str])
                 "spark.jars": str(jar_path()),
             }
             engines = {name: ENGINES[name] for name in args.stores}
-            spans = driver.submit(drive, settings, engines, folder / "in", args.batches).result()
-        found = {name: (meter.between(span.begin, span.end), span.batch_ms) for name, span in spans.items()}
-    return [_row(count, name, cpu, batch_ms, found, args.batches) for name, (cpu, batch_ms) in found.items()]
+            turns = driver.submit(drive, settings, engines, folder, args.batches, args.rounds).result()
+        took = {name: [_took(meter, span, args.batches) for span in spans[1:]] for name, spans in turns.items()}
+    return [_row(count, name, took) for name in took]
 
 
 @dataclass(frozen=True)
@@ -170,8 +175,12 @@ class Span:
     batch_ms: float
 
 
-def drive(settings: dict[str, str], engines: dict[str, dict[str, str]], source: Path, batches: int) -> dict[str, Span]:
-    """In the driver's process: the stream on each engine.
+def drive(
+    settings: dict[str, str], engines: dict[str, dict[str, str]], folder: Path, batches: int, rounds: int
+) -> dict[str, list[Span]]:
+    """In the driver's process: the stream in `folder` on each engine, in so many rounds.
+
+    Checkpoints stay in that folder: what an agent does beside epochs may outlive a query.
 
     Raises:
         RuntimeError: two engines have emitted different rows, or the stream has had other micro-batches.
@@ -183,10 +192,15 @@ def drive(settings: dict[str, str], engines: dict[str, dict[str, str]], source: 
     spark.sparkContext.setLogLevel("ERROR")
     try:
         sessions = {name: _session(spark, conf) for name, conf in engines.items()}
-        sums = {name: _checksums(session, source) for name, session in sessions.items() if name != SOURCE}
+        sums = {name: _checksums(session, folder) for name, session in sessions.items() if name != SOURCE}
         if len({tuple(one) for one in sums.values()}) > 1:
             raise RuntimeError(f"engines differ in the first micro-batches: {sums}")
-        return {name: _streamed(session, name, source, batches) for name, session in sessions.items()}
+        spans: dict[str, list[Span]] = {name: [] for name in sessions}
+        for number in range(rounds):
+            say(f"  round {number + 1}")
+            for name, session in sessions.items():
+                spans[name].append(_streamed(session, name, folder, batches))
+        return spans
     finally:
         spark.stop()
 
@@ -198,7 +212,7 @@ def _session(spark: SparkSession, conf: dict[str, str]) -> SparkSession:
     return made
 
 
-def _checksums(session: SparkSession, source: Path) -> list[Any]:
+def _checksums(session: SparkSession, folder: Path) -> list[Any]:
     """Of what the first micro-batches emit, on the way to warm executors."""
     from pyspark.sql import functions as F
 
@@ -207,20 +221,20 @@ def _checksums(session: SparkSession, source: Path) -> list[Any]:
     def take(rows: DataFrame, _: int) -> None:
         found.append(tuple(rows.agg(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(20,0)"))).first()))
 
-    with tempfile.TemporaryDirectory(prefix="ps-") as checkpoint:
-        writer = grouped(_rows(session, f"{source}/000[0-{_CHECKED - 1}]-*")).writeStream.outputMode("update")
-        writer = writer.foreachBatch(take).option("checkpointLocation", checkpoint)
-        writer.trigger(availableNow=True).start().awaitTermination()
+    rows = _rows(session, f"{folder}/in/000[0-{_CHECKED - 1}]-*")
+    writer = grouped(rows).writeStream.outputMode("update").foreachBatch(take)
+    writer = writer.option("checkpointLocation", tempfile.mkdtemp(dir=folder))
+    writer.trigger(availableNow=True).start().awaitTermination()
     return found
 
 
-def _streamed(session: SparkSession, name: str, source: Path, batches: int) -> Span:
-    rows = _rows(session, str(source))
-    with tempfile.TemporaryDirectory(prefix="ps-") as checkpoint:
-        writer = (rows if name == SOURCE else grouped(rows)).writeStream.format("noop").outputMode("update")
-        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        query.awaitTermination()
-        entries = executed(query.recentProgress)
+def _streamed(session: SparkSession, name: str, folder: Path, batches: int) -> Span:
+    rows = _rows(session, f"{folder}/in")
+    writer = (rows if name == SOURCE else grouped(rows)).writeStream.format("noop").outputMode("update")
+    writer = writer.option("checkpointLocation", tempfile.mkdtemp(dir=folder))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    entries = executed(query.recentProgress)
     if len(entries) != _WARM + batches:
         raise RuntimeError(f"{name}: {len(entries)} micro-batches instead of {_WARM + batches}")
     counted = entries[_WARM:]
@@ -261,22 +275,26 @@ def _marked(mark: str) -> Iterator[None]:
         del os.environ[MARK]
 
 
-def _row(count: int, name: str, cpu: dict[str, float], batch_ms: float, found: dict[str, Any], batches: int) -> Row:
-    of_source, _ = found.get(SOURCE, (cpu, 0.0))
+def _took(meter: ByKind, span: Span, batches: int) -> dict[str, float]:
+    """Milliseconds of a micro-batch of a turn: of processors by kind, and its own."""
+    cpu = {kind: 1000 * seconds / batches for kind, seconds in meter.between(span.begin, span.end).items()}
+    return {**cpu, _BATCH: span.batch_ms}
 
-    def ms(seconds: float) -> float:
-        return round(1000 * seconds / batches, 1)
 
-    added = cpu[EXECUTORS] + cpu[AGENTS] - of_source[EXECUTORS] - of_source[AGENTS]
+def _row(count: int, name: str, took: dict[str, list[dict[str, float]]]) -> Row:
+    def ms(of: str, *kinds: str) -> float:
+        return statistics.median(sum(turn[kind] for kind in kinds) for turn in took[of])
+
+    source = SOURCE if SOURCE in took else name
     return Row(
         count,
         name,
-        ms(cpu[DRIVER]),
-        ms(cpu[AGENTS]),
-        ms(cpu[EXECUTORS]),
-        ms(added / count),
-        ms(cpu[DRIVER] - of_source[DRIVER]),
-        batch_ms,
+        round(ms(name, DRIVER), 1),
+        round(ms(name, AGENTS), 1),
+        round(ms(name, EXECUTORS), 1),
+        round((ms(name, AGENTS, EXECUTORS) - ms(source, AGENTS, EXECUTORS)) / count, 1),
+        round(ms(name, DRIVER) - ms(source, DRIVER), 1),
+        round(ms(name, _BATCH)),
     )
 
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 
 #include "expect_error.h"
 #include "model.h"
+#include "pyslash/seal.h"
 #include "query.h"
 #include "sealed.h"
 #include "table.h"
@@ -103,6 +105,20 @@ TEST(Accumulator, ManyPanesInOneBatch) {
   expect_like_model(query, random_table(random, *query.plan(), 30'000, -2'000'000, 4'000'000), -1'000'000);
 }
 
+TEST(Accumulator, SegmentsAreNarrowForReadersAndFitTheCacheOfAMerge) {
+  const uint64_t all = uint64_t{1} << 32;
+  const auto segments = [&](uint64_t groups) { return segments_of(groups, all); };
+  EXPECT_EQ((std::array{segments(0), segments(255), segments(256), segments(1000), segments(10'000)}),
+            (std::array<uint64_t, 5>{1, 1, 2, 4, 64}));
+  EXPECT_EQ((std::array{segments(500'000), segments(10'000'000), segments(100'000'000)}),
+            (std::array<uint64_t, 3>{64, 2048, 4096}));
+  // A part of all prefixes, as a compaction has: it is cut as finely as the whole would be.
+  EXPECT_EQ(segments_of(10'000 / 16, all / 16), 4u);
+  EXPECT_EQ(segments_of(10'000, all / 64), 2u);  // for the cache
+  EXPECT_EQ(segments_of(8'000, all / 64), 1u);
+  EXPECT_EQ(segments_of(20'000, 1), 1u);
+}
+
 TEST(Accumulator, ManyGroupsMakeSegmentsByPrefix) {
   for (const std::string type : {"int64", "string", "decimal(20,0)"}) {
     const Query query{{type}, {true}, {1}, {{"count", -1, false}, {"max", 1, false}}};
@@ -118,7 +134,7 @@ TEST(Accumulator, ManyGroupsMakeSegmentsByPrefix) {
     accumulator.add_rows(page.data(), page.size(), table.size());
     const Sealed block = sealed(accumulator);
     const Head head = read_head(block.block);
-    EXPECT_EQ(head.segments.size(), 8u);
+    EXPECT_EQ(head.segments.size(), 64u);
     EXPECT_EQ(head.header.groups, 50'001u);
     EXPECT_EQ(read_groups(*plan, block.block), model(*plan, query.lines, table, INT64_MIN / 2).groups);
   }

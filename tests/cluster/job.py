@@ -110,7 +110,8 @@ def main(master: str, folder: Path) -> None:
         .config("spark.speculation.interval", "200ms")
         .config("spark.speculation.quantile", "0.2")
         .config("spark.speculation.multiplier", "3")
-        .config("spark.speculation.minTaskRuntime", "5s")
+        # Longer than an agent takes to start on a busy machine, or all tasks would run on the other executor.
+        .config("spark.speculation.minTaskRuntime", "20s")
         .config("spark.cores.max", "2")  # both executors, before the first job starts
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")

@@ -53,7 +53,7 @@ def test_results_do_not_change(case: Case) -> None:
 
 
 def test_many_small_blocks_become_well_cut_segments(arena: _native.Arena) -> None:
-    """60 blocks that share 100 k keys: segments of a few thousand groups, so that a reader can take few of them."""
+    """60 blocks that share 100 k keys: as many segments as readers of few prefixes want."""
     query = Query(10, 10, 0, (("int64", False),), (1,), (("count", None),))
     plan = _native.Plan(query.text)
     random = np.random.default_rng(7)
@@ -65,7 +65,7 @@ def test_many_small_blocks_become_well_cut_segments(arena: _native.Arena) -> Non
     raw = _native.compact(plan, arena, offsets_of(arena), LONG_AGO, QUERY, 60)
     head = _native.Head(raw)
     widest = max(length for _, length in head.ranges(0, 10, 0, 1))
-    assert head.groups * 16 / 64 < widest < head.groups * 16 / 4
+    assert head.groups * 16 / 128 < widest < head.groups * 16 / 32
     rows = Counter(to_values(merged(query, arena, blocks, [0])))
     assert Counter(to_values(merged(query, arena, [raw], [0]))) == rows
     assert sum(row[-1] for row in rows) == 300_000

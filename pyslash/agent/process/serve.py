@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -61,6 +62,7 @@ def serve(ready_fd: int) -> NoReturn:
     presence = Presence(order.runtime)
     _open(order, presence)
     os.close(ready_fd)
+    gc.freeze()  # what has been imported stays: a collection does not have to visit it each time
     while (end := watch.wait(_KEEP_SECONDS)) is None:
         presence.keep()
     _log.info("ends: %s", end.value)

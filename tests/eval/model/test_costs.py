@@ -61,8 +61,9 @@ def test_a_tree_of_one_rack_is_no_tree() -> None:
 
 
 def test_tasks_narrower_than_a_segment_read_what_they_do_not_want() -> None:
-    assert unfolded(BARE, Link(), Nodes(4, 16), LOAD).useful == pytest.approx(2 / 64)
-    assert late_merge(BARE, Link(), Nodes(4, 16), LOAD).useful == 1  # of 16 segments in all
+    nodes = Nodes(16, 16)
+    assert unfolded(BARE, Link(), nodes, LOAD).useful == pytest.approx(64 / 256)
+    assert late_merge(BARE, Link(), nodes, LOAD).useful == 1  # has as many tasks as there are segments
     many = late_merge(BARE, Link(), Nodes(4, 16), Load(1e9, 10_000_000))
     assert many.useful == 1
 

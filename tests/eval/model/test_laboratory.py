@@ -45,9 +45,9 @@ def test_what_follows_the_model_is_predicted_as_it_is() -> None:
 
 
 def test_bytes_grow_where_tasks_are_narrower_than_segments() -> None:
-    into = [SHAPE.bytes_into(executors, 1) for executors in (2, 8, 16, 32)]
-    # Of 100,000 groups there are 16 segments: two tasks of 16 executors read each of them twice.
-    assert into == pytest.approx([50_000, 87_500, 187_500, 387_500])
+    into = [SHAPE.bytes_into(executors, 1) for executors in (2, 8, 32, 64)]
+    # Of 100,000 groups there are 64 segments: two tasks of 64 executors read each of them twice.
+    assert into == pytest.approx([50_000, 87_500, 96_875, 196_875])
 
 
 def test_nothing_costs_less_than_nothing() -> None:

@@ -36,8 +36,9 @@ def test_its_figures_add_up(tmp_path: Path) -> None:
     assert row["calls"] == TASKS
     assert row["requests"] == EXECUTORS - 1  # each peer asks once, for all ranges of all blocks
     assert row["blocks"] == (EXECUTORS - 1) * BLOCKS * TASKS
-    # All keys are in each block, 32 bytes and a little more a group; a block of few groups is one segment, read whole.
-    assert row["megabytes"] * 1e6 == pytest.approx((EXECUTORS - 1) * BLOCKS * TASKS * KEYS * 24, rel=0.2)
+    # All keys are in each block, 24 bytes and a little more a group, in eight segments. A third is in three or four.
+    whole = (EXECUTORS - 1) * BLOCKS * TASKS * KEYS * 24
+    assert row["megabytes"] * 1e6 == pytest.approx(whole * 3 / 8, rel=0.1)
     assert 0 < row["agent_cpu_ms"] <= row["most_agent_cpu_ms"]
     assert row["chain_ms"] > 0
     assert row["fold_ms"] == row["fold_cpu_ms"] == 0
@@ -52,9 +53,9 @@ def test_its_figures_add_up(tmp_path: Path) -> None:
 def test_what_is_folded_is_read_once(tmp_path: Path) -> None:
     (row,) = record(tmp_path / "scale.json")["rows"]
     assert row["requests"] == EXECUTORS - 1
-    # An agent has each key once, in one block for each core: a task reads those with any of its prefixes.
+    # An agent has each key once, in eight segments or (with many cores, which have a block each) more.
     once = (EXECUTORS - 1) * TASKS * KEYS * 24
-    assert once / len(os.sched_getaffinity(0)) * 0.9 < row["megabytes"] * 1e6 < once * 1.2
+    assert once / EXECUTORS < row["megabytes"] * 1e6 < once * 4 / 8 * 1.1
     assert row["fold_ms"] > 0
     assert row["fold_cpu_ms"] > 0
 

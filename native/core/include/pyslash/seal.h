@@ -67,8 +67,17 @@ std::vector<uint8_t> publish_block(
     Arena& arena, uint64_t bytes, const BlockIdentity& identity,
     const std::function<std::vector<uint8_t>(std::span<uint8_t> out, uint64_t offset)>& write);
 
-// About this many groups a segment, so that one fits the cache of a merge, in at most 2^12 segments a pane.
+// About this many groups a segment at most, so that one fits the cache of a merge, in at most 2^12 segments a pane.
 inline constexpr size_t segment_groups = 8192;
 inline constexpr uint32_t max_prefix_bits = 12;
+
+// Readers of a few prefixes read whole segments, what others want of them included. So they are narrower still, down to
+// a 2^6th of all prefixes, as long as there are about this many groups in each.
+inline constexpr uint32_t shared_prefix_bits = 6;
+inline constexpr size_t smallest_segment_groups = 128;
+
+// Into how many segments, equally wide, groups are cut whose prefixes are so many beside each other: a power of two, as
+// `prefixes` is (2^32: all).
+uint64_t segments_of(uint64_t groups, uint64_t prefixes);
 
 }  // namespace pyslash

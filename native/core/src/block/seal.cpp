@@ -1,5 +1,8 @@
 #include "pyslash/seal.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "pyslash/arena.h"
 #include "pyslash/crc32c.h"
 #include "pyslash/hash.h"
@@ -7,13 +10,6 @@
 
 namespace pyslash {
 namespace {
-
-// The fewest prefix bits that leave about segment_groups groups a segment.
-uint32_t prefix_bits_for(size_t groups) {
-  uint32_t bits = 0;
-  while (bits < max_prefix_bits && (groups >> bits) > segment_groups) ++bits;
-  return bits;
-}
 
 uint32_t bucket_of(uint64_t hash, uint32_t bits) { return bits == 0 ? 0 : prefix_of(hash) >> (32 - bits); }
 
@@ -32,6 +28,15 @@ std::vector<size_t> order_by_bucket(PaneGroups& pane, uint32_t bits) {
 
 }  // namespace
 
+uint64_t segments_of(uint64_t groups, uint64_t prefixes) {
+  constexpr uint64_t shared = uint64_t{1} << (32 - shared_prefix_bits);
+  const uint64_t most = std::min(prefixes, uint64_t{1} << max_prefix_bits);
+  uint64_t pieces = 1;
+  while (groups > pieces * segment_groups && pieces < most) pieces *= 2;
+  while (groups >= 2 * pieces * smallest_segment_groups && prefixes / pieces > shared) pieces *= 2;
+  return pieces;
+}
+
 BlockWriter::BlockWriter(const Plan& plan, std::vector<PaneGroups> panes) : plan_(plan), panes_(std::move(panes)) {
   for (size_t pane = 0; pane < panes_.size(); ++pane) cut(pane);
   if (entries_.empty()) return;
@@ -47,7 +52,7 @@ void BlockWriter::cut(size_t pane) {
   PaneGroups& groups = panes_[pane];
   if (groups.groups.empty()) return;
   groups_ += groups.groups.size();
-  const uint32_t bits = prefix_bits_for(groups.groups.size());
+  const uint32_t bits = std::countr_zero(segments_of(groups.groups.size(), uint64_t{1} << 32));
   const std::vector<size_t> begin = order_by_bucket(groups, bits);
   const SegmentWriter writer(*groups.keys, *groups.states);
   for (size_t bucket = 0; bucket + 1 < begin.size(); ++bucket) {

@@ -45,9 +45,7 @@ void RowLog::clear() {
 }
 
 std::vector<RowSegment> RowLog::cut(int64_t pane, PrefixRange range) const {
-  const uint64_t most = std::min(range.hi - range.lo, uint64_t{1} << max_prefix_bits);
-  uint64_t pieces = 1;
-  while (rows() > pieces * segment_groups && pieces < most) pieces *= 2;
+  const uint64_t pieces = segments_of(rows(), range.hi - range.lo);
   const uint64_t width = (range.hi - range.lo) / pieces;
   std::vector<RowSegment> segments(pieces);
   for (uint32_t row = 0; row < rows(); ++row) {

@@ -27,7 +27,7 @@ class RowLog {
   void append(const Batch& batch, std::span<const uint64_t> hashes, std::span<const uint32_t> rows);
   void clear();
 
-  // All rows, in segments of about `segment_groups`. Their prefixes lie in `range`, which is a power of two wide and
+  // All rows, in segments as `segments_of` has them. Their prefixes lie in `range`, which is a power of two wide and
   // aligned to that. Status::invalid_input if a buffer's offsets would not fit int32.
   std::vector<RowSegment> cut(int64_t pane, PrefixRange range) const;
   // `out` is exactly the segment, of which every byte is written.

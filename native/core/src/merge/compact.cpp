@@ -38,10 +38,9 @@ class SegmentCutter {
   SegmentCutter(const GroupKeys& keys, const StateSet& states, Body& body)
       : keys_(keys), writer_(keys, states), body_(body) {}
 
-  // A partition's groups, into segments of at most about segment_groups.
+  // A partition's groups.
   void cut(int64_t pane, PrefixRange partition, std::span<const uint32_t> groups) {
-    uint64_t pieces = 1;
-    while (groups.size() > pieces * segment_groups && pieces < partition.hi - partition.lo) pieces *= 2;
+    const uint64_t pieces = segments_of(groups.size(), partition.hi - partition.lo);
     const uint64_t width = (partition.hi - partition.lo) / pieces;
     cut_.resize(pieces);
     for (auto& piece : cut_) piece.clear();
