@@ -1,7 +1,7 @@
 """How long other processes of the same Python hold their interpreter lock: their memory is looked at from outside.
 
 The lock is a word of `_PyRuntime` that is 1 while some thread has it. Where in it, this process finds out of itself:
-it copies the structure once with the lock held and once with it released, and looks for the words that follow.
+it copies the structure with the lock held and released in turn, and looks for the words that follow.
 """
 
 from __future__ import annotations
@@ -63,11 +63,9 @@ def lock_offset() -> int:
     """
     start = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
     size = min(_SCANNED_BYTES, _end_of_mapping(start) - start)
-    copies = {held: _copies(start, size, held) for held in (True, False)}
+    copies = [(held, _copied(start, size, held)) for held in (True, False) * _TURNS]
     words = [
-        at
-        for at in range(0, size - 3, 4)
-        if all(struct.unpack_from("<i", one, at)[0] == held for held in (True, False) for one in copies[held])
+        at for at in range(0, size - 3, 4) if all(struct.unpack_from("<i", one, at)[0] == held for held, one in copies)
     ]
     if len(words) != 1:
         raise LookupError(
@@ -76,16 +74,13 @@ def lock_offset() -> int:
     return start + words[0] - _base(os.getpid())
 
 
-def _copies(start: int, size: int, held: bool) -> list[bytes]:
+def _copied(start: int, size: int, held: bool) -> bytes:
     """A PyDLL keeps the lock during a call, a CDLL releases it."""
     copy = (ctypes.PyDLL if held else ctypes.CDLL)(None).memcpy
     copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     into = ctypes.create_string_buffer(size)
-    found = []
-    for _ in range(_TURNS):
-        copy(into, start, size)
-        found.append(into.raw)
-    return found
+    copy(into, start, size)
+    return into.raw
 
 
 def _mappings(pid: int) -> list[tuple[int, int, str]]:

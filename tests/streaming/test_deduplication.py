@@ -128,7 +128,7 @@ def test_within_the_watermark_a_key_is_of_any_type(stream: Stream) -> None:
 def test_only_what_is_new_is_read(stream: Stream) -> None:
     found = ran(stream.read(), stream.folder, QUERIES["keys"], "append", "require", **HOMES)
     first, *later = [epoch["bytes_read"]["shm"] for epoch in found.progress if epoch["windows"]]
-    assert max(later) < first / 10
+    assert max(later) < first / 6
 
 
 def states(stream: Stream, query: Query, mode: str) -> list[dict[str, Any]]:
