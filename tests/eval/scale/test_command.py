@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +89,6 @@ def test_every_executor_has_its_own_network_or_it_is_said() -> None:
     assert not any(space.exists() for space in spaces)
 
 
-def state_of(pid: int) -> str:
-    """A letter: R while it runs or could, S while it sleeps."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-
-
 def test_the_interpreter_s_lock_is_seen_from_outside() -> None:
     """One process that never releases it, and one that sleeps."""
     code = "import time\nprint(flush=True)\n"
@@ -104,12 +98,10 @@ def test_the_interpreter_s_lock_is_seen_from_outside() -> None:
         for one in processes:
             assert one.stdout is not None
             one.stdout.readline()
-        while state_of(processes[1].pid) != "S":  # it has said so just before
-            time.sleep(0.01)
         sampler = Sampler([one.pid for one in processes])
         sampler.start()
         while sampler.looks < 50:
-            time.sleep(0.01)
+            pass
         busy, idle = sampler.stop().values()
     finally:
         for one in processes:
