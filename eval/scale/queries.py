@@ -99,8 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executors", type=int, nargs="+", default=[2, 16], metavar="N")
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
-    parser.add_argument("--batches", type=int, default=5, help="of a turn that count, after two that do not")
-    parser.add_argument("--rounds", type=int, default=3, help="of all stores, of which the first does not count")
+    parser.add_argument("--batches", type=int, default=4, help="of a turn that count, after two that do not")
+    parser.add_argument("--rounds", type=int, default=3, help="of all stores; the first is short and does not count")
     parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
     add_common(parser)
 
@@ -199,7 +199,7 @@ def drive(
         for number in range(rounds):
             say(f"  round {number + 1}")
             for name, session in sessions.items():
-                spans[name].append(_streamed(session, name, folder, batches))
+                spans[name].append(_streamed(session, name, folder, batches if number else 1))
         return spans
     finally:
         spark.stop()
@@ -221,7 +221,7 @@ def _checksums(session: SparkSession, folder: Path) -> list[Any]:
     def take(rows: DataFrame, _: int) -> None:
         found.append(tuple(rows.agg(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(20,0)"))).first()))
 
-    rows = _rows(session, f"{folder}/in/000[0-{_CHECKED - 1}]-*")
+    rows = _rows(session, folder, _CHECKED)
     writer = grouped(rows).writeStream.outputMode("update").foreachBatch(take)
     writer = writer.option("checkpointLocation", tempfile.mkdtemp(dir=folder))
     writer.trigger(availableNow=True).start().awaitTermination()
@@ -229,7 +229,7 @@ def _checksums(session: SparkSession, folder: Path) -> list[Any]:
 
 
 def _streamed(session: SparkSession, name: str, folder: Path, batches: int) -> Span:
-    rows = _rows(session, f"{folder}/in")
+    rows = _rows(session, folder, _WARM + batches)
     writer = (rows if name == SOURCE else grouped(rows)).writeStream.format("noop").outputMode("update")
     writer = writer.option("checkpointLocation", tempfile.mkdtemp(dir=folder))
     query = writer.trigger(availableNow=True).start()
@@ -244,8 +244,10 @@ def _streamed(session: SparkSession, name: str, folder: Path, batches: int) -> S
     return Span(begin, last + took[-1] / 1000, statistics.median(took))
 
 
-def _rows(session: SparkSession, path: str) -> DataFrame:
-    return session.readStream.schema("k bigint, v bigint").option("maxFilesPerTrigger", _FILES).parquet(path)
+def _rows(session: SparkSession, folder: Path, batches: int) -> DataFrame:
+    files = ",".join(f"{batch:04d}" for batch in range(batches))
+    stream = session.readStream.schema("k bigint, v bigint").option("maxFilesPerTrigger", _FILES)
+    return stream.parquet(f"{folder}/in/{{{files}}}-*")
 
 
 def grouped(rows: DataFrame) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import SlashError
 from pyslash.plan.catalyst import JavaObject
+from pyslash.spark.py4j_wire import send_at_once
 from pyslash.units import Epoch
 
 _OF_PYTHON = "org.apache.spark.api.python.PythonException"
@@ -51,6 +52,7 @@ class EpochCallback:
         self._context = spark.sparkContext
         self._epochs = epochs
         self._java: Any = None
+        self._is_called_before = False
 
     def bind(self, java: JavaObject) -> None:
         """`java`: the JVM's `EpochFunction` that calls this one."""
@@ -59,6 +61,9 @@ class EpochCallback:
 
     def call(self, batch: Any, epoch: Epoch) -> None:
         """Run a micro-batch. The name is the Java interface's."""
+        if not self._is_called_before:  # one thread of the JVM calls for all micro-batches of a query
+            self._is_called_before = True
+            send_at_once(self._context._gateway)
         # Raised out here, an error has no context: its traceback is that of the code that raised it.
         if (raised := self._run(batch, epoch)) is not None:
             raise raised
