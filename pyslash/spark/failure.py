@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.errors import SlashError
 from pyslash.plan.catalyst import JavaObject
-from pyslash.spark.py4j_wire import send_at_once
+from pyslash.spark.py4j_settings import send_at_once
 from pyslash.units import Epoch
 
 _OF_PYTHON = "org.apache.spark.api.python.PythonException"

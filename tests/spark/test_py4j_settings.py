@@ -1,23 +1,28 @@
-"""py4j's log at DEBUG, which has the arguments of every call to the JVM: no key of pyslash is among them."""
+"""py4j as it is set: no key of pyslash is in its log, and what it sends within a micro-batch goes at once.
+
+At DEBUG the log has the arguments of every call to the JVM.
+"""
 
 from __future__ import annotations
 
 import base64
 import logging
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.cluster.find_agents import find_agents
 from pyslash.driver.start import hook
 from pyslash.protocol.token import Right, query_token
-from pyslash.spark.py4j_log import LOGGERS
-from tests.support.attempt import BATCHES, attempt, make_stream
+from pyslash.spark.py4j_settings import LOGGERS
+from tests.support.attempt import BATCHES, attempt, make_stream, settings
 
 
 class Written(logging.Handler):
@@ -99,3 +104,28 @@ def test_a_key_is_found_where_nothing_leaves_it_out(spark: SparkSession) -> None
         for tail in (b"", b"ab", b"\0\0\0"):
             text = base64.b64encode(b"x" * lead + key + tail).decode()
             assert any(one in text for one in spellings(key)), (lead, tail)
+
+
+def sends_at_once(gateway: JavaObject) -> tuple[bool, bool]:
+    """Of this thread's connection: Python's end, the JVM's."""
+    ours = gateway._gateway_client.get_thread_connection().socket
+    of_jvm = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient().getPerThreadConnection()
+    return bool(ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)), of_jvm.getSocket().getTcpNoDelay()
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("require", True), ("off", False)])
+def test_the_connection_of_a_query_s_thread_sends_at_once(
+    spark: SparkSession, tmp_path: Path, mode: str, wanted: bool
+) -> None:
+    found: list[tuple[bool, bool]] = []
+    stream = make_stream(spark, tmp_path, BATCHES[:1])
+
+    def look(rows: DataFrame, _: int) -> None:
+        rows.count()  # plain Spark refuses a batch whose state nobody has asked for
+        found.append(sends_at_once(spark.sparkContext._gateway))
+
+    with settings(spark, {"spark.slash.mode": mode}):
+        writer = stream.read().groupBy("k").agg(F.sum("v")).writeStream.outputMode("update").foreachBatch(look)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination(300)
+    assert set(found) == {(wanted, wanted)}
