@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.update_spec import AgentSpec
 
@@ -50,7 +51,7 @@ def find_agents(
         by_worker: ask the executors' Python workers, which take a second or two to start, instead of their JVMs. A
             worker waits for an agent that lives and does not answer; a JVM is content with a process that lives.
     """
-    tasks, bridge = session.sparkContext.defaultParallelism, JvmBridge(session)
+    tasks = session.sparkContext.defaultParallelism
     if not by_worker:
         agent = AgentSpec(
             secret=secret,
@@ -58,11 +59,11 @@ def find_agents(
             python=session.sparkContext.pythonExec,
             start_timeout_seconds=start_timeout,
         )
-        return bridge.agents(tasks, agent)
+        return JvmBridge(session).agents(tasks, agent)
     find = FindAgent(
         secret, arena_bytes, session.conf.get("spark.driver.host", None), start_timeout, has_hosts(session)
     )
-    return [AgentDescriptor.from_json(agent) for agent in sorted(set(bridge.run_numbered(tasks, find)))]
+    return [AgentDescriptor.from_json(agent) for agent in sorted(set(run_numbered(session, tasks, find)))]
 
 
 def has_hosts(session: SparkSession) -> bool:

@@ -22,6 +22,7 @@ from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.spec import MOST_ROW_BITS, PlanSpec, SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
+from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt, reported_heads
 from pyslash.units import Epoch, Micros, Run
 
@@ -71,7 +72,7 @@ class Repartition(Ingest):
             transport=self._conf.transport,
             timeout_seconds=self._conf.agent_call_timeout,
         )
-        owned = self.bridge.run_numbered(self._owners, aggregate)
+        owned = run_numbered(execution.session, self._owners, aggregate)
         self.shuffled = dict(sum((shuffled for _, shuffled in owned), Counter[str]()))
         return [Receipt.parse(receipt) for receipt, _ in owned]
 

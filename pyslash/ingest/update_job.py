@@ -22,6 +22,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.spec import PlanSpec, SessionPlace
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.execution import SparkBatch, count_times
+from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge, TaskRead
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
@@ -49,7 +50,7 @@ class Ingest:
         self._conf = conf
         self._query_id = query_id
         self._secret = secret
-        self.bridge = JvmBridge(session)  # for other jobs of the query, too
+        self._bridge = JvmBridge(session)
         self._reads_files = conf.ingest in ("auto", "files")
         self._static_tables = StaticTables()
         self._obstacle = ""
@@ -96,7 +97,7 @@ class Ingest:
         """
         agent = AgentSpec.of(session, self._secret, self._conf)
         spec = UpdateSpec(plan=plan, watermark_us=NO_WATERMARK_US, query=self._query_id, epoch=epoch, agent=agent)
-        receipts, _ = self.bridge.update(rows, spec)
+        receipts, _ = self._bridge.update(rows, spec)
         return receipts
 
     def close(self) -> None:
@@ -107,7 +108,7 @@ class Ingest:
         self, execution: SparkBatch, rows: JavaObject, epoch: Epoch, watermark_us: Micros, place: SessionPlace | None
     ) -> list[Receipt] | None:
         """None if Spark has to read the files, or if they are too small for a Python job."""
-        files = self.bridge.scan(rows)
+        files = self._bridge.scan(rows)
         least_bytes = self._conf.ingest_files_min_bytes if self._conf.ingest != "files" else 0
         try:
             scan = ParquetScan.parse(files.describe(least_bytes))
@@ -129,7 +130,7 @@ class Ingest:
         self.path = "files"
         update = ParquetUpdate(publisher, scan)
         figures, receipts = ScanFigures(), []
-        for found in self.bridge.run_numbered(len(scan.partitions), update):
+        for found in run_numbered(execution.session, len(scan.partitions), update):
             if isinstance(found, str):
                 raise OnlySpark(found)
             receipts.append(Receipt.parse(found.receipt))
@@ -158,13 +159,13 @@ class Ingest:
             reads_csv=self._conf.ingest_csv == "auto",
             reads_kafka=self._conf.ingest_kafka == "auto",
         )
-        receipts, figures = self.bridge.update(rows, spec)
+        receipts, figures = self._bridge.update(rows, spec)
         count_times(execution.cut, figures)
-        self.records_by_spark = self.bridge.input.left_to_spark
-        self.records_fetched = self.bridge.input.fetched
-        self.reads = self.bridge.input.reads
-        if self.bridge.input.obstacles != self._obstacles_of_records:
-            self._obstacles_of_records = self.bridge.input.obstacles
+        self.records_by_spark = self._bridge.input.left_to_spark
+        self.records_fetched = self._bridge.input.fetched
+        self.reads = self._bridge.input.reads
+        if self._bridge.input.obstacles != self._obstacles_of_records:
+            self._obstacles_of_records = self._bridge.input.obstacles
             for reason in self._obstacles_of_records:
                 logger.info("query %s: Spark reads the records: %s", execution.query_id, reason)
         return receipts

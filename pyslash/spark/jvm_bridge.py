@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -18,14 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyslash import errors
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.spark.job import ours_raised, slash_error
+from pyslash.spark.job import slash_error
 from pyslash.spark.py4j_settings import leave_out_secrets
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
 from pyslash.units import Epoch, Micros
 
-T = TypeVar("T")
 _BRIDGE = "io.pyslash.Bridge"
 # The head of what `io.pyslash.ingest.UpdateResult` describes: statistics of event times, counts, length of the JSON.
 _RESULT = struct.Struct("<qqqdqqqqi")
@@ -126,18 +123,6 @@ class JvmBridge:
         self.input = InputFigures(by_spark, tuple(told["obstacles"]), in_pages, fetched, in_columns, reads)
         figures = ScanFigures(0, count, round(total), least, greatest) if count else ScanFigures()
         return parsed, figures
-
-    def run_numbered(self, tasks: int, function: Callable[[int], T]) -> list[T]:
-        """The results of `function`, which runs in Python, for each number below `tasks`, one task for each.
-
-        A job of RDDs, for which nothing is planned or compiled: on two cores it takes 75 ms less of the driver's CPU
-        than `mapInArrow` over the same numbers.
-        """
-        context = self._session.sparkContext
-        results = context.parallelize(range(tasks), tasks).map(function)
-        with ours_raised():
-            collected = base64.b64decode(self._bridge.collected(results._jrdd))
-        return list(results._jrdd_deserializer.load_stream(io.BytesIO(collected)))
 
     @property
     def java(self) -> Any:

@@ -16,6 +16,7 @@ from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.plan.spec import PlanSpec
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
+from pyslash.spark.job import run_numbered
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.block_state import BlockState
@@ -55,7 +56,7 @@ def test_owners_find_the_groups_of_spark(
     blocks = scattered(spark, publisher, rows.select(columns), bits)
     assert sum(block.head.rows for block in blocks) == sum(block.head.groups for block in blocks) == ROWS
     own = AggregateRows(publisher, [(block.agent, block.raw_head) for block in blocks], bits, owners, transport, 30)
-    outcome = JvmBridge(spark).run_numbered(owners, own)
+    outcome = run_numbered(spark, owners, own)
     receipts = [Receipt.parse(receipt) for receipt, _ in outcome]
     assert sum(receipt.head.rows for receipt in receipts) == ROWS
     read = [shuffled for _, shuffled in outcome]
@@ -86,7 +87,7 @@ def test_rows_that_are_not_there_any_more_are_no_rows(
         scattered(spark, other, spark.read.parquet(events).select("t", "v", "k").coalesce(1), 1)
         own = AggregateRows(publisher, [(block.agent, block.raw_head)], 1, 1, "shm", 30)
         with pytest.raises(CorruptBlockError, match="CRC32C"):
-            JvmBridge(spark).run_numbered(1, own)
+            run_numbered(spark, 1, own)
         client.drop()
 
 

@@ -23,7 +23,6 @@ from pyslash.driver.start import hook
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
 from pyslash.ingest import update_job as ingest
-from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.manifest import Manifest, ManifestLog
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
 from tests.support.nightly import some_at_night
@@ -133,7 +132,7 @@ def test_executors_on_which_no_agent_starts(
     monkeypatch.setattr(stream.spark.sparkContext, "pythonExec", "/bin/false")
     if path == "files":
         lacks = ModuleNotFoundError("No module named 'pyslash'")
-        monkeypatch.setattr(JvmBridge, "run_numbered", lambda *_: (_ for _ in ()).throw(lacks))
+        monkeypatch.setattr(ingest, "run_numbered", lambda *_: (_ for _ in ()).throw(lacks))
     add(stream, BATCHES[3])
     expected = attempt(sums(stream), tmp_path / "spark", "off")
     monkeypatch.setattr(hook, "_secret", secrets.token_bytes(32))  # no agent of an earlier test is found

@@ -14,6 +14,7 @@ from pyslash.operators.session.plan import SessionPlan
 from pyslash.operators.session.rewrite import RewriteSessions
 from pyslash.plan.spec import SessionPlace
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.job import run_numbered
 from pyslash.state.manifest import Manifest
 from pyslash.state.receipt import Receipt, reported_heads
 from pyslash.state.version import heads_of
@@ -59,8 +60,8 @@ class SessionAggregation(Aggregation):
 
     def _write(self, inputs: EpochInputs, pane: int, blocks: list[tuple[AgentDescriptor, bytes]]) -> list[Receipt]:
         """Write what is still open of a pane of these blocks into that of the epoch, as blocks of the epoch."""
-        run = self._run
-        tasks = inputs.batch.session.sparkContext.defaultParallelism
+        run, session = self._run, inputs.batch.session
+        tasks = session.sparkContext.defaultParallelism
         evicted_us = inputs.watermarks.evicted_us
         plan = self.plan.spec.placed(SessionPlace(inputs.pane, evicted_us))
         rewrite = RewriteSessions(
@@ -72,7 +73,7 @@ class SessionAggregation(Aggregation):
             transport=run.conf.transport,
             timeout_seconds=run.conf.agent_call_timeout,
         )
-        return [Receipt.parse(receipt) for receipt in run.ingest.bridge.run_numbered(tasks, rewrite)]
+        return [Receipt.parse(receipt) for receipt in run_numbered(session, tasks, rewrite)]
 
     def _kept(self, manifest: Manifest) -> HomeUpdate:
         """What executors keep of the epoch's sessions."""

@@ -20,6 +20,7 @@ from pyslash.operators.within_watermark.plan import WithinWatermarkPlan
 from pyslash.operators.within_watermark.settle import Settle
 from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, first_live_pane, windows_between
 from pyslash.protocol.descriptor import AgentDescriptor
+from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt, reported_heads
 from pyslash.state.version import LiveBlock, heads_of
 from pyslash.units import ALL_PANES
@@ -70,7 +71,7 @@ class DeduplicationWithinWatermark(Deduplication):
             emitted_us=inputs.watermarks.evicted_us,
             tasks=tasks,
         )
-        return [Receipt.parse(receipt) for receipt in self._run.ingest.bridge.run_numbered(tasks, settle)]
+        return [Receipt.parse(receipt) for receipt in run_numbered(inputs.batch.session, tasks, settle)]
 
     def _request(
         self, plan: AggregationPlan, windows: list[int], blocks: Sequence[tuple[AgentDescriptor, bytes]]

@@ -41,14 +41,12 @@ import io.pyslash.transform.HomeTasks;
 import io.pyslash.transform.StreamingTransform;
 import io.pyslash.transform.Unpacked;
 import io.pyslash.ui.Watch;
-import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.SparkContext;
-import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.rdd.UnionRDD;
@@ -87,17 +85,6 @@ public final class Bridge {
     TaskInputs inputs = TaskInputs.of(input.rows);
     UpdateTask task = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark, inputs.lateMetric());
     return Base64.getEncoder().encodeToString(UpdateResult.of(task.run(input.rows), read, inputs));
-  }
-
-  /**
-   * Runs a job of Python's tasks; what they give, in Base64: each part behind its length, as Python's serializer reads it.
-   * Spark's own way to Python, a socket for each job, waits 40 ms for an acknowledgement between a length and its part.
-   */
-  public String collected(JavaRDD<byte[]> tasks) {
-    List<byte[]> parts = tasks.collect();
-    ByteBuffer all = ByteBuffer.allocate(parts.stream().mapToInt(part -> Integer.BYTES + part.length).sum());
-    parts.forEach(part -> all.putInt(part.length).put(part));
-    return Base64.getEncoder().encodeToString(all.array());
   }
 
   /** The same rows, read natively where that is exact; the plan is not executed. */
