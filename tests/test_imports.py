@@ -26,7 +26,7 @@ KNOWS: dict[str, set[str]] = {
     "ingest": {"cluster", "spark", "agent", "protocol", "state", "plan"},
     "emit": {"ingest", "cluster", "spark", "transport", "protocol", "state", "plan"},
     "operators": {"emit", "ingest", "cluster", "spark", "protocol", "state", "plan"},
-    "migrate": {"spark", "agent", "state", "plan"},
+    "migrate": {"operators", "spark", "agent", "state", "plan"},
     "driver": {"operators", "emit", "ingest", "cluster", "migrate", "spark", "agent", "protocol", "state", "plan"},
     "inspect": {"driver", "migrate", "spark", "state", "plan", "rdma"},
     "side_car": {"inspect", "driver", "spark"},

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,15 @@ FILE = "name string, bytes long, crc long, last_pane long"
 _IDENTITY = b"\0" * 16
 _LEAST_BYTES = 64 << 20
 _MOST_ROWS = 1 << 20
+
+
+class AdoptedFile(NamedTuple):
+    """A file of blocks in the checkpoint, as its manifest names it."""
+
+    name: str
+    bytes: int
+    crc: int
+    last_pane: int
 
 
 @dataclass(frozen=True)
@@ -56,14 +66,9 @@ class AdoptState:
         attempt = context.taskAttemptId() if context is not None else 0
         for number, rows in enumerate(_chunks(batches)):
             name = f"{self.epoch}-{self.run}-adopted-{attempt}-{number}.arrow"
-            yield self._written(rows, name)
-
-    def _written(self, rows: pa.Table, name: str) -> pa.RecordBatch:
-        block = self._block(rows)
-        size, crc = BlockDirectory(self.location).write(name, partial(write, self.plan.text, [block]))
-        last = max(pane for pane, _, _ in Head(block).panes)
-        columns = [pa.array([name]), *(pa.array([value], pa.int64()) for value in (size, crc, last))]
-        return pa.record_batch(columns, ["name", "bytes", "crc", "last_pane"])
+            file = written(self.location, self.plan.text, name, self._block(rows))
+            columns = [pa.array([file.name]), *(pa.array([value], pa.int64()) for value in file[1:])]
+            yield pa.record_batch(columns, list(AdoptedFile._fields))
 
     def _block(self, rows: pa.Table) -> bytes:
         keys = len(self.plan.keys)
@@ -73,7 +78,7 @@ class AdoptState:
         numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
         taken = [*columns[: keys + 1], numbers]
         accumulator.add(pa.record_batch(taken, [f"c{index}" for index in range(len(taken))]))
-        stored = _sealed(accumulator, rows.nbytes)
+        stored = _stored(sealed(accumulator, rows.nbytes))
         states = SparkBuffers(self.plan, columns[keys + 1 :], rows.num_rows).states()
         segments = []
         for _, data in stored.segments:
@@ -109,8 +114,18 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _sealed(accumulator: Accumulator, size: int) -> StoredBlock:
-    """The block of what was accumulated, copied out of an arena of its own."""
+def written(location: str, plan: str, name: str, block: bytes) -> AdoptedFile:
+    """Write a file of one block.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    size, crc = BlockDirectory(location).write(name, partial(write, plan, [block]))
+    return AdoptedFile(name, size, crc, max(pane for pane, _, _ in Head(block).panes))
+
+
+def sealed(accumulator: Accumulator, size: int) -> bytes:
+    """The block of what was accumulated, of about so many bytes, copied out of an arena of its own."""
     room = max(_LEAST_BYTES, 4 * size)
     while True:
         handle = os.memfd_create("pyslash-adopted", os.MFD_CLOEXEC)
@@ -119,12 +134,17 @@ def _sealed(accumulator: Accumulator, size: int) -> StoredBlock:
         finally:
             os.close(handle)
         try:
-            head = accumulator.seal(arena, _IDENTITY, Epoch(0), 0)
+            head = Head(accumulator.seal(arena, _IDENTITY, Epoch(0), 0))
         except ArenaFullError:
             room *= 2
             continue
-        offset, length = Head(head).arena_offset, Head(head).length
-        block = bytes(arena.view(offset, length))
+        block = bytes(arena.view(head.arena_offset, head.length))
         arena.close()
-        listed = segments_of(head)
-        return StoredBlock(head, [(one, pa.py_buffer(block[one.offset : one.offset + one.length])) for one in listed])
+        return block
+
+
+def _stored(block: bytes) -> StoredBlock:
+    head = block[: Head(block).head_length]
+    return StoredBlock(
+        head, [(one, pa.py_buffer(block[one.offset : one.offset + one.length])) for one in segments_of(head)]
+    )

@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import logging
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from pyslash.migrate.adopt_state import FILE, AdoptState
+from pyslash.migrate.adopt_processor import StateSource, adopt_processor
+from pyslash.migrate.adopt_state import FILE, AdoptedFile, AdoptState
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
+from pyslash.operators.transform.plan import TransformPlan
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
 from pyslash.state.files.directory import BlockFile
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
-from pyslash.units import Epoch
+from pyslash.units import Epoch, Run
 
 logger = logging.getLogger("pyslash")
 _MOST_FILES = 8  # of a checkpoint that is as large as most are; each is of one task
@@ -40,7 +39,8 @@ def check_adoptable(operators: list[OperatorPlan]) -> None:
         raise Uncovered(
             "spark.slash.adopt=true moves the state of one operator, in one step, and this query has several with state"
         )
-    check_movable(operators[0].identity)
+    if not isinstance(operators[0], TransformPlan):
+        check_movable(operators[0].identity)
 
 
 def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog, epoch: Epoch) -> Manifest:
@@ -55,10 +55,8 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
     logged = execution.offsets(last)
     # What evicted groups in the last batch is what makes rows late in this one.
     evicted_us = execution.cut.late_us
-    task = AdoptState(operator.identity, f"{execution.checkpoint}/{BLOCKS}", last, manifests.run)
-    rows = _rows(operator, execution, last)
-    found = collect(rows.coalesce(_MOST_FILES).mapInArrow(task, FILE))
-    files = [BlockFile(one.name, one.bytes, one.crc, one.last_pane, "", True) for one in found]
+    found = _written(operator, StateSource(execution.session, execution.checkpoint, last), manifests.run)
+    files = [BlockFile(*one, "", True) for one in found]
     manifest = Manifest(
         epoch=last,
         run=manifests.run,
@@ -90,14 +88,15 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
     return manifest
 
 
-def _rows(operator: OperatorPlan, execution: SparkBatch, batch: int) -> DataFrame:
-    """The columns of `SparkLayout`, as of the end of a batch."""
-    source = execution.session.read.format("statestore").option("batchId", batch)
-    try:
-        state = source.load(execution.checkpoint)
-    except (PySparkException, Py4JJavaError) as error:
-        raise Uncovered(f"Spark does not read its own state in {execution.checkpoint}: {error}") from error
+def _written(operator: OperatorPlan, source: StateSource, run: Run) -> list[AdoptedFile]:
+    """The files that tasks have made of the state, as of the end of a batch."""
+    location = f"{source.checkpoint}/{BLOCKS}"
+    if isinstance(operator, TransformPlan):
+        return adopt_processor(operator, source, location, run, _MOST_FILES)
+    state = source.read()
     key, value = state.schema["key"].dataType, state.schema["value"].dataType
     assert isinstance(key, StructType)
     assert isinstance(value, StructType)
-    return state.select(*SparkLayout(operator.identity, key, value).columns())
+    rows = state.select(*SparkLayout(operator.identity, key, value).columns()).coalesce(_MOST_FILES)
+    task = AdoptState(operator.identity, location, source.epoch, run)
+    return [AdoptedFile(*one) for one in collect(rows.mapInArrow(task, FILE))]

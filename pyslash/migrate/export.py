@@ -68,6 +68,11 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
+    if plan.operator == "transformWithState":
+        raise InvalidInputError(
+            "the state of a processor in Python moves to pyslash, and not back to plain Spark yet: Spark keeps each "
+            "variable by itself, in a store that only its own operator writes. Let pyslash go on with the query"
+        )
     try:
         check_movable(plan)
     except Uncovered as reason:

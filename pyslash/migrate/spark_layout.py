@@ -25,11 +25,6 @@ def check_movable(plan: PlanIdentity) -> None:
             "the state of a join cannot be moved between plain Spark and pyslash: pyslash also keeps in which "
             "micro-batch a row came, which Spark does not"
         )
-    if plan.operator == "transformWithState":
-        raise Uncovered(
-            "the state of a processor in Python cannot be moved between plain Spark and pyslash yet: pyslash keeps all "
-            "variables of a key together, of which Spark keeps each by itself"
-        )
     if plan.session:
         raise Uncovered(
             "the state of a session window cannot be moved between plain Spark and pyslash: pyslash keeps the parts of "

@@ -139,10 +139,26 @@ REASONS = (
         _STAY,
     ),
     Reason(
-        "the state of a processor in Python cannot be moved between plain Spark and pyslash yet: pyslash keeps all "
-        "variables of a key together, of which Spark keeps each by itself",
+        "plain Spark has state of the variable {}, which the processor does not declare, and which is not moved. "
+        "Declare it, or delete it by deleteIfExists",
         _CHECKPOINT,
-        _STAY,
+        "the variable declared, or deleted, until pyslash has the state",
+    ),
+    Reason(
+        "plain Spark has kept state of the variable {}, which its last start did not declare, so that it cannot be "
+        "read. Start plain Spark once with it declared, or delete it by deleteIfExists",
+        _CHECKPOINT,
+        "a start of plain Spark with the variable declared, or an `init` that deletes it",
+    ),
+    Reason(
+        "plain Spark has state of the variable {} as {}, and the processor declares {}",
+        _CHECKPOINT,
+        "the same declaration as before; change it once pyslash has the state",
+    ),
+    Reason(
+        "plain Spark has state of {}, and the function declares another one",
+        _CHECKPOINT,
+        "the same schema as before",
     ),
     Reason(
         "the state of groups by the event time itself cannot be moved between plain Spark and pyslash: pyslash keeps "

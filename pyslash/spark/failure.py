@@ -52,7 +52,7 @@ class EpochCallback:
         self._context = spark.sparkContext
         self._epochs = epochs
         self._java: Any = None
-        self._is_called_before = False
+        self._session: SparkSession | None = None
 
     def bind(self, java: JavaObject) -> None:
         """`java`: the JVM's `EpochFunction` that calls this one."""
@@ -61,16 +61,16 @@ class EpochCallback:
 
     def call(self, batch: Any, epoch: Epoch) -> None:
         """Run a micro-batch. The name is the Java interface's."""
-        if not self._is_called_before:  # one thread of the JVM calls for all micro-batches of a query
-            self._is_called_before = True
+        if self._session is None:  # all micro-batches of a query run in one session, and in one thread of the JVM
             send_at_once(self._context._gateway)
+            self._session = SparkSession(self._context, batch.sparkSession())
         # Raised out here, an error has no context: its traceback is that of the code that raised it.
-        if (raised := self._run(batch, epoch)) is not None:
+        if (raised := self._run(DataFrame(batch, self._session), epoch)) is not None:
             raise raised
 
-    def _run(self, batch: Any, epoch: Epoch) -> Exception | None:
+    def _run(self, batch: DataFrame, epoch: Epoch) -> Exception | None:
         try:
-            self._epochs(DataFrame(batch, SparkSession(self._context, batch.sparkSession())), epoch)
+            self._epochs(batch, epoch)
         except JobFunctionError as failed:
             self._tell(failed.raised)
             return failed.raised

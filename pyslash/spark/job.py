@@ -25,14 +25,14 @@ def run_numbered(session: SparkSession, tasks: int, function: Callable[[int], T]
     `mapInArrow` over the same numbers.
     """
     context = session.sparkContext
-    with _ours_raised():
+    with ours_raised():
         given: list[T] = context.parallelize(range(tasks), tasks).map(function).collect()
         return given
 
 
 def collect(rows: DataFrame) -> list[Row]:
     """The rows of a job."""
-    with _ours_raised():
+    with ours_raised():
         collected: list[Row] = rows.collect()
         return collected
 
@@ -50,7 +50,8 @@ def slash_error(failure: Exception) -> SlashError | None:
 
 
 @contextmanager
-def _ours_raised() -> Iterator[None]:
+def ours_raised() -> Iterator[None]:
+    """What a job fails with is raised as the error of ours that it was in a task, if it was one."""
     try:
         yield
     except (PythonException, Py4JJavaError) as failure:

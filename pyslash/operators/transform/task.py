@@ -123,7 +123,7 @@ class _TaskEpoch:
             self._home(without_rows, None, accumulator)
         for at, stream in enumerate(self.given.packed()):
             name = self._task.to_bytes(4, "big") + at.to_bytes(4, "big")
-            _add(accumulator, places.rows, [(name, stream)])
+            add_entries(accumulator, places.rows, [(name, stream)])
 
     def _home(self, number: int, rows: HomeRows | None, accumulator: Accumulator) -> None:
         order, places = self._order, self._order.places
@@ -141,7 +141,7 @@ class _TaskEpoch:
             self.keys += len(changes)
         else:
             self.keys += len(home.kept) + _growth(home, changes)
-        _add(accumulator, places.after + number, list(changes.items()))
+        add_entries(accumulator, places.after + number, list(changes.items()))
 
 
 def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:
@@ -173,7 +173,8 @@ def _growth(home: Home, changes: dict[bytes, bytes]) -> int:
     return sum(bool(kept) - (key in home.kept) for key, kept in changes.items())
 
 
-def _add(accumulator: Accumulator, pane: int, entries: list[tuple[bytes, bytes]]) -> None:
+def add_entries(accumulator: Accumulator, pane: int, entries: list[tuple[bytes, bytes]]) -> None:
+    """Keys of a pane, and the bytes that each has."""
     if entries:
         columns = [
             pa.repeat(pa.scalar(pane, pa.int64()), len(entries)).cast(_TIME),

@@ -1,0 +1,287 @@
+"""Takes over the state of a user's own code in Python from plain Spark.
+
+    each variable, and the timers (format `statestore`)
+      ──> parts: the home and the bytes of a key, and what the variable has of it
+      ──> together by key: the one value that pyslash keeps of it
+      ──> block files, each home's keys in its pane
+
+Spark's partitions are pyslash's homes: both share keys by the same hash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from pyslash._native import Accumulator, Plan
+from pyslash.migrate.adopt_state import AdoptedFile, sealed, written
+from pyslash.operators.transform.function import GROUP_STATE, UserFunction
+from pyslash.operators.transform.plan import TransformPlan
+from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
+from pyslash.operators.transform.state.values import RowForm, Values
+from pyslash.operators.transform.state.variables import LIST, MAP, STATE_OF_GROUP, VALUE, Variable
+from pyslash.operators.transform.task import add_entries
+from pyslash.plan.reasons import Uncovered
+from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.spark.job import ours_raised
+from pyslash.state.files.directory import BlockDirectory, numbers
+from pyslash.state.processor_blocks import first_home, key_bytes
+from pyslash.units import Epoch, Run
+
+_HOME = "partition_id"
+_TIMERS = "timers"
+_METADATA = "state/0/_metadata/v2"
+_OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
+_FIRST_PANE = 0
+_BLOCK_BYTES = 64 << 20
+
+HomeKey = tuple[int, bytes]
+Part = tuple[str, str, Any]
+"""Kind and name of a variable, and what `KeyState` has of it."""
+
+
+def adopt_processor(plan: TransformPlan, source: StateSource, location: str, run: Run, tasks: int) -> list[AdoptedFile]:
+    """Write files of the state that plain Spark has.
+
+    Args:
+        plan: of the processor that goes on with it.
+        source: Spark's state.
+        location: where the files go.
+        run: the query's.
+        tasks: so many files at most, unless they are large.
+
+    Raises:
+        Uncovered: there is state of a variable that the processor declares otherwise, or not at all.
+        CheckpointError: a file cannot be written.
+    """
+    parts = _of_group(plan.function, source) if plan.function.takes == GROUP_STATE else _of_variables(plan, source)
+    if not parts:
+        return []
+    by_key = source.session.sparkContext.union(parts).groupByKey(tasks, partitionFunc=itemgetter(0))
+    with ours_raised():
+        return list(by_key.mapPartitionsWithIndex(_WriteHomes(plan.text, location, source.epoch, run)).collect())
+
+
+@dataclass(frozen=True)
+class StateSource:
+    """Spark's own state in a checkpoint, as of the end of a batch."""
+
+    session: SparkSession
+    checkpoint: str
+    epoch: Epoch
+
+    def names(self) -> list[set[str]]:
+        """Of a processor's variables, and of what Spark keeps beside them, of each start; the last one at the end.
+
+        Raises:
+            CheckpointError: Spark's metadata cannot be read.
+        """
+        starts = BlockDirectory(f"{self.checkpoint}/{_METADATA}")
+        found = []
+        for start in sorted(number for number in numbers(starts.names()) if number <= self.epoch):
+            _, text = starts.content(str(start)).to_pybytes().decode().split("\n", 1)
+            told = json.loads(json.loads(text)["operatorPropertiesJson"])
+            found.append({str(one["stateName"]) for one in told["stateVariables"]})
+        return found
+
+    def read(self, **options: Any) -> DataFrame:
+        """The rows of a state store.
+
+        Raises:
+            Uncovered: Spark does not read them.
+        """
+        source = self.session.read.format("statestore").option("batchId", self.epoch).options(**options)
+        try:
+            return source.load(self.checkpoint)
+        except (PySparkException, Py4JJavaError) as error:
+            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {error}") from error
+
+
+def _of_variables(plan: TransformPlan, source: StateSource) -> list[RDD[tuple[HomeKey, Part]]]:
+    function = plan.function
+    *before, names = source.names()
+    variables = {one.name: one for one in function.variables}
+    if hidden := sorted(set().union(*before) - names - {*function.deleted}):
+        raise Uncovered(
+            f"plain Spark has kept state of the variable {hidden[0]}, which its last start did not declare, so that it "
+            "cannot be read. Start plain Spark once with it declared, or delete it by deleteIfExists"
+        )
+    others = sorted(name for name in names - {*variables, *function.deleted} if not name.startswith(_OF_SPARK))
+    if others:
+        raise Uncovered(
+            f"plain Spark has state of the variable {others[0]}, which the processor does not declare, and which is "
+            "not moved. Declare it, or delete it by deleteIfExists"
+        )
+    found = [_parts(source, function, variables[name]) for name in sorted(names & variables.keys())]
+    if any(name.endswith("_keyToTimestamp") for name in names):
+        timers = source.read(readRegisteredTimers=True)
+        found.append(timers.rdd.mapPartitions(_TimerParts(function.key_schema)))
+    return found
+
+
+def _parts(source: StateSource, function: UserFunction, variable: Variable) -> RDD[tuple[HomeKey, Part]]:
+    rows = source.read(stateVarName=variable.name, flattenCollectionTypes=False)
+    _check(variable, rows.schema)
+    return rows.rdd.mapPartitions(_VariableParts(function.key_schema, variable))
+
+
+def _of_group(function: UserFunction, source: StateSource) -> list[RDD[tuple[HomeKey, Part]]]:
+    rows = source.read()
+    value = rows.schema["value"].dataType
+    assert isinstance(value, StructType)
+    (variable,) = function.variables
+    if "groupState" not in value.names or not _same(value["groupState"].dataType, _parsed(variable.value)):
+        raise Uncovered(f"plain Spark has state of {value.simpleString()}, and the function declares another one")
+    return [rows.rdd.mapPartitions(_GroupParts(function.key_schema, variable))]
+
+
+def _check(variable: Variable, schema: StructType) -> None:
+    """Pass if these are the rows of the variable."""
+    kept = _entry(_parsed(variable.value), variable)
+    wanted: dict[str, tuple[str, DataType]] = {
+        VALUE: ("value", kept),
+        LIST: ("list_value", ArrayType(kept)),
+        MAP: ("map_value", MapType(_parsed(variable.key), kept) if variable.key else kept),
+    }
+    name, kind = wanted[variable.kind]
+    if name not in schema.names or not _same(schema[name].dataType, kind):
+        raise Uncovered(
+            f"plain Spark has state of the variable {variable.name} as {schema.simpleString()}, and the processor "
+            f"declares {variable.kept.sql}"
+        )
+
+
+def _entry(value: StructType, variable: Variable) -> StructType:
+    return value if variable.ttl_ms is None else StructType().add("value", value).add("ttlExpirationMs", "long")
+
+
+def _same(found: DataType, wanted: DataType) -> bool:
+    names: tuple[str, str] = found.simpleString(), wanted.simpleString()
+    return names[0] == names[1]
+
+
+def _parsed(schema: str) -> StructType:
+    return StructType.fromJson(json.loads(schema))
+
+
+@dataclass(frozen=True)
+class _VariableParts:
+    """A function for `mapPartitions` over the rows of a variable."""
+
+    key_schema: str
+    variable: Variable
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
+        variable = self.variable
+        key_form, form = RowForm(_parsed(self.key_schema)), RowForm(_parsed(variable.value))
+        user_key_form = RowForm(_parsed(variable.key)) if variable.key else None
+        for row in rows:
+            if variable.kind == VALUE:
+                kept: Any = self._entry(form, row["value"])
+            elif variable.kind == LIST:
+                kept = [self._entry(form, one) for one in row["list_value"]]
+            else:
+                assert user_key_form is not None
+                kept = {_kept(user_key_form, key): self._entry(form, one) for key, one in row["map_value"].items()}
+            yield (row[_HOME], key_bytes(_kept(key_form, row["key"]))), (variable.kind, variable.name, kept)
+
+    def _entry(self, form: RowForm, found: Row) -> tuple[Values, int]:
+        if self.variable.ttl_ms is None:
+            return _kept(form, found), NEVER_MS
+        return _kept(form, found["value"]), found["ttlExpirationMs"]
+
+
+@dataclass(frozen=True)
+class _TimerParts:
+    """A function for `mapPartitions` over timers."""
+
+    key_schema: str
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
+        form = RowForm(_parsed(self.key_schema))
+        for row in rows:
+            key = key_bytes(_kept(form, row["key"]))
+            yield (row[_HOME], key), (_TIMERS, "", row["expiration_timestamp_ms"])
+
+
+@dataclass(frozen=True)
+class _GroupParts:
+    """A function for `mapPartitions` over the states of a function of `applyInPandasWithState`."""
+
+    key_schema: str
+    variable: Variable
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
+        key_form, form = RowForm(_parsed(self.key_schema)), RowForm(_parsed(self.variable.value))
+        for row in rows:
+            key, value = (row[_HOME], key_bytes(_kept(key_form, row["key"]))), row["value"]
+            if value["groupState"] is not None:
+                yield key, (VALUE, STATE_OF_GROUP, (_kept(form, value["groupState"]), NEVER_MS))
+            if "timeoutTimestamp" in value and value["timeoutTimestamp"] >= 0:
+                yield key, (_TIMERS, "", value["timeoutTimestamp"])
+
+
+def _kept(form: RowForm, row: Row) -> Values:
+    return form.kept(row, "Error moving state")
+
+
+@dataclass(frozen=True)
+class _WriteHomes:
+    """A function for `mapPartitionsWithIndex` over the parts of each key: the files of these homes."""
+
+    plan: str
+    location: str
+    epoch: Epoch
+    run: Run
+
+    def __call__(self, partition: int, keys: Iterable[tuple[HomeKey, Iterable[Part]]]) -> Iterator[AdoptedFile]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context is not None else 0
+        entries = sorted((home, key, _state(parts)) for (home, key), parts in keys)
+        for number, block in enumerate(_blocks(entries)):
+            accumulator = Accumulator(Plan(self.plan), NO_WATERMARK_US, self.epoch, partition)
+            for home, of_home in groupby(block, key=itemgetter(0)):
+                add_entries(accumulator, first_home(_FIRST_PANE) + home, [(key, kept) for _, key, kept in of_home])
+            size = sum(len(key) + len(kept) for _, key, kept in block)
+            name = f"{self.epoch}-{self.run}-adopted-{attempt}-{number}.arrow"
+            yield written(self.location, self.plan, name, sealed(accumulator, size))
+
+
+def _state(parts: Iterable[Part]) -> bytes:
+    state = KeyState()
+    for kind, name, found in parts:
+        if kind == VALUE:
+            state.values[name] = found
+        elif kind == LIST:
+            state.lists[name] = found
+        elif kind == MAP:
+            state.maps[name] = found
+        else:
+            state.timers.add(found)
+    return state.kept()
+
+
+def _blocks(entries: list[tuple[int, bytes, bytes]]) -> Iterator[list[tuple[int, bytes, bytes]]]:
+    """As many of them as make one block."""
+    block: list[tuple[int, bytes, bytes]] = []
+    size = 0
+    for entry in entries:
+        block.append(entry)
+        size += len(entry[1]) + len(entry[2])
+        if size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
