@@ -11,8 +11,13 @@ Spark's partitions are pyslash's homes: both share keys by the same hash.
 from __future__ import annotations
 
 import json
+import os
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -175,64 +180,89 @@ def _parsed(schema: str) -> StructType:
 
 
 @dataclass(frozen=True)
-class _VariableParts:
-    """A function for `mapPartitions` over the rows of a variable."""
+class _Parts(ABC):
+    """A function for `mapPartitions` over rows of Spark's state: the parts that they are."""
 
     key_schema: str
-    variable: Variable
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
-        variable = self.variable
-        key_form, form = RowForm(_parsed(self.key_schema)), RowForm(_parsed(variable.value))
-        user_key_form = RowForm(_parsed(variable.key)) if variable.key else None
-        for row in rows:
-            if variable.kind == VALUE:
-                kept: Any = self._entry(form, row["value"])
-            elif variable.kind == LIST:
-                kept = [self._entry(form, one) for one in row["list_value"]]
-            else:
-                assert user_key_form is not None
-                kept = {_kept(user_key_form, key): self._entry(form, one) for key, one in row["map_value"].items()}
-            yield (row[_HOME], key_bytes(_kept(key_form, row["key"]))), (variable.kind, variable.name, kept)
+        key_form = RowForm(_parsed(self.key_schema))
+        with _utc():
+            for row in rows:
+                key = row[_HOME], key_bytes(_kept(key_form, row["key"]))
+                for part in self._of(row):
+                    yield key, part
 
-    def _entry(self, form: RowForm, found: Row) -> tuple[Values, int]:
+    @abstractmethod
+    def _of(self, row: Row) -> Iterator[Part]: ...
+
+
+class _TimerParts(_Parts):
+    """Of timers."""
+
+    def _of(self, row: Row) -> Iterator[Part]:
+        yield _TIMERS, "", row["expiration_timestamp_ms"]
+
+
+@dataclass(frozen=True)
+class _VariableParts(_Parts):
+    """Of a variable."""
+
+    variable: Variable
+
+    @cached_property
+    def _form(self) -> RowForm:
+        return RowForm(_parsed(self.variable.value))
+
+    @cached_property
+    def _user_key_form(self) -> RowForm:
+        return RowForm(_parsed(self.variable.key))
+
+    def _of(self, row: Row) -> Iterator[Part]:
+        kind = self.variable.kind
+        if kind == VALUE:
+            kept: Any = self._entry(row["value"])
+        elif kind == LIST:
+            kept = [self._entry(one) for one in row["list_value"]]
+        else:
+            kept = {_kept(self._user_key_form, key): self._entry(one) for key, one in row["map_value"].items()}
+        yield kind, self.variable.name, kept
+
+    def _entry(self, found: Row) -> tuple[Values, int]:
         if self.variable.ttl_ms is None:
-            return _kept(form, found), NEVER_MS
-        return _kept(form, found["value"]), found["ttlExpirationMs"]
+            return _kept(self._form, found), NEVER_MS
+        return _kept(self._form, found["value"]), found["ttlExpirationMs"]
 
 
-@dataclass(frozen=True)
-class _TimerParts:
-    """A function for `mapPartitions` over timers."""
+class _GroupParts(_VariableParts):
+    """Of the states of a function of `applyInPandasWithState`."""
 
-    key_schema: str
-
-    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
-        form = RowForm(_parsed(self.key_schema))
-        for row in rows:
-            key = key_bytes(_kept(form, row["key"]))
-            yield (row[_HOME], key), (_TIMERS, "", row["expiration_timestamp_ms"])
-
-
-@dataclass(frozen=True)
-class _GroupParts:
-    """A function for `mapPartitions` over the states of a function of `applyInPandasWithState`."""
-
-    key_schema: str
-    variable: Variable
-
-    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
-        key_form, form = RowForm(_parsed(self.key_schema)), RowForm(_parsed(self.variable.value))
-        for row in rows:
-            key, value = (row[_HOME], key_bytes(_kept(key_form, row["key"]))), row["value"]
-            if value["groupState"] is not None:
-                yield key, (VALUE, STATE_OF_GROUP, (_kept(form, value["groupState"]), NEVER_MS))
-            if "timeoutTimestamp" in value and value["timeoutTimestamp"] >= 0:
-                yield key, (_TIMERS, "", value["timeoutTimestamp"])
+    def _of(self, row: Row) -> Iterator[Part]:
+        value = row["value"]
+        if value["groupState"] is not None:
+            yield VALUE, STATE_OF_GROUP, (_kept(self._form, value["groupState"]), NEVER_MS)
+        if "timeoutTimestamp" in value and value["timeoutTimestamp"] >= 0:
+            yield _TIMERS, "", value["timeoutTimestamp"]
 
 
 def _kept(form: RowForm, row: Row) -> Values:
     return form.kept(row, "Error moving state")
+
+
+@contextmanager
+def _utc() -> Iterator[None]:
+    """Have this process be in UTC: PySpark makes local times of Spark's, and in many zones there is an hour twice."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 @dataclass(frozen=True)
