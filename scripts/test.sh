@@ -62,7 +62,7 @@ scripts/schemas.sh || printf 'test: so not every file for others is checked\n' >
 nice -n 10 scripts/test_oldest.sh fetch >build/oldest.log 2>&1 &
 oldest=$!
 alone=(tests/driver/test_plugin_connect.py tests/streaming/streams/test_streams_of_clients.py
-  tests/streaming/test_{processors,processor_examples,chained_processors,changed_processors,initial_state,frames}.py)
+  tests/streaming/test_{processors,processor_examples,chained_processors,changed_processors,moving_processors,initial_state,frames}.py)
 printf '\n== pytest\n'
 # One more process than there are cores: half of what a test with a Spark of its own does is to wait.
 nice -n 10 pytest -m 'not rdma' "${draw[@]}" --ignore=tests/pipelines --ignore=tests/iceberg "${alone[@]/#/--ignore=}" -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder --junitxml=build/pytest.xml || status=$?
