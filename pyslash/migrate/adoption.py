@@ -10,6 +10,7 @@ Until the manifest is there, nothing of the checkpoint has changed for plain Spa
 from __future__ import annotations
 
 import logging
+from typing import cast
 
 from pyspark.sql.types import StructType
 
@@ -39,7 +40,7 @@ def check_adoptable(operators: list[OperatorPlan]) -> None:
         raise Uncovered(
             "spark.slash.adopt=true moves the state of one operator, in one step, and this query has several with state"
         )
-    if not isinstance(operators[0], TransformPlan):
+    if operators[0].identity.processor is None:
         check_movable(operators[0].identity)
 
 
@@ -91,8 +92,8 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
 def _written(operator: OperatorPlan, source: StateSource, run: Run) -> list[AdoptedFile]:
     """The files that tasks have made of the state, as of the end of a batch."""
     location = f"{source.checkpoint}/{BLOCKS}"
-    if isinstance(operator, TransformPlan):
-        return adopt_processor(operator, source, location, run, _MOST_FILES)
+    if operator.identity.processor is not None:
+        return adopt_processor(cast(TransformPlan, operator), source, location, run, _MOST_FILES)
     state = source.read()
     key, value = state.schema["key"].dataType, state.schema["value"].dataType
     assert isinstance(key, StructType)
