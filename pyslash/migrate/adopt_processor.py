@@ -10,7 +10,6 @@ Spark's partitions are pyslash's homes: both share keys by the same hash.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from abc import ABC, abstractmethod
@@ -22,30 +21,27 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import RDD
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyslash._native import Accumulator, Plan
-from pyslash.migrate.adopt_state import AdoptedFile, sealed, written
+from pyslash.migrate.adopt_state import AdoptedFile, file_name, sealed, written
+from pyslash.migrate.state_source import StateSource
 from pyslash.operators.transform.function import GROUP_STATE, UserFunction
 from pyslash.operators.transform.plan import TransformPlan
 from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
 from pyslash.operators.transform.state.values import RowForm, Values
 from pyslash.operators.transform.state.variables import LIST, MAP, STATE_OF_GROUP, VALUE, Variable
-from pyslash.operators.transform.task import add_entries
+from pyslash.operators.transform.task import add_entries, parsed
 from pyslash.plan.reasons import Uncovered
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.spark.job import ours_raised
-from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.state.processor_blocks import first_home, key_bytes
 from pyslash.units import Epoch, Run
 
 _HOME = "partition_id"
 _TIMERS = "timers"
-_METADATA = "state/0/_metadata/v2"
 _OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
 _FIRST_PANE = 0
 _BLOCK_BYTES = 64 << 20
@@ -75,41 +71,6 @@ def adopt_processor(plan: TransformPlan, source: StateSource, location: str, run
     by_key = source.session.sparkContext.union(parts).groupByKey(tasks, partitionFunc=itemgetter(0))
     with ours_raised():
         return list(by_key.mapPartitionsWithIndex(_WriteHomes(plan.text, location, source.epoch, run)).collect())
-
-
-@dataclass(frozen=True)
-class StateSource:
-    """Spark's own state in a checkpoint, as of the end of a batch."""
-
-    session: SparkSession
-    checkpoint: str
-    epoch: Epoch
-
-    def names(self) -> list[set[str]]:
-        """Of a processor's variables, and of what Spark keeps beside them, of each start; the last one at the end.
-
-        Raises:
-            CheckpointError: Spark's metadata cannot be read.
-        """
-        starts = BlockDirectory(f"{self.checkpoint}/{_METADATA}")
-        found = []
-        for start in sorted(number for number in numbers(starts.names()) if number <= self.epoch):
-            _, text = starts.content(str(start)).to_pybytes().decode().split("\n", 1)
-            told = json.loads(json.loads(text)["operatorPropertiesJson"])
-            found.append({str(one["stateName"]) for one in told["stateVariables"]})
-        return found
-
-    def read(self, **options: Any) -> DataFrame:
-        """The rows of a state store.
-
-        Raises:
-            Uncovered: Spark does not read them.
-        """
-        source = self.session.read.format("statestore").option("batchId", self.epoch).options(**options)
-        try:
-            return source.load(self.checkpoint)
-        except (PySparkException, Py4JJavaError) as error:
-            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {error}") from error
 
 
 def _of_variables(plan: TransformPlan, source: StateSource) -> list[RDD[tuple[HomeKey, Part]]]:
@@ -145,18 +106,18 @@ def _of_group(function: UserFunction, source: StateSource) -> list[RDD[tuple[Hom
     value = rows.schema["value"].dataType
     assert isinstance(value, StructType)
     (variable,) = function.variables
-    if "groupState" not in value.names or not _same(value["groupState"].dataType, _parsed(variable.value)):
+    if "groupState" not in value.names or not _same(value["groupState"].dataType, parsed(variable.value)):
         raise Uncovered(f"plain Spark has state of {value.simpleString()}, and the function declares another one")
     return [rows.rdd.mapPartitions(_GroupParts(function.key_schema, variable))]
 
 
 def _check(variable: Variable, schema: StructType) -> None:
     """Pass if these are the rows of the variable."""
-    kept = _entry(_parsed(variable.value), variable)
+    kept = _entry(parsed(variable.value), variable)
     wanted: dict[str, tuple[str, DataType]] = {
         VALUE: ("value", kept),
         LIST: ("list_value", ArrayType(kept)),
-        MAP: ("map_value", MapType(_parsed(variable.key), kept) if variable.key else kept),
+        MAP: ("map_value", MapType(parsed(variable.key), kept) if variable.key else kept),
     }
     name, kind = wanted[variable.kind]
     if name not in schema.names or not _same(schema[name].dataType, kind):
@@ -175,10 +136,6 @@ def _same(found: DataType, wanted: DataType) -> bool:
     return names[0] == names[1]
 
 
-def _parsed(schema: str) -> StructType:
-    return StructType.fromJson(json.loads(schema))
-
-
 @dataclass(frozen=True)
 class _Parts(ABC):
     """A function for `mapPartitions` over rows of Spark's state: the parts that they are."""
@@ -186,7 +143,7 @@ class _Parts(ABC):
     key_schema: str
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
-        key_form = RowForm(_parsed(self.key_schema))
+        key_form = RowForm(parsed(self.key_schema))
         with _utc():
             for row in rows:
                 key = row[_HOME], key_bytes(_kept(key_form, row["key"]))
@@ -212,11 +169,11 @@ class _VariableParts(_Parts):
 
     @cached_property
     def _form(self) -> RowForm:
-        return RowForm(_parsed(self.variable.value))
+        return RowForm(parsed(self.variable.value))
 
     @cached_property
     def _user_key_form(self) -> RowForm:
-        return RowForm(_parsed(self.variable.key))
+        return RowForm(parsed(self.variable.key))
 
     def _of(self, row: Row) -> Iterator[Part]:
         kind = self.variable.kind
@@ -275,17 +232,13 @@ class _WriteHomes:
     run: Run
 
     def __call__(self, partition: int, keys: Iterable[tuple[HomeKey, Iterable[Part]]]) -> Iterator[AdoptedFile]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        attempt = context.taskAttemptId() if context is not None else 0
         entries = sorted((home, key, _state(parts)) for (home, key), parts in keys)
         for number, block in enumerate(_blocks(entries)):
             accumulator = Accumulator(Plan(self.plan), NO_WATERMARK_US, self.epoch, partition)
             for home, of_home in groupby(block, key=itemgetter(0)):
                 add_entries(accumulator, first_home(_FIRST_PANE) + home, [(key, kept) for _, key, kept in of_home])
             size = sum(len(key) + len(kept) for _, key, kept in block)
-            name = f"{self.epoch}-{self.run}-adopted-{attempt}-{number}.arrow"
+            name = file_name(self.epoch, self.run, number)
             yield written(self.location, self.plan, name, sealed(accumulator, size))
 
 

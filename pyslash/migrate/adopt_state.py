@@ -60,12 +60,8 @@ class AdoptState:
         Raises:
             CheckpointError: a file cannot be written.
         """
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        attempt = context.taskAttemptId() if context is not None else 0
         for number, rows in enumerate(_chunks(batches)):
-            name = f"{self.epoch}-{self.run}-adopted-{attempt}-{number}.arrow"
+            name = file_name(self.epoch, self.run, number)
             file = written(self.location, self.plan.text, name, self._block(rows))
             columns = [pa.array([file.name]), *(pa.array([value], pa.int64()) for value in file[1:])]
             yield pa.record_batch(columns, list(AdoptedFile._fields))
@@ -112,6 +108,15 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             held = []
     if any(one.num_rows for one in held):
         yield pa.Table.from_batches(held)
+
+
+def file_name(epoch: Epoch, run: Run, number: int) -> str:
+    """Of a file of this attempt of a task, which no other attempt writes."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    attempt = context.taskAttemptId() if context is not None else 0
+    return f"{epoch}-{run}-adopted-{attempt}-{number}.arrow"
 
 
 def written(location: str, plan: str, name: str, block: bytes) -> AdoptedFile:

@@ -14,9 +14,10 @@ from typing import cast
 
 from pyspark.sql.types import StructType
 
-from pyslash.migrate.adopt_processor import StateSource, adopt_processor
+from pyslash.migrate.adopt_processor import adopt_processor
 from pyslash.migrate.adopt_state import FILE, AdoptedFile, AdoptState
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
+from pyslash.migrate.state_source import StateSource
 from pyslash.operators.transform.plan import TransformPlan
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.reasons import Uncovered

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,23 +12,15 @@ from pyspark.sql import functions as F
 
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver.start import hook
-from pyslash.spark.session import changed
 from tests.streaming.test_chains import SCHEMA, BetweenOperatorsError, add, after_the_first, by_window, unique
 from tests.support.frames import applied, over_frames, remembering_groups, transformed_frames
 from tests.support.nightly import some_at_night
-from tests.support.processors import COVERED, STORE, WHY_NOT, counted_by_time, remembering
+from tests.support.processors import PROCESSORS, counted_by_time, remembering
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream
 
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+pytestmark = PROCESSORS
 DELAY = 10
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Spark has to have the store that it wants."""
-    with changed(spark, STORE):
-        yield
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.driver.start import hook
-from pyslash.spark.session import changed
 from tests.support.frames import over_frames, transformed_frames
-from tests.support.processors import COVERED, STORE, WHY_NOT, Declared, declaring, transformed
+from tests.support.processors import PROCESSORS, Declared, declaring, transformed
 from tests.support.ran import ran
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
 A, B, C, D = Declared("a"), Declared("b"), Declared("c", "list"), Declared("d", "map")
 Changed = tuple[list[Declared], list[str]]
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Spark has to have the store that it wants."""
-    with changed(spark, STORE):
-        yield
+pytestmark = PROCESSORS
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -28,10 +28,10 @@ from tests.support.frames import (
     wrong,
 )
 from tests.support.nightly import some_at_night
-from tests.support.processors import COVERED, STORE, WHY_NOT, counting, failing, program
+from tests.support.processors import PROCESSORS, counting, failing, program, without_rows
 from tests.support.stream import Stream, seconds
 
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+pytestmark = PROCESSORS
 TIME = pa.timestamp("us", "UTC")
 # A column of each type that pandas has its own way with.
 WIDE = pa.schema(
@@ -53,12 +53,6 @@ WIDE = pa.schema(
         ("two words", pa.string()),
     ]
 )
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    with changed(spark, STORE):
-        yield
 
 
 def wide(spark: SparkSession, folder: Path, seed: int, batches: int = 3) -> Stream:
@@ -169,11 +163,6 @@ def test_random_functions_of_a_group_state_are_sparks(
     assert sum(map(len, batches)) > 100
     if timeout != "NoTimeout" and seed < 3:  # not all of the other programs set a time that comes
         assert any(" True GroupState" in row.gave for batch in batches for row in batch), "a key has timed out"
-
-
-def without_rows(are: bool) -> dict[str, str]:
-    """Whether Spark runs micro-batches without rows: for timers by a clock it does, without end."""
-    return {"spark.sql.streaming.noDataMicroBatches.enabled": str(are).lower()}
 
 
 def counted(rows: DataFrame) -> DataFrame:

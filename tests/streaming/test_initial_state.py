@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -20,29 +20,22 @@ from tests.streaming.test_processors import DELAY, SCHEMA, add, made, same
 from tests.support.attempt import attempt, check_repeated
 from tests.support.frames import over_frames, telling_frames, transformed_frames
 from tests.support.processors import (
-    COVERED,
     OUTPUT,
-    STORE,
-    WHY_NOT,
+    PROCESSORS,
     counting,
     program,
     struck_once,
     telling_rows,
     transformed,
+    without_rows,
 )
 from tests.support.ran import Query
 from tests.support.stream import Stream, seconds
 
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+pytestmark = PROCESSORS
 MODES = ("None", "EventTime", "ProcessingTime")
 KINDS = ("rows", "frames")
 Initial = Callable[[SparkSession], GroupedData]
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    with changed(spark, STORE):
-        yield
 
 
 def initial(spark: SparkSession, seed: int = 1, rows: int = 20) -> GroupedData:
@@ -76,9 +69,8 @@ def of_kind(kind: str, processor: StatefulProcessor, time_mode: str = "None", be
 )
 def test_random_programs_are_sparks(spark: SparkSession, tmp_path: Path, seed: int, time_mode: str, kind: str) -> None:
     """Of keys that only the initial state has, timers tell: not those of each program."""
-    without_rows = str(time_mode != "ProcessingTime").lower()
     query = of_kind(kind, program(seed, time_mode), time_mode, partial(initial, seed=seed))
-    with changed(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": without_rows}):
+    with changed(spark, without_rows(time_mode != "ProcessingTime")):
         batches = same(made(spark, tmp_path, seed), query)
     assert sum(map(len, batches)) > 100
     if time_mode != "None" and seed == 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +16,21 @@ from pyslash.spark.session import changed
 from tests.streaming.test_processors import add, made
 from tests.support.frames import applied, group_program, over_frames, transformed_frames
 from tests.support.processors import (
-    COVERED,
-    STORE,
-    WHY_NOT,
+    PROCESSORS,
     Declared,
     counting,
     declaring,
     nested,
     program,
     transformed,
+    without_rows,
 )
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream
 
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+pytestmark = PROCESSORS
 MODES = ("None", "EventTime", "ProcessingTime")
 KINDS = ("rows", "frames", "groups")
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    with changed(spark, STORE):
-        yield
 
 
 def begun(
@@ -67,14 +59,14 @@ def moved(stream: Stream, generator: random.Random, query: Query, output: str = 
     return batches
 
 
-def of_kind(kind: str, seed: int, time_mode: str) -> Query:
+def of_kind(kind: str, seed: int, time_mode: str, output: str) -> Query:
     """A random program of a seed."""
     if kind == "rows":
         return lambda rows: transformed(rows, program(seed, time_mode), time_mode)
     if kind == "frames":
         return lambda rows: transformed_frames(rows, over_frames(program(seed, time_mode)), time_mode)
     timeout = {"None": "NoTimeout"}.get(time_mode, f"{time_mode}Timeout")
-    return lambda rows: applied(rows, group_program(seed, timeout), timeout)
+    return lambda rows: applied(rows, group_program(seed, timeout), timeout, mode=output)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +85,9 @@ def of_kind(kind: str, seed: int, time_mode: str) -> Query:
 def test_random_programs_go_on_as_sparks(
     spark: SparkSession, tmp_path: Path, seed: int, time_mode: str, kind: str
 ) -> None:
-    without_rows = str(time_mode != "ProcessingTime").lower()
-    query, output = of_kind(kind, seed, time_mode), "append" if kind != "groups" or seed % 2 else "update"
-    with changed(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": without_rows}):
+    output = "append" if kind != "groups" or seed % 2 else "update"
+    query = of_kind(kind, seed, time_mode, output)
+    with changed(spark, without_rows(time_mode != "ProcessingTime")):
         batches = moved(*begun(spark, tmp_path, query, seed, output), query, output)
     assert sum(map(len, batches)) > 60
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,21 @@ from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.session import changed
 from tests.support.attempt import attempt, check_repeated, settings
 from tests.support.processors import (
-    COVERED,
-    STORE,
-    WHY_NOT,
+    PROCESSORS,
     counting,
     failing,
     nested,
     program,
     telling,
     transformed,
+    without_rows,
 )
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
 DELAY = 10
-pytestmark = pytest.mark.skipif(not COVERED, reason=WHY_NOT)
-
-
-@pytest.fixture(autouse=True)
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Spark has to have the store that it wants."""
-    with changed(spark, STORE):
-        yield
+pytestmark = PROCESSORS
 
 
 def add(stream: Stream, generator: random.Random, at: float, rows: int = 40) -> None:
@@ -98,9 +89,7 @@ def test_a_query_that_starts_again_goes_on_with_its_state(spark: SparkSession, t
 )
 def test_random_programs_are_sparks(spark: SparkSession, tmp_path: Path, seed: int, time_mode: str) -> None:
     stream = made(spark, tmp_path, seed)
-    # For timers by a clock Spark runs micro-batches without rows, and without end.
-    without_rows = str(time_mode != "ProcessingTime").lower()
-    with changed(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": without_rows}):
+    with changed(spark, without_rows(time_mode != "ProcessingTime")):
         batches = same(stream, lambda rows: transformed(rows, program(seed, time_mode), time_mode))
     assert sum(map(len, batches)) > 100
     if time_mode != "None":

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -25,6 +26,13 @@ STORE = {
 # Whether pyslash runs them on this release.
 COVERED = is_from(4, 3)
 WHY_NOT = "pyslash runs processors from Spark 4.3 on"
+# The marks of tests of them in tests/streaming.
+PROCESSORS = [pytest.mark.skipif(not COVERED, reason=WHY_NOT), pytest.mark.usefixtures("processor_store")]
+
+
+def without_rows(are: bool) -> dict[str, str]:
+    """Whether Spark runs micro-batches without rows: for timers by a clock it does, without end."""
+    return {"spark.sql.streaming.noDataMicroBatches.enabled": str(are).lower()}
 
 
 def transformed(

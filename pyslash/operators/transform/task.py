@@ -104,10 +104,10 @@ class _TaskEpoch:
         self._task = task
         function = order.function
         schemas = {schema for one in function.variables for schema in (one.value, one.key) if schema}
-        self._forms = {schema: RowForm(_parsed(schema)) for schema in {function.key_schema, *schemas}}
+        self._forms = {schema: RowForm(parsed(schema)) for schema in {function.key_schema, *schemas}}
         self._calls = _calls(order, self._forms)
         self.input = InputRows(order.shape)
-        self.given = Given(_parsed(function.given_schema))
+        self.given = Given(parsed(function.given_schema))
         self.keys = 0
         self.updated = 0
 
@@ -152,19 +152,20 @@ def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:
     from pyslash.operators.transform.frames import FrameCalls, FrameForm
     from pyslash.operators.transform.group_state import GroupStateCalls
 
-    frames = FrameForm(order.frames, _parsed(function.given_schema))
+    frames = FrameForm(order.frames, parsed(function.given_schema))
     if function.takes == FRAMES:
         return FrameCalls(function, forms, shape, frames)
     columns = to_arrow_type(
-        _parsed(function.input_schema), timezone=frames.conf.time_zone, prefers_large_types=frames.conf.large_types
+        parsed(function.input_schema), timezone=frames.conf.time_zone, prefers_large_types=frames.conf.large_types
     )
     (state,) = function.variables
     return GroupStateCalls(
-        function.command, _parsed(state.value), shape, pa.schema(list(columns)), frames, order.times.mode
+        function.command, parsed(state.value), shape, pa.schema(list(columns)), frames, order.times.mode
     )
 
 
-def _parsed(schema: str) -> StructType:
+def parsed(schema: str) -> StructType:
+    """A schema out of Spark's JSON."""
     return StructType.fromJson(json.loads(schema))
 
 

@@ -1,0 +1,56 @@
+"""Spark's own state in a checkpoint, as Spark's reader tells it (format `statestore`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyslash.plan.reasons import Uncovered
+from pyslash.state.files.directory import BlockDirectory, numbers
+from pyslash.units import Epoch
+
+_METADATA = "state/0/_metadata/v2"
+
+
+@dataclass(frozen=True)
+class StateSource:
+    """Spark's own state in a checkpoint, as of the end of a batch."""
+
+    session: SparkSession
+    checkpoint: str
+    epoch: Epoch
+
+    def names(self) -> list[set[str]]:
+        """Of a processor's variables, and of what Spark keeps beside them, of each start; the last one at the end.
+
+        Raises:
+            CheckpointError: Spark's metadata cannot be read.
+            Uncovered: there is none.
+        """
+        starts = BlockDirectory(f"{self.checkpoint}/{_METADATA}")
+        found = []
+        for start in sorted(number for number in numbers(starts.names()) if number <= self.epoch):
+            _, text = starts.content(str(start)).to_pybytes().decode().split("\n", 1)
+            told = json.loads(json.loads(text)["operatorPropertiesJson"])
+            found.append({str(one["stateName"]) for one in told["stateVariables"]})
+        if not found:
+            lack = f"it has no {_METADATA}"
+            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {lack}")
+        return found
+
+    def read(self, **options: Any) -> DataFrame:
+        """The rows of a state store.
+
+        Raises:
+            Uncovered: Spark does not read them.
+        """
+        source = self.session.read.format("statestore").option("batchId", self.epoch).options(**options)
+        try:
+            return source.load(self.checkpoint)
+        except (PySparkException, Py4JJavaError) as error:
+            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {error}") from error
