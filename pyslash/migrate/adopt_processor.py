@@ -10,11 +10,8 @@ Spark's partitions are pyslash's homes: both share keys by the same hash.
 
 from __future__ import annotations
 
-import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -28,6 +25,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyslash._native import Accumulator, Plan
 from pyslash.migrate.adopt_state import AdoptedFile, file_name, sealed, written
 from pyslash.migrate.state_source import StateSource
+from pyslash.migrate.utc import utc
 from pyslash.operators.transform.function import GROUP_STATE, UserFunction
 from pyslash.operators.transform.plan import TransformPlan
 from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
@@ -75,9 +73,10 @@ def adopt_processor(plan: TransformPlan, source: StateSource, location: str, run
 
 def _of_variables(plan: TransformPlan, source: StateSource) -> list[RDD[tuple[HomeKey, Part]]]:
     function = plan.function
-    *before, names = source.names()
+    *before, last = source.starts()
+    names = last.names
     variables = {one.name: one for one in function.variables}
-    if hidden := sorted(set().union(*before) - names - {*function.deleted}):
+    if hidden := sorted(set().union(*(start.names for start in before)) - names - {*function.deleted}):
         raise Uncovered(
             f"plain Spark has kept state of the variable {hidden[0]}, which its last start did not declare, so that it "
             "cannot be read. Start plain Spark once with it declared, or delete it by deleteIfExists"
@@ -89,7 +88,7 @@ def _of_variables(plan: TransformPlan, source: StateSource) -> list[RDD[tuple[Ho
             "not moved. Declare it, or delete it by deleteIfExists"
         )
     found = [_parts(source, function, variables[name]) for name in sorted(names & variables.keys())]
-    if any(name.endswith("_keyToTimestamp") for name in names):
+    if last.has_timers:
         timers = source.read(readRegisteredTimers=True)
         found.append(timers.rdd.mapPartitions(_TimerParts(function.key_schema)))
     return found
@@ -144,7 +143,7 @@ class _Parts(ABC):
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[HomeKey, Part]]:
         key_form = RowForm(parsed(self.key_schema))
-        with _utc():
+        with utc():
             for row in rows:
                 key = row[_HOME], key_bytes(_kept(key_form, row["key"]))
                 for part in self._of(row):
@@ -204,22 +203,6 @@ class _GroupParts(_VariableParts):
 
 def _kept(form: RowForm, row: Row) -> Values:
     return form.kept(row, "Error moving state")
-
-
-@contextmanager
-def _utc() -> Iterator[None]:
-    """Have this process be in UTC: PySpark makes local times of Spark's, and in many zones there is an hour twice."""
-    before = os.environ.get("TZ")
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TZ"]
-        else:
-            os.environ["TZ"] = before
-        time.tzset()
 
 
 @dataclass(frozen=True)

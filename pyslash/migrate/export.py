@@ -1,6 +1,6 @@
 """`pyslash state export`: the state of a stopped query, written into Spark's own state store.
 
-    block files ──> one block (compacted) ──> Spark's keys and buffers ──> rows, shared among tasks as Spark shares keys
+    block files ──> rows, shared among tasks as Spark shares keys
       ──> Spark's own state store provider: the version as of the last committed batch
       ──> the folder `slash` is renamed: from here on the state is Spark's
 
@@ -10,47 +10,48 @@ Until then pyslash continues with the checkpoint as it was. The state has to fit
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
-from pyslash._native import Arena, Head, Plan, compact
-from pyslash.agent.store.adopt import adopt
 from pyslash.errors import CheckpointError, InvalidInputError
-from pyslash.migrate.spark_columns import columns_of
+from pyslash.migrate.export_groups import ExportGroups
+from pyslash.migrate.export_processor import ExportGroupStates, ExportProcessor
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
-from pyslash.plan.arrow_types import arrow_type
-from pyslash.plan.change.identity import PlanIdentity
+from pyslash.migrate.state_source import StateSource
 from pyslash.plan.reasons import Uncovered
-from pyslash.plan.window import first_live_pane
 from pyslash.spark.execution import has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
-from pyslash.state.files.block_file import StoredBlock, segments_of
+from pyslash.spark.release import is_from
 from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
-_QUERY = b"\0" * 16
-_LEAST_BYTES = 64 << 20
+_PROVIDERS = ("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
+_OF_PROCESSORS = "transformWithStateInPySparkExec"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """As of the end of which batch, how many groups, and where what was pyslash's state is kept."""
+    """As of the end of which batch, how many groups, or entries of a processor, and where pyslash's state is kept."""
 
     epoch: Epoch
     groups: int
     kept: str
+
+
+@dataclass(frozen=True)
+class _Operator:
+    """What Spark's metadata says of the operator with state: its name, and the partitions of its store."""
+
+    name: str
+    partitions: int
 
 
 def export(spark: SparkSession, checkpoint: str) -> Exported:
@@ -63,33 +64,18 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
     """
     state = StoredState.at(checkpoint)
     manifest = state.manifest(_committed(state))
-    plan = manifest.identity
     if numbers(BlockDirectory(f"{state.location}/{OPERATOR.format(1)}/{MANIFESTS}").names()):
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
-    if plan.operator == "transformWithState":
-        raise InvalidInputError(
-            "the state of a processor in Python moves to pyslash, and not back to plain Spark yet: Spark keeps each "
-            "variable by itself, in a store that only its own operator writes. Let pyslash go on with the query"
-        )
+    if not is_from(4, 1):
+        raise InvalidInputError("`export` needs PySpark 4.1 or later. Let pyslash go on with the query")
+    session = _session(spark, state, manifest.epoch)
+    source = StateSource(session, state.location, manifest.epoch)
     try:
-        check_movable(plan)
+        groups = _written(source, state, manifest)
     except Uncovered as reason:
         raise InvalidInputError(f"{reason}. Let pyslash go on with the query") from None
-    session = spark.newSession()
-    conf, partitions = _settings(state, session, manifest.epoch)
-    for name, value in conf.items():
-        session.conf.set(name, value)
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    session.conf.set("spark.sql.session.timeZone", "UTC")  # of windows of times without a zone
-    key, value = _schemas(session, state.location, manifest.epoch)
-    try:
-        layout = SparkLayout(plan, key, value)
-    except Uncovered as reason:
-        raise InvalidInputError(f"{reason}. Let pyslash go on with the query") from None
-    rows = _rows(session, layout, _table(state, manifest, layout))
-    groups = _write(session, state, manifest.epoch, layout, rows, partitions)
     return Exported(manifest.epoch, groups, _switch(session, state))
 
 
@@ -101,8 +87,8 @@ def _committed(state: StoredState) -> Epoch:
     return Epoch(max(done))
 
 
-def _settings(state: StoredState, session: SparkSession, epoch: Epoch) -> tuple[dict[str, str], int]:
-    """Spark's settings that the query has had since its first batch, and the partitions of its state."""
+def _session(spark: SparkSession, state: StoredState, epoch: Epoch) -> SparkSession:
+    """One with the settings that the query has had in Spark since its first batch."""
     entry = BlockDirectory(f"{state.location}/offsets").content(str(epoch)).to_pybytes()
     if has_own_offsets(entry):
         raise InvalidInputError(
@@ -111,117 +97,77 @@ def _settings(state: StoredState, session: SparkSession, epoch: Epoch) -> tuple[
         )
     conf = {name: str(value) for name, value in json.loads(entry.decode().splitlines()[1])["conf"].items()}
     store = conf.get("spark.sql.streaming.stateStore.providerClass", "")
-    if not store.endswith("HDFSBackedStateStoreProvider"):
+    if not store.endswith(_PROVIDERS):
         raise InvalidInputError(
-            f"the query's state store is {store}; `export` writes HDFSBackedStateStoreProvider's alone, whose versions "
-            "do not depend on each other. Let pyslash go on with the query"
+            f"the query's state store is {store}; `export` writes {' and '.join(_PROVIDERS)}. Let pyslash go on with "
+            "the query"
         )
     if conf.get("spark.sql.streaming.stateStore.checkpointFormatVersion", "1") != "1":
         raise InvalidInputError("the query's state store names its versions by unique ids, which `export` cannot give")
-    described = session.read.format("state-metadata").load(state.location)
-    (found,) = {int(row.numPartitions) for row in described.where("operatorId = 0").collect()}
-    return conf, found
+    if (encoding := conf.get("spark.sql.streaming.stateStore.encodingFormat", "unsaferow")) != "unsaferow":
+        raise InvalidInputError(f"the query's state store encodes rows by {encoding}, which `export` does not write")
+    session = spark.newSession()
+    of_this_command = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",  # of windows of times without a zone
+        "spark.sql.datetime.java8API.enabled": "true",  # whose times are Spark's, of all years
+    }
+    for name, value in {**conf, **of_this_command}.items():
+        session.conf.set(name, value)
+    return session
 
 
-def _schemas(session: SparkSession, location: str, epoch: Epoch) -> tuple[StructType, StructType]:
+def _written(source: StateSource, state: StoredState, manifest: Manifest) -> int:
+    """How many groups, or entries of a processor, are in Spark's store now.
+
+    Raises:
+        Uncovered: the state cannot be moved, and nothing has changed.
+    """
+    operator = _operator(source)
+    java: Any = JvmBridge(source.session).java
+    where = f"{state.location}/slash/export-{uuid4().hex}", f"{state.location}/state", manifest.epoch + 1
+    stores = java.stateStores(source.session._jsparkSession, *where)
+    if operator.name == _OF_PROCESSORS:
+        processor = ExportProcessor.of(state, manifest, source)
+        rows = processor.rows(source.session, operator.partitions)
+        writer = java.processorExport(stores, processor.key, processor.start.time_mode)
+        for one in processor.variables:
+            writer.add(one.name, one.kind, one.value, one.key, one.expires)
+        return _same(lambda: writer.write(rows._jdf), lambda: processor.read(source))
+    key, value = _schemas(source)
+    made: ExportGroups | ExportGroupStates
+    if manifest.identity.processor is not None:
+        made = ExportGroupStates(state, manifest, key, value)
+    else:
+        check_movable(manifest.identity)
+        made = ExportGroups(state, manifest, SparkLayout(manifest.identity, key, value))
+    rows = made.rows(source.session, operator.partitions)
+    return _same(lambda: java.exportState(stores, key.json(), value.json(), rows._jdf), lambda: source.read().count())
+
+
+def _operator(source: StateSource) -> _Operator:
+    described = source.session.read.format("state-metadata").load(source.checkpoint).where("operatorId = 0")
+    ((name, partitions),) = {(str(row.operatorName), int(row.numPartitions)) for row in described.collect()}
+    return _Operator(name, partitions)
+
+
+def _schemas(source: StateSource) -> tuple[StructType, StructType]:
     """Of Spark's keys and values, which Spark has written when it planned the query."""
-    try:
-        schema = session.read.format("statestore").option("batchId", epoch).load(location).schema
-    except (PySparkException, Py4JError) as error:
-        raise CheckpointError(f"Spark does not tell the schema of the state in {location}: {error}") from error
+    schema = source.read().schema
     key, value = schema["key"].dataType, schema["value"].dataType
     assert isinstance(key, StructType)
     assert isinstance(value, StructType)
     return key, value
 
 
-def _table(state: StoredState, manifest: Manifest, layout: SparkLayout) -> pa.Table:
-    """The start of each group's pane, its keys and buffers, of the windows that are open after this epoch."""
-    plan = manifest.identity
-    native = [*(key.type for key in plan.keys), *(one.type for one in layout.buffers)]
-    types = [pa.int64(), *map(arrow_type, native)]
-    batches = [
-        pa.record_batch([pa.array([pane] * groups, pa.int64()), *columns], [f"c{i}" for i in range(len(columns) + 1)])
-        for pane, groups, columns in _segments(state, manifest, plan)
-    ]
-    if batches:
-        return pa.Table.from_batches(batches)
-    return pa.table([pa.array([], kind) for kind in types], [f"c{i}" for i in range(len(types))])
-
-
-def _segments(state: StoredState, manifest: Manifest, plan: PlanIdentity) -> Iterator[tuple[int, int, list[pa.Array]]]:
-    blocks = [block for _, stored in state.read(manifest) for block in stored if block.segments]
-    if not blocks:
-        return
-    first = first_live_pane(plan.window, manifest.watermark_us)
-    block = _compacted(plan, blocks, first)
-    if block is None:
-        return
-    for segment in segments_of(block):
-        data = block[segment.offset : segment.offset + segment.length]
-        yield segment.pane, segment.groups, columns_of(plan, data, segment.groups)
-
-
-def _compacted(plan: PlanIdentity, blocks: list[StoredBlock], first_pane: int) -> bytes | None:
-    """All blocks as one."""
-    size = sum(Head(block.head).length for block in blocks)
-    handle = os.memfd_create("pyslash-export", os.MFD_CLOEXEC)
+def _same(write: Callable[[], int], read: Callable[[], int]) -> int:
+    """What was written, if Spark reads as much."""
     try:
-        arena = Arena.create(handle, max(_LEAST_BYTES, 4 * size), _QUERY)
-        places = [Head(adopt(arena, handle, _QUERY, Epoch(0), block)).arena_offset for block in blocks]
-    finally:
-        os.close(handle)
-    head = compact(Plan(plan.text), arena, places, first_pane, _QUERY, Epoch(1))
-    if not head:
-        return None
-    found = Head(head)
-    block = bytes(arena.view(found.arena_offset, found.length))
-    arena.close()
-    return block
-
-
-def _rows(session: SparkSession, layout: SparkLayout, table: pa.Table) -> DataFrame:
-    """Rows of Spark's keys and values, their fields side by side."""
-    frame = session.createDataFrame(table)
-    columns: list[Column] = []
-    keys = iter(range(1, table.num_columns))
-    for index, field in enumerate(layout.key.fields):
-        if index == layout.window_at:
-            columns.append(_window(field, layout.plan.window.size_us).alias(f"key{index}"))
-        else:
-            columns.append(F.col(f"c{next(keys)}").cast(field.dataType).alias(f"key{index}"))
-    for index, field in enumerate(layout.value.fields):
-        known = F.col(f"c{next(keys)}").cast(field.dataType) if layout.has_values else F.lit(None)
-        columns.append(known.alias(f"value{index}"))
-    return frame.select(*columns)
-
-
-def _window(field: StructField, size_us: int) -> Column:
-    """The window that begins with the group's pane."""
-    assert isinstance(field.dataType, StructType)
-    bounds = []
-    for of, micros in zip(field.dataType.fields, (F.col("c0"), F.col("c0") + F.lit(size_us)), strict=True):
-        time = F.timestamp_micros(micros)
-        bounds.append(time.cast(of.dataType).alias(of.name))
-    return F.struct(*bounds)
-
-
-def _write(
-    session: SparkSession, state: StoredState, epoch: Epoch, layout: SparkLayout, rows: DataFrame, partitions: int
-) -> int:
-    keys = [f"key{index}" for index in range(len(layout.key.fields))]
-    shared = rows.repartition(partitions, *keys) if keys else rows.coalesce(1)
-    staging = f"{state.location}/slash/export-{uuid4().hex}"
-    target = f"{state.location}/state"
-    schemas = [one.json() for one in (layout.key, layout.value)]
-    try:
-        java = JvmBridge(session).java
-        written = int(java.exportState(session._jsparkSession, staging, target, epoch + 1, *schemas, shared._jdf))
+        written = int(write())
     except Py4JError as error:
         raise CheckpointError(f"Spark's state store was not written, and nothing has changed: {error}") from error
-    read = session.read.format("statestore").option("batchId", epoch).load(state.location).count()
-    if read != written:
-        raise CheckpointError(f"Spark reads {read} of {written} groups that were written; nothing has changed")
+    if (found := read()) != written:
+        raise CheckpointError(f"Spark reads {found} of {written} groups that were written; nothing has changed")
     return written
 
 

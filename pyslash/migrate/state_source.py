@@ -18,6 +18,19 @@ _METADATA = "state/0/_metadata/v2"
 
 
 @dataclass(frozen=True)
+class ProcessorStart:
+    """The names of a processor's variables, and of what Spark keeps beside them; its time mode, as Spark writes it."""
+
+    names: frozenset[str]
+    time_mode: str
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether there may be some."""
+        return any(name.endswith("_keyToTimestamp") for name in self.names)
+
+
+@dataclass(frozen=True)
 class StateSource:
     """Spark's own state in a checkpoint, as of the end of a batch."""
 
@@ -25,8 +38,8 @@ class StateSource:
     checkpoint: str
     epoch: Epoch
 
-    def names(self) -> list[set[str]]:
-        """Of a processor's variables, and of what Spark keeps beside them, of each start; the last one at the end.
+    def starts(self) -> list[ProcessorStart]:
+        """What Spark has written of a processor when the query started, each time; the last one at the end.
 
         Raises:
             CheckpointError: Spark's metadata cannot be read.
@@ -37,7 +50,8 @@ class StateSource:
         for start in sorted(number for number in numbers(starts.names()) if number <= self.epoch):
             _, text = starts.content(str(start)).to_pybytes().decode().split("\n", 1)
             told = json.loads(json.loads(text)["operatorPropertiesJson"])
-            found.append({str(one["stateName"]) for one in told["stateVariables"]})
+            names = frozenset(str(one["stateName"]) for one in told["stateVariables"])
+            found.append(ProcessorStart(names, str(told["timeMode"])))
         if not found:
             lack = f"it has no {_METADATA}"
             raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {lack}")

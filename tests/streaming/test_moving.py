@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 
 from pyslash.cli import main
 from pyslash.errors import UnsupportedQueryError
+from pyslash.spark.session import changed
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream
+from tests.support.processors import PROVIDER
 from tests.support.stream import Stream
 
 
@@ -35,9 +37,15 @@ def rows_of(*attempts: Attempt) -> list[tuple[int, list[str]]]:
     return [batch for one in attempts for batch in one.batches]
 
 
+@pytest.mark.parametrize("store", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
 def test_a_query_moves_in_and_out_again(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str
 ) -> None:
+    with changed(spark, {PROVIDER: f"org.apache.spark.sql.execution.streaming.state.{store}"}):
+        moves_in_and_out(spark, tmp_path, capsys)
+
+
+def moves_in_and_out(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stream, moved = begun(spark, tmp_path), tmp_path / "moved"
     first = attempt(tumbling(stream.read()), moved, "off")
     add(stream, BATCHES[2])

@@ -17,12 +17,9 @@ from pyslash.spark.release import is_from
 
 OUTPUT = "k string, did string, gave string"
 HOURS_MS = 36_000_000
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 # Plain Spark plans processors over this store alone.
-STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
-}
+STORE = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
 # Whether pyslash runs them on this release.
 COVERED = is_from(4, 3)
 WHY_NOT = "pyslash runs processors from Spark 4.3 on"

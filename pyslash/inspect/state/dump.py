@@ -15,13 +15,12 @@ from pyslash.inspect.state import join_rows
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.window import TimeWindow, windows_between
-from pyslash.state.files.block_file import StoredBlock
+from pyslash.state.files.block_file import StoredBlock, merge_stored
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
 ALL_PREFIXES = (0, 1 << 32)
-_ALIGNED = 64
 
 
 def rows(
@@ -81,7 +80,7 @@ def merged(
             return
         panes = wanted[0], wanted[-1] + grid.size_us
         merger = Merger(plan, wanted, *prefixes)
-    for batch in _merged(merger, panes, prefixes, blocks):
+    for batch in merge_stored(merger, panes, prefixes, blocks):
         yield batch.rename_columns(names)
 
 
@@ -151,28 +150,6 @@ def _checked(grid: TimeWindow, start: int, manifest: Manifest) -> int:
             "An earlier --epoch may still hold it"
         )
     return start
-
-
-def _merged(
-    merger: Merger | SessionMerger, panes: tuple[int, int], prefixes: tuple[int, int], blocks: list[StoredBlock]
-) -> Iterator[pa.RecordBatch]:
-    for block in blocks:
-        head = Head(block.head)
-        needed = head.ranges(*panes, *prefixes)
-        for segment, data in block.segments:
-            if any(offset <= segment.offset < offset + length for offset, length in needed):
-                merger.add(head, segment.offset, _aligned(data))
-    while (merged := merger.next()) is not None:
-        yield pa.record_batch(merged)
-
-
-def _aligned(data: pa.Buffer) -> pa.Buffer:
-    """Segments of a file lie where Arrow puts them; native code wants them on a cache line."""
-    if data.address % _ALIGNED == 0:
-        return data
-    copy = pa.allocate_buffer(data.size)
-    memoryview(copy).cast("B")[:] = memoryview(data).cast("B")
-    return copy
 
 
 def _of_key(batch: pa.RecordBatch, key: Sequence[str], plan: PlanIdentity) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyslash._native import Head, crc32c
+from pyslash._native import Head, Merger, SessionMerger, crc32c
 from pyslash.errors import CorruptBlockError
 from pyslash.state.files.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
 
 FORMAT = "1"
+_ALIGNED = 64
 _COLUMNS = [
     pa.field("block", pa.int32(), nullable=False),
     pa.field("pane", pa.timestamp("us", "UTC"), nullable=False),
@@ -168,3 +169,30 @@ def _listed(head: bytes, column: pa.Array, name: str) -> StoredBlock:
             raise CorruptBlockError(f"{name}: the segment at {segment.offset} has another length than its head says")
         found.append((segment, values.slice(start, segment.length)))
     return StoredBlock(head, found)
+
+
+def merge_stored(
+    merger: Merger | SessionMerger, panes: tuple[int, int], prefixes: tuple[int, int], blocks: list[StoredBlock]
+) -> Iterator[pa.RecordBatch]:
+    """Rows that a merger makes of those segments of the blocks that have these panes (first, end) and hash prefixes.
+
+    Raises:
+        CorruptBlockError: a segment fails its checks.
+    """
+    for block in blocks:
+        head = Head(block.head)
+        needed = head.ranges(*panes, *prefixes)
+        for segment, data in block.segments:
+            if any(offset <= segment.offset < offset + length for offset, length in needed):
+                merger.add(head, segment.offset, _aligned(data))
+    while (merged := merger.next()) is not None:
+        yield pa.record_batch(merged)
+
+
+def _aligned(data: pa.Buffer) -> pa.Buffer:
+    """Segments of a file lie where Arrow puts them; native code wants them on a cache line."""
+    if data.address % _ALIGNED == 0:
+        return data
+    copy = pa.allocate_buffer(data.size)
+    memoryview(copy).cast("B")[:] = memoryview(data).cast("B")
+    return copy

@@ -30,7 +30,9 @@ import io.pyslash.merge.MergeCounts;
 import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
 import io.pyslash.merge.RowsDataset;
+import io.pyslash.migrate.ProcessorExport;
 import io.pyslash.migrate.StateExport;
+import io.pyslash.migrate.StateStores;
 import io.pyslash.plugin.DriverSide;
 import io.pyslash.shim.DriverAnswers;
 import io.pyslash.shim.InputWatermark;
@@ -165,15 +167,20 @@ public final class Bridge {
     return plan;
   }
 
-  /**
-   * Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas), as a version of Spark's
-   * own state below {@code target}. Returns their number.
-   */
-  public long exportState(
-      SparkSession session, String staging, String target, long version, String key, String value, Dataset<Row> rows) {
+  /** Spark's own state stores below {@code target}, of which a version is to be written; {@code staging} is a folder for that. */
+  public StateStores stateStores(SparkSession session, String staging, String target, long version) {
+    return new StateStores(session, staging, target, version);
+  }
+
+  /** Writes rows, their first columns {@code key} and the others {@code value} (JSON of their schemas). Returns their number. */
+  public long exportState(StateStores stores, String key, String value, Dataset<Row> rows) {
     StructType keys = (StructType) DataType.fromJson(key);
-    StructType values = (StructType) DataType.fromJson(value);
-    return new StateExport(session, staging, target, version, keys, values).write(rows);
+    return new StateExport(stores, keys, (StructType) DataType.fromJson(value)).write(rows);
+  }
+
+  /** What writes the variables of a processor whose keys have this schema (JSON), and its timers. */
+  public ProcessorExport processorExport(StateStores stores, String key, String timeMode) {
+    return new ProcessorExport(stores, (StructType) DataType.fromJson(key), timeMode);
   }
 
   /** The aggregation whose state this operator of the plan saves, in this output mode (in lower case). */
