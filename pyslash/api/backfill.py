@@ -15,7 +15,7 @@ from pyslash.api.enable import enable
 from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import InvalidInputError, PlanMismatchError, StateLostError, UnsupportedQueryError
-from pyslash.inspect.state.dump import ALL_PREFIXES, merged
+from pyslash.inspect.state.dump import merged
 from pyslash.plan.change.identity import differences
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.operator import OperatorPlan
@@ -23,6 +23,7 @@ from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark import session
 from pyslash.state.backfill import Backfill, Backfills
+from pyslash.state.files.block_file import ALL_PREFIXES
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Micros

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -33,16 +34,20 @@ from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
+_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
 _PROVIDERS = ("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
-_OF_PROCESSORS = "transformWithStateInPySparkExec"
+_OF_PROCESSORS = "transformWithState"  # begins its name, over rows and over frames
+_GO_ON = "pyslash goes on with its own state; do not start plain Spark on this checkpoint"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """As of the end of which batch, how many groups, or entries of a processor, and where pyslash's state is kept."""
+    """As of the end of which batch, how many groups, or entries and timers of a processor, and where pyslash's state
+    is kept.
+    """
 
     epoch: Epoch
-    groups: int
+    entries: int
     kept: str
 
 
@@ -68,15 +73,15 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
-    if not is_from(4, 1):
-        raise InvalidInputError("`export` needs PySpark 4.1 or later. Let pyslash go on with the query")
+    if not is_from(4, 2):
+        raise InvalidInputError("`export` needs PySpark 4.2 or later. Let pyslash go on with the query")
     session = _session(spark, state, manifest.epoch)
     source = StateSource(session, state.location, manifest.epoch)
     try:
-        groups = _written(source, state, manifest)
+        entries = _written(source, state, manifest)
     except Uncovered as reason:
         raise InvalidInputError(f"{reason}. Let pyslash go on with the query") from None
-    return Exported(manifest.epoch, groups, _switch(session, state))
+    return Exported(manifest.epoch, entries, _switch(session, state))
 
 
 def _committed(state: StoredState) -> Epoch:
@@ -97,7 +102,7 @@ def _session(spark: SparkSession, state: StoredState, epoch: Epoch) -> SparkSess
         )
     conf = {name: str(value) for name, value in json.loads(entry.decode().splitlines()[1])["conf"].items()}
     store = conf.get("spark.sql.streaming.stateStore.providerClass", "")
-    if not store.endswith(_PROVIDERS):
+    if store.removeprefix(_PACKAGE) not in _PROVIDERS:
         raise InvalidInputError(
             f"the query's state store is {store}; `export` writes {' and '.join(_PROVIDERS)}. Let pyslash go on with "
             "the query"
@@ -121,19 +126,20 @@ def _written(source: StateSource, state: StoredState, manifest: Manifest) -> int
     """How many groups, or entries of a processor, are in Spark's store now.
 
     Raises:
-        Uncovered: the state cannot be moved, and nothing has changed.
+        Uncovered, InvalidInputError: the state cannot be moved, and nothing has changed.
+        CheckpointError: it was not written.
     """
-    operator = _operator(source)
     java: Any = JvmBridge(source.session).java
-    where = f"{state.location}/slash/export-{uuid4().hex}", f"{state.location}/state", manifest.epoch + 1
-    stores = java.stateStores(source.session._jsparkSession, *where)
-    if operator.name == _OF_PROCESSORS:
+    staging, target = f"{state.location}/slash/export-{uuid4().hex}", f"{state.location}/state"
+    stores = java.stateStores(source.session._jsparkSession, staging, target, manifest.epoch + 1)
+    operator = _operator(source)
+    if operator.name.startswith(_OF_PROCESSORS):
         processor = ExportProcessor.of(state, manifest, source)
-        rows = processor.rows(source.session, operator.partitions)
         writer = java.processorExport(stores, processor.key, processor.start.time_mode)
         for one in processor.variables:
             writer.add(one.name, one.kind, one.value, one.key, one.expires)
-        return _same(lambda: writer.write(rows._jdf), lambda: processor.read(source))
+        rows = processor.rows(source.session, operator.partitions)
+        return _checked(stores, lambda: writer.write(rows._jdf), lambda: processor.read(source))
     key, value = _schemas(source)
     made: ExportGroups | ExportGroupStates
     if manifest.identity.processor is not None:
@@ -142,7 +148,8 @@ def _written(source: StateSource, state: StoredState, manifest: Manifest) -> int
         check_movable(manifest.identity)
         made = ExportGroups(state, manifest, SparkLayout(manifest.identity, key, value))
     rows = made.rows(source.session, operator.partitions)
-    return _same(lambda: java.exportState(stores, key.json(), value.json(), rows._jdf), lambda: source.read().count())
+    schemas = key.json(), value.json()
+    return _checked(stores, lambda: java.exportState(stores, *schemas, rows._jdf), lambda: source.read().count())
 
 
 def _operator(source: StateSource) -> _Operator:
@@ -160,14 +167,18 @@ def _schemas(source: StateSource) -> tuple[StructType, StructType]:
     return key, value
 
 
-def _same(write: Callable[[], int], read: Callable[[], int]) -> int:
-    """What was written, if Spark reads as much."""
+def _checked(stores: Any, write: Callable[[], int], read: Callable[[], int]) -> int:
+    """How many were written, if Spark reads as many."""
     try:
-        written = int(write())
-    except Py4JError as error:
-        raise CheckpointError(f"Spark's state store was not written, and nothing has changed: {error}") from error
-    if (found := read()) != written:
-        raise CheckpointError(f"Spark reads {found} of {written} groups that were written; nothing has changed")
+        try:
+            written = int(write())
+        finally:
+            stores.clean()
+        found = read()
+    except (Py4JError, PySparkException, Uncovered) as error:
+        raise CheckpointError(f"Spark's state store was not written, or cannot be read. {_GO_ON}: {error}") from error
+    if found != written:
+        raise CheckpointError(f"Spark reads {found} of {written} groups or entries that were written. {_GO_ON}")
     return written
 
 
@@ -178,5 +189,5 @@ def _switch(session: SparkSession, state: StoredState) -> str:
     ours, kept = path(f"{state.location}/slash"), path(f"{state.location}/slash-exported-{uuid4().hex[:8]}")
     files = ours.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     if not files.rename(ours, kept):
-        raise CheckpointError(f"{ours} cannot be renamed to {kept}; nothing has changed")
+        raise CheckpointError(f"{ours} cannot be renamed to {kept}. {_GO_ON}")
     return str(kept)

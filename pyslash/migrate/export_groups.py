@@ -61,7 +61,7 @@ def _table(state: StoredState, manifest: Manifest, layout: SparkLayout) -> pa.Ta
 
 
 def _segments(state: StoredState, manifest: Manifest, plan: PlanIdentity) -> Iterator[tuple[int, int, list[pa.Array]]]:
-    blocks = [block for _, stored in state.read(manifest) for block in stored if block.segments]
+    blocks = [block for block in state.blocks_of(manifest) if block.segments]
     if not blocks:
         return
     first = first_live_pane(plan.window, manifest.watermark_us)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,16 +28,17 @@ from pyslash.operators.transform.state.values import RowForm, Values
 from pyslash.operators.transform.state.variables import LIST, MAP, STATE_OF_GROUP, VALUE
 from pyslash.operators.transform.task import parsed
 from pyslash.plan.change.processor import KeptVariable
-from pyslash.state.files.block_file import merge_stored
+from pyslash.state.files.block_file import ALL_PREFIXES, merge_stored
 from pyslash.state.manifest import Manifest
-from pyslash.state.processor_blocks import first_home, key_of, panes_of_homes
+from pyslash.state.processor_blocks import key_of, panes_of_homes
 from pyslash.state.stored import StoredState
 
-_ALL_PREFIXES = (0, 1 << 32)
 _PANE, _KEY, _STATE = 0, 2, 3  # columns of merged rows
 _NO_TIMEOUT_MS = -1
 _COLUMNS: dict[str, str] = {VALUE: "value", LIST: "list_value", MAP: "map_value"}  # of Spark's reader
-HomeEntry = tuple[int, tuple[bytes, bytes]]
+_OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
+Home = list[tuple[bytes, bytes]]
+"""The key and the state of each of its keys."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class ExportProcessor:
                 f"there is state of the variable {others[0]}, which the query's last start did not declare, so that "
                 "Spark would not take it. Start the query once with it declared, or delete it by deleteIfExists"
             )
+        known = {name for name in start.names if not name.startswith(_OF_SPARK)}
+        if unknown := sorted(known - processor.by_name.keys()):
+            raise InvalidInputError(
+                f"an older pyslash has written the state of the variable {unknown[0]}, without its types. Start the "
+                "query once with this one"
+            )
         if not start.names:
             raise InvalidInputError("the query's processor declares no variable, so there is no state to export")
         found = [_variable(source, one) for one in processor.variables]
@@ -111,6 +118,13 @@ class ExportGroupStates:
     key: StructType
     value: StructType
 
+    def __post_init__(self) -> None:
+        if "groupState" not in self.value.names:
+            raise InvalidInputError(
+                f"Spark's store has the state of groups as {self.value.simpleString()}, by an old "
+                "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
+            )
+
     def rows(self, session: SparkSession, partitions: int) -> DataFrame:
         """Fields of Spark's keys and values, side by side, in the partitions of Spark's store."""
         schema = StructType([*self.key.fields, *self.value.fields])
@@ -136,30 +150,30 @@ def _frame(
     session: SparkSession, state: StoredState, manifest: Manifest, partitions: int, task: _Rows, schema: StructType
 ) -> DataFrame:
     """The rows that a task makes of the keys of each home, each home's in its own partition."""
-    keys = session.sparkContext.parallelize(_homes(state, manifest), partitions)
-    shared = keys.partitionBy(partitions, partitionFunc=lambda home: home)
-    return session.createDataFrame(shared.mapPartitions(task), schema, verifySchema=False)
+    homes = session.sparkContext.parallelize(_homes(state, manifest, partitions), partitions)
+    return session.createDataFrame(homes.mapPartitions(task), schema, verifySchema=False)
 
 
-def _homes(state: StoredState, manifest: Manifest) -> list[HomeEntry]:
-    """The home, the key and the state of each key that has some."""
-    blocks = [block for _, stored in state.read(manifest) for block in stored]
+def _homes(state: StoredState, manifest: Manifest, partitions: int) -> list[Home]:
+    """What has state, by its home."""
+    homes: list[Home] = [[] for _ in range(partitions)]
+    blocks = state.blocks_of(manifest)
     first, end = panes_of_homes(manifest.pane)
     held = sorted({pane for block in blocks for pane, _, _ in Head(block.head).panes if first <= pane < end})
     if not held:
-        return []
-    found = []
-    merger = Merger(Plan(manifest.plan), held, *_ALL_PREFIXES)
-    for batch in merge_stored(merger, (first, end), _ALL_PREFIXES, blocks):
+        return homes
+    merger = Merger(Plan(manifest.plan), held, *ALL_PREFIXES)
+    for batch in merge_stored(merger, (first, end), ALL_PREFIXES, blocks):
         columns = (batch.column(_PANE).cast("int64"), batch.column(_KEY), batch.column(_STATE))
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        found += [(pane - first_home(manifest.pane), (key, kept)) for pane, key, kept in rows if kept]
-    return found
+        for pane, key, kept in zip(*(column.to_pylist() for column in columns), strict=True):
+            if kept:
+                homes[pane - first].append((key, kept))
+    return homes
 
 
 @dataclass(frozen=True)
 class _Rows(ABC):
-    """A function for `mapPartitions` over the keys of homes: rows of their state."""
+    """A function for `mapPartitions` over homes: rows of their state."""
 
     key_schema: str
 
@@ -167,9 +181,9 @@ class _Rows(ABC):
     def _key_form(self) -> RowForm:
         return RowForm(parsed(self.key_schema))
 
-    def __call__(self, keys: Iterable[HomeEntry]) -> Iterator[tuple[Any, ...]]:
+    def __call__(self, homes: Iterable[Home]) -> Iterator[tuple[Any, ...]]:
         with utc():
-            for _, (key, kept) in keys:
+            for key, kept in chain.from_iterable(homes):
                 yield from self._of(self._key_form.given(key_of(key)), KeyState.read(kept))
 
     @abstractmethod
@@ -222,6 +236,11 @@ class _GroupStates(_Rows):
     value_schema: str
 
     @cached_property
+    def _names(self) -> list[str]:
+        names: list[str] = parsed(self.value_schema).names
+        return names
+
+    @cached_property
     def _form(self) -> RowForm:
         of_group = parsed(self.value_schema)["groupState"].dataType
         assert isinstance(of_group, StructType)
@@ -233,4 +252,4 @@ class _GroupStates(_Rows):
             "groupState": None if kept is None else self._form.given(kept[0]),
             "timeoutTimestamp": min(state.timers, default=_NO_TIMEOUT_MS),
         }
-        yield *key, *itemgetter(*parsed(self.value_schema).names)(values)
+        yield *key, *(values[name] for name in self._names)

@@ -102,6 +102,14 @@ class StoredState:
         self.check_files(manifest)
         return [(file, decode(self.blocks.read(file), file.name)) for file in manifest.files]
 
+    def blocks_of(self, manifest: Manifest) -> list[StoredBlock]:
+        """All blocks of an epoch.
+
+        Raises:
+            StateLostError, CheckpointError, CorruptBlockError: as `read`.
+        """
+        return [block for _, stored in self.read(manifest) for block in stored]
+
     @staticmethod
     def check_files(manifest: Manifest) -> None:
         """Pass if the state of an epoch is in the checkpoint.

@@ -101,6 +101,8 @@ def of_kind(kind: str, seed: int, time_mode: str, output: str) -> Query:
     [
         *((1, mode, "rows") for mode in MODES),
         (1, "EventTime", "groups"),
+        (1, "None", "groups"),
+        (1, "EventTime", "frames"),
         *(
             pytest.param(seed, mode, kind, marks=pytest.mark.nightly)
             for kind in KINDS

@@ -15,12 +15,10 @@ from pyslash.inspect.state import join_rows
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.window import TimeWindow, windows_between
-from pyslash.state.files.block_file import StoredBlock, merge_stored
+from pyslash.state.files.block_file import ALL_PREFIXES, StoredBlock, merge_stored
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
-
-ALL_PREFIXES = (0, 1 << 32)
 
 
 def rows(
@@ -43,7 +41,7 @@ def rows(
         ArithmeticOverflowError: a sum has left its type, and the query's rules make that an error.
     """
     manifest = state.manifest(epoch)
-    blocks = [block for _, stored in state.read(manifest) for block in stored]
+    blocks = state.blocks_of(manifest)
     if manifest.identity.join and (window is not None or key):
         raise InvalidInputError("the rows of a join have no window and no keys to choose by: name its --side alone")
     if manifest.identity.session and window is not None:

@@ -169,8 +169,8 @@ def _export(args: argparse.Namespace) -> int:
     builder = SparkSession.builder.appName("pyslash state export").config("spark.ui.showConsoleProgress", "false")
     made = export(builder.getOrCreate(), args.checkpoint)
     print(
-        f"as of batch {made.epoch}, {made.groups} groups are in Spark's state store: plain Spark continues the query. "
-        f"pyslash's files are kept in {made.kept}"
+        f"as of batch {made.epoch}, {made.entries} groups or entries are in Spark's state store: plain Spark continues "
+        f"the query. pyslash's files are kept in {made.kept}"
     )
     return 0
 

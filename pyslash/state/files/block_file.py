@@ -27,6 +27,7 @@ from pyslash.errors import CorruptBlockError
 from pyslash.state.files.block_head import ENTRY, HEADER_BYTES, SEGMENT_COUNT
 
 FORMAT = "1"
+ALL_PREFIXES = (0, 1 << 32)
 _ALIGNED = 64
 _COLUMNS = [
     pa.field("block", pa.int32(), nullable=False),

@@ -10,6 +10,7 @@ import java.util.UUID;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.encoders.AgnosticEncoder;
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
 import org.apache.spark.sql.catalyst.encoders.RowEncoder;
 import org.apache.spark.sql.catalyst.plans.logical.TimeModes;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.transformwith
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleState;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.streaming.ListState;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.TTLConfig;
@@ -32,8 +34,8 @@ import scala.Option;
  * Writes a processor's variables and timers into Spark's own state stores, by the handle that Spark gives to processors: a
  * variable is in Spark's column families then, with the indexes of what expires and when.
  *
- * <p>A row is of one entry: the key; the place of its variable, null of a timer; when it expires, or the timer fires
- * (milliseconds); then for each variable its value, and for each map its user's key. The rows of partition n are those of
+ * <p>A row is of one entry: the key; the place of its variable, null for a timer; when it expires, or the timer fires
+ * (milliseconds); then for each variable the value, and for a map also the user's key. The rows of partition n are those of
  * store n.
  */
 public final class ProcessorExport implements Serializable {
@@ -55,7 +57,7 @@ public final class ProcessorExport implements Serializable {
   @SuppressWarnings("unchecked")
   public ProcessorExport(StateStores stores, StructType key, String timeMode) {
     this.stores = stores;
-    this.key = (ExpressionEncoder<Object>) (ExpressionEncoder<?>) ExpressionEncoder.apply(RowEncoder.encoderFor(key));
+    this.key = (ExpressionEncoder<Object>) (ExpressionEncoder<?>) ExpressionEncoder.apply(encoder(key));
     this.timeMode = timeMode;
   }
 
@@ -66,13 +68,15 @@ public final class ProcessorExport implements Serializable {
    * @param value schema (JSON) of its values; {@code userKey}: of a map's keys, empty if it is none
    */
   public void add(String name, String kind, String value, String userKey, boolean expires) {
-    Encoder<Row> ofKeys = userKey.isEmpty() ? null : encoder(userKey);
-    variables.add(new Variable(name, kind, encoder(value), ofKeys, expires, columns));
+    Encoder<Row> ofKeys = userKey.isEmpty() ? null : encoder((StructType) DataType.fromJson(userKey));
+    Encoder<Row> ofValues = encoder((StructType) DataType.fromJson(value));
+    variables.add(new Variable(name, kind, ofValues, ofKeys, expires, columns));
     columns += ofKeys == null ? 1 : 2;
   }
 
-  private static Encoder<Row> encoder(String schema) {
-    return RowEncoder.encoderFor((StructType) DataType.fromJson(schema));
+  /** Of rows as the session's settings have them: they say which of Java's classes times are. */
+  private AgnosticEncoder<Row> encoder(StructType schema) {
+    return SQLConf.withExistingConf(stores.settings, () -> RowEncoder.encoderFor(schema));
   }
 
   /** Entries that were written; every partition is, if only without any. */
@@ -97,6 +101,14 @@ public final class ProcessorExport implements Serializable {
       puts.add(variable.in(handle));
     }
     handle.setHandleState(StatefulProcessorHandleState.INITIALIZED());
+    try {
+      return put(handle, puts, clock, rows);
+    } finally {
+      ImplicitGroupingKeyTracker.removeImplicitKey();
+    }
+  }
+
+  private static long put(StatefulProcessorHandleImpl handle, List<Puts> puts, Clock clock, Iterator<Row> rows) {
     long count = 0;
     while (rows.hasNext()) {
       Row row = rows.next();
@@ -109,7 +121,6 @@ public final class ProcessorExport implements Serializable {
       }
       count++;
     }
-    ImplicitGroupingKeyTracker.removeImplicitKey();
     return count;
   }
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
 import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
@@ -33,6 +34,7 @@ public final class StateStores implements Serializable {
   private final String staging;
   private final String target;
   private final long version;
+  final transient SQLConf settings; // the driver's
   private final StateStoreConf conf;
   private final SerializableConfiguration hadoop;
 
@@ -42,16 +44,17 @@ public final class StateStores implements Serializable {
     this.target = target;
     this.version = version;
     var classic = (org.apache.spark.sql.classic.SparkSession) session;
-    conf = new StateStoreConf(classic.sessionState().conf(), scala.collection.immutable.Map$.MODULE$.empty());
-    Configuration settings = classic.sessionState().newHadoopConf();
-    settings.set("sql.streaming.runId", UUID.randomUUID().toString());
-    hadoop = new SerializableConfiguration(settings);
+    settings = classic.sessionState().conf();
+    conf = new StateStoreConf(settings, scala.collection.immutable.Map$.MODULE$.empty());
+    Configuration files = classic.sessionState().newHadoopConf();
+    files.set("sql.streaming.runId", UUID.randomUUID().toString());
+    hadoop = new SerializableConfiguration(files);
   }
 
   /**
    * Writes the store of a partition. Returns what {@code content} does, which puts the state into it.
    *
-   * @param families whether it has column families beside the default one, whose values may be many for a key
+   * @param families whether it has column families beside the default one, in which a key may have many values
    */
   long write(int partition, StructType key, StructType value, boolean families, ToLongFunction<StateStore> content)
       throws IOException {
@@ -65,8 +68,8 @@ public final class StateStores implements Serializable {
       try {
         written = content.applyAsLong(store);
         store.commit();
-      } catch (RuntimeException failed) {
-        store.abort();
+      } catch (Throwable failed) { // Scala's checked ones included; a provider waits for a store that is neither
+        abort(store, failed);
         throw failed;
       }
     } finally {
@@ -76,6 +79,20 @@ public final class StateStores implements Serializable {
       publish("/" + OPERATOR + "/" + partition + "/");
     }
     return written;
+  }
+
+  /** Deletes what is left of the folder in which Spark's default provider writes. */
+  public void clean() throws IOException {
+    Path folder = new Path(staging);
+    folder.getFileSystem(hadoop.value()).delete(folder, true);
+  }
+
+  private static void abort(StateStore store, Throwable cause) {
+    try {
+      store.abort();
+    } catch (RuntimeException another) {
+      cause.addSuppressed(another);
+    }
   }
 
   private void publish(String folder) throws IOException {
