@@ -45,6 +45,15 @@ def delta() -> str:
     return ",".join(map(str, _jars("delta")))
 
 
+def avro() -> str:
+    """Spark's functions of Avro, as `spark.jars` takes them.
+
+    Raises:
+        BrokerError: they are not there.
+    """
+    return ",".join(map(str, _jars("avro")))
+
+
 @contextmanager
 def broker(partitions: int = 2, cores: Collection[int] = (), password: str = "") -> Iterator[str]:
     """The address of a broker on the loopback interface; new topics have so many partitions.

@@ -1,12 +1,13 @@
-"""JSON from a Kafka topic into windows: what reading costs, what decoding, what aggregating, in one session.
+"""JSON or Avro from a Kafka topic into windows: what reading costs, what decoding, what aggregating, in one session.
 
     scripts/pipelines.sh && PYTHONPATH=build/pipelines/pyspark python -m eval.kafka [ysb] [--rows 4000000]
 
-`users` counts and sums events by user; `ysb` is the Yahoo streaming benchmark as it was published: JSON of seven
-fields, a third of them views, joined with a static table of ads and counted by campaign. Every engine has a process of
-its own and reads the same topic with Spark's consumer, in micro-batches of the same offsets. The rows of all that
-aggregate are compared. CPU time is of the engine's JVM, so it says on a busy machine too what a record costs; the
-broker has a JVM of its own, on cores that no engine uses where there are any.
+`users` counts and sums events by user; `avro` does the same with Avro in the place of JSON; `ysb` is the Yahoo
+streaming benchmark as it was published: JSON of seven fields, a third of them views, joined with a static table of ads
+and counted by campaign. Every engine has a process of its own and reads the same topic with Spark's consumer, in
+micro-batches of the same offsets. The rows of all that aggregate are compared. CPU time is of the engine's JVM, so it
+says on a busy machine too what a record costs; the broker has a JVM of its own, on cores that no engine uses where
+there are any.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval import oracle
 from eval.bars import Bar
-from eval.broker import broker, connector, on_cores
+from eval.broker import avro, broker, connector, on_cores
 from eval.digest import digest
 from eval.engines import ENGINES
 from eval.engines.base import CORES
@@ -42,15 +43,38 @@ PRODUCE = "produce"
 READ, DECODE, AGGREGATE = "read", "decode", "aggregate"
 RUNS = {
     "read": (READ, ENGINES[BASELINE]),
-    "from_json": (DECODE, ENGINES[BASELINE]),
+    "read and decode": (DECODE, ENGINES[BASELINE]),
     BASELINE: (AGGREGATE, ENGINES[BASELINE]),
-    "slash, JSON by Spark": (AGGREGATE, replace(ENGINES["slash"], conf={"spark.slash.ingest.json": "spark"})),
+    "slash, decoded by Spark": (
+        AGGREGATE,
+        replace(ENGINES["slash"], conf={"spark.slash.ingest.json": "spark", "spark.slash.ingest.avro": "spark"}),
+    ),
     "slash, Kafka by Spark": (AGGREGATE, replace(ENGINES["slash"], conf={"spark.slash.ingest.kafka": "spark"})),
     "slash": (AGGREGATE, ENGINES["slash"]),
 }
 
 
-class Users:
+class InJson:
+    """Records that are JSON of a schema."""
+
+    schema: str
+
+    @staticmethod
+    def written(event: Column) -> Column:
+        """The record of an event."""
+        from pyspark.sql import functions as F
+
+        return F.to_json(event)
+
+    @classmethod
+    def read(cls, record: Column) -> Column:
+        """Inverse of `written`."""
+        from pyspark.sql import functions as F
+
+        return F.from_json(record.cast("string"), cls.schema)
+
+
+class Users(InJson):
     """Events of 10,000 users, rows and sums by user."""
 
     schema = (
@@ -58,14 +82,14 @@ class Users:
         "price double"
     )
 
-    @staticmethod
-    def event(number: Column, micros: Column) -> Column:
+    @classmethod
+    def event(cls, number: Column, micros: Column) -> Column:
         """What is sent: the event of a number, at so many microseconds."""
         from pyspark.sql import functions as F
 
         kinds = F.array(*map(F.lit, ("view", "click", "purchase")))
         return F.struct(
-            F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("event_time"),
+            cls._time(micros).alias("event_time"),
             F.concat(F.lit("user-"), (F.abs(F.xxhash64(number)) % 10_000).cast("string")).alias("user_id"),
             F.concat(F.lit("page-"), (number % 997).cast("string")).alias("page_id"),
             F.element_at(kinds, (number % 3 + 1).cast("int")).alias("event_type"),
@@ -73,6 +97,12 @@ class Users:
             (number % 1000).alias("amount"),
             F.round(F.rand(1) * 100, 2).alias("price"),
         )
+
+    @staticmethod
+    def _time(micros: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
     @staticmethod
     def decoded(events: DataFrame) -> DataFrame:
@@ -89,7 +119,47 @@ class Users:
         return grouped.agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
 
 
-class Ysb:
+class UsersInAvro(Users):
+    """The same events, and times as Avro has them."""
+
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "Event",
+            "fields": [
+                {"name": "event_time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+                *(
+                    {"name": name, "type": ["null", "string"]}
+                    for name in ("user_id", "page_id", "event_type", "address")
+                ),
+                {"name": "amount", "type": ["null", "long"]},
+                {"name": "price", "type": ["null", "double"]},
+            ],
+        }
+    )
+
+    @staticmethod
+    def _time(micros: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.timestamp_micros(micros)
+
+    @classmethod
+    def written(cls, event: Column) -> Column:
+        """The record of an event."""
+        from pyspark.sql.avro.functions import to_avro
+
+        return to_avro(event, cls.schema)
+
+    @classmethod
+    def read(cls, record: Column) -> Column:
+        """Inverse of `written`."""
+        from pyspark.sql.avro.functions import from_avro
+
+        return from_avro(record, cls.schema)
+
+
+class Ysb(InJson):
     """Views by campaign: 100 of ten ads, as published."""
 
     schema = (
@@ -144,7 +214,7 @@ class Ysb:
 
 
 _UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
-WORKLOADS: dict[str, type[Users | Ysb]] = {"users": Users, "ysb": Ysb}
+WORKLOADS: dict[str, type[Users | Ysb]] = {"users": Users, "avro": UsersInAvro, "ysb": Ysb}
 
 
 def produce(address: str, workload: type[Users | Ysb], rows: int) -> dict[str, Any]:
@@ -152,16 +222,20 @@ def produce(address: str, workload: type[Users | Ysb], rows: int) -> dict[str, A
     from pyspark.sql import functions as F
 
     engine: Any = ENGINES[BASELINE]
-    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()}).spark
+    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": _jars()}).spark
     number = F.col("id")
     event = workload.event(number, F.lit(1_700_000_000_000_000) + (number * (3_600_000_000 / rows)).cast("long"))
     for part in range(PARTITIONS):  # a partition is in order of time
         chosen = spark.range(part, rows, PARTITIONS, 1)
-        records = chosen.select(F.to_json(event).alias("value"), F.lit(part).alias("partition"))
+        records = chosen.select(workload.written(event).alias("value"), F.lit(part).alias("partition"))
         options = {"kafka.bootstrap.servers": address, "topic": TOPIC, "kafka.linger.ms": "50"}
         records.write.format("kafka").options(**options).option("kafka.batch.size", "262144").save()
     spark.stop()
     return {}
+
+
+def _jars() -> str:
+    return f"{connector()},{avro()}"
 
 
 def query(records: DataFrame, workload: type[Users | Ysb], work: str) -> DataFrame:
@@ -170,8 +244,7 @@ def query(records: DataFrame, workload: type[Users | Ysb], work: str) -> DataFra
 
     if work == READ:
         return records.select("value")
-    events = records.select(F.from_json(F.col("value").cast("string"), workload.schema).alias("event"))
-    events = events.select("event.*")
+    events = records.select(workload.read(F.col("value")).alias("event")).select("event.*")
     return workload.decoded(events) if work == DECODE else workload.aggregated(events)
 
 
@@ -179,7 +252,7 @@ def run(name: str, address: str, workload: type[Users | Ysb], rows: int) -> dict
     """One engine over the whole topic, in this process; the first micro-batches do not count."""
     work, engine = RUNS[name]
     assert isinstance(engine, SparkEngine)
-    runner = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": connector()})
+    runner = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": _jars()})
     spark = runner.spark
     if engine.slash:
         spark.conf.set("spark.slash.mode", "require")
@@ -259,7 +332,7 @@ def main() -> None:
         for name in RUNS:
             runs[name] = one = in_a_process(name, address, given.workload, given.rows)
             rate = one["rows_per_second"] / 1e6
-            print(f"{name:22}{rate:8.3f} M records/s {one['cpu_us']:8.2f} us of CPU each", flush=True)
+            print(f"{name:26}{rate:8.3f} M records/s {one['cpu_us']:8.2f} us of CPU each", flush=True)
     results = {json.dumps(one["digest"]) for one in runs.values() if one["digest"]}
     ratio = runs["slash"]["rows_per_second"] / runs[BASELINE]["rows_per_second"]
     print("\nbars")

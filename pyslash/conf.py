@@ -156,6 +156,12 @@ _KEYS = (
         "Who parses the CSV files below an aggregation: `auto` and `spark` as for `spark.slash.ingest.json`.",
     ),
     Key(
+        "ingest.avro",
+        "auto",
+        _choice("auto", "spark"),
+        "Who decodes the `from_avro` below an aggregation: `auto` and `spark` as for `spark.slash.ingest.json`.",
+    ),
+    Key(
         "ingest.kafka",
         "auto",
         _choice("auto", "spark"),
@@ -410,6 +416,7 @@ class Conf:
     ingest_files_min_bytes: int
     ingest_json: str
     ingest_csv: str
+    ingest_avro: str
     ingest_kafka: str
     transport: str
     strategy: str

@@ -60,8 +60,8 @@ class EpochProgress:
     the epoch has let go, `fraction`: how much has been read of what there was to read since there has been debt.
     `sample_rate`: the share of its records that the epoch has taken (`spark.slash.shed`).
     `merged_rows` are what the operator gave; twice as many where the sink has run its result twice.
-    `records_by_spark`: records of JSON and CSV that native code has left to Spark's parser, counted at each `from_json`
-    and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
+    `records_by_spark`: records of JSON, CSV and Avro that native code has left to Spark, counted at each `from_json`,
+    `from_avro` and scan of files. `records_fetched`: records of Kafka topics that have come past Spark's reader.
     `merged_by` and `emit`: who merged, and how merge tasks gave the rows to Spark.
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What real pipelines need, into build/pipelines: a Kafka broker, clients for it and for PostgreSQL, and Spark's connector
-# and Delta with the PySpark that they are made for. From PyPI and Maven Central, by pip and Spark's own Ivy, so that
+# What real pipelines need, into build/pipelines: a Kafka broker, clients for it and for PostgreSQL, and Spark's connector,
+# its Avro and Delta with the PySpark that they are made for. From PyPI and Maven Central, by pip and Spark's own Ivy, so that
 # nothing else has to be installed. A part that cannot be fetched is named, and the others are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,4 +41,8 @@ fetch_delta() {
     install --no-deps "delta-spark==$delta" "importlib-metadata<=8.7.1" zipp
 }
 
-fetch_parts "PyPI or Maven Central" pyspark broker clients connector delta
+fetch_avro() {
+  retrieve avro org.apache.spark spark-avro_2.13 $spark && find "$folder/avro" -name '*.jar' ! -name 'spark-avro*' -delete
+}
+
+fetch_parts "PyPI or Maven Central" pyspark broker clients connector delta avro

@@ -15,7 +15,8 @@ from pyslash.spark.jvm_bridge import JvmBridge
 
 _PARQUET = "parquet"
 # Whose records native code reads, or executors by themselves, and what in `spark.slash.ingest.*` leaves them to Spark.
-_NATIVE = {"json": "json", "from_json": "json", "csv": "csv", "kafka": "kafka"}
+_NATIVE = {"json": "json", "from_json": "json", "csv": "csv", "from_avro": "avro", "kafka": "kafka"}
+_FUNCTIONS = ("from_json", "from_avro")
 
 
 def data_paths(df: DataFrame, operator: OperatorPlan, conf: Conf) -> list[tuple[str, str]]:
@@ -39,7 +40,7 @@ def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
 
 
 def _kinds(df: DataFrame) -> dict[str, str]:
-    """Of each kind of source, and of `from_json`, why only Spark reads its records; empty: native code does."""
+    """Of each kind of source, of `from_json` and `from_avro`, why only Spark reads its records; empty: native code does."""
     spark = df.sparkSession
     found: dict[str, str] = answer(
         JvmBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())
@@ -54,7 +55,7 @@ def _records(kind: str, obstacle: str, conf: Conf) -> str:
         obstacle = f"spark.slash.ingest.{_NATIVE[kind]}=spark"
     if kind == "kafka":
         return f"Spark's reader fetches records: {obstacle}" if obstacle else "executors fetch records of topics"
-    what = kind if kind == "from_json" else f"files of {kind}"
+    what = kind if kind in _FUNCTIONS else f"files of {kind}"
     return f"Spark parses {what}: {obstacle}" if obstacle else f"native code parses {what}"
 
 

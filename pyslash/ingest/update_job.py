@@ -157,6 +157,7 @@ class Ingest:
             agent=AgentSpec.of(execution.session, self._secret, self._conf),
             reads_json=self._conf.ingest_json == "auto",
             reads_csv=self._conf.ingest_csv == "auto",
+            reads_avro=self._conf.ingest_avro == "auto",
             reads_kafka=self._conf.ingest_kafka == "auto",
         )
         receipts, figures = self._bridge.update(rows, spec)

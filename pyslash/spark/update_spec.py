@@ -58,7 +58,7 @@ class UpdateSpec:
     """An update job of an epoch of a query (16-byte id), by the plan that its rows are grouped by.
 
     `place` is where its sessions go, of a plan that has them. Rows whose last window ended at or before `watermark_us`
-    are late. `reads_json`, `reads_csv`: whether native code reads what it is certain to read as Spark does;
+    are late. `reads_json`, `reads_csv`, `reads_avro`: whether native code reads what it is certain to read as Spark does;
     `reads_kafka`: whether executors fetch records of topics past Spark's reader.
     """
 
@@ -70,6 +70,7 @@ class UpdateSpec:
     place: SessionPlace | None = None
     reads_json: bool = True
     reads_csv: bool = True
+    reads_avro: bool = True
     reads_kafka: bool = True
 
     def to_json(self) -> str:
@@ -84,6 +85,7 @@ class UpdateSpec:
                 "agent": self.agent.record(),
                 "reads_json": self.reads_json,
                 "reads_csv": self.reads_csv,
+                "reads_avro": self.reads_avro,
                 "reads_kafka": self.reads_kafka,
             }
         )

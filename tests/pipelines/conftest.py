@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from eval.broker import BrokerError, broker, connector, delta
+from eval.broker import BrokerError, avro, broker, connector, delta
 from eval.pipelines.job import DELTA_SETTINGS, KEEP_LOGS
 from tests.support.jvm import SMALL_PAGES
 
@@ -41,12 +41,23 @@ def delta_jars() -> str:
 
 
 @pytest.fixture(scope="session")
+def avro_jars() -> str:
+    """Spark's Avro, as `spark.jars` takes it."""
+    try:
+        return avro()
+    except BrokerError as error:
+        pytest.skip(f"no Avro: {error}")
+
+
+@pytest.fixture(scope="session")
 def spark(kafka: str) -> Iterator[SparkSession]:
     """A local session with Spark's connector, and with Delta if it is there."""
     jars, settings = [connector()], {**KEEP_LOGS, **SMALL_PAGES}
     with suppress(BrokerError):  # what needs Delta asks for `delta_jars`
         jars.append(delta())
         settings.update(DELTA_SETTINGS)
+    with suppress(BrokerError):
+        jars.append(avro())
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.jars", ",".join(jars))

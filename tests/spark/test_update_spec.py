@@ -41,6 +41,7 @@ def test_the_jvm_is_told_all_of_it() -> None:
         "epoch": 4,
         "reads_json": True,
         "reads_csv": False,
+        "reads_avro": True,
         "reads_kafka": True,
     }
     unique = replace(SPEC, plan=replace(SESSIONS, session=None, deduplicates=True), place=None)

@@ -1,4 +1,4 @@
-// Records of text, of JSON or CSV, into Spark's UnsafeRows, where it is certain that Spark reads the same.
+// Records of JSON, CSV or Avro into Spark's UnsafeRows, where it is certain that Spark reads the same.
 //
 // This is no general parser: it recognizes the plain shape of what programs write, and leaves the rest to Spark's own
 // parsers, record by record. docs/design/026 says what is plain.
@@ -37,6 +37,16 @@ class RecordReader {
   //   field int64 0                a column: its type, and the place of its field in the record
   //   field other 1
   //   field none -
+  //
+  // Of Avro, the types of what a record has, in order:
+  //
+  //   pyslash-avro 1
+  //   record 3                     of so many fields, each a column; in a record, a struct
+  //   column long                  also null, boolean, int, float, double, date, timestamp-millis, timestamp-micros,
+  //                                local-millis, local-micros, and text, which is bytes or a string
+  //   column option null decimal 9 a union with null and another type; also fixed-decimal 5 9, of five bytes
+  //   unused array text            a column that nobody needs: null. Also map text, fixed 16, union 2 int text
+  //   column enum 2 41 42          its symbols, as hexadecimal UTF-8
   //
   // Status::invalid_plan if it is none. `sized`: rows of lines stand each behind its int64 size.
   explicit RecordReader(std::string_view schema, bool sized = false);

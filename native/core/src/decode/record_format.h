@@ -36,5 +36,6 @@ inline bool is_blank(Bytes line) {
 
 std::unique_ptr<RecordFormat> json_format(std::string_view schema);
 std::unique_ptr<RecordFormat> csv_format(std::string_view schema);
+std::unique_ptr<RecordFormat> avro_format(std::string_view schema);
 
 }  // namespace pyslash

@@ -40,6 +40,7 @@ class LineEnds {
 std::unique_ptr<RecordFormat> format_of(std::string_view schema) {
   if (schema.starts_with("pyslash-json ")) return json_format(schema);
   if (schema.starts_with("pyslash-csv ")) return csv_format(schema);
+  if (schema.starts_with("pyslash-avro ")) return avro_format(schema);
   throw Error(Status::invalid_plan, std::string(schema.substr(0, schema.find('\n'))) + " is no format of records");
 }
 

@@ -14,6 +14,7 @@ import io.pyslash.catalyst.StreamingDeduplicate;
 import io.pyslash.core.Json;
 import io.pyslash.ingest.FileScan;
 import io.pyslash.ingest.NativeInput;
+import io.pyslash.ingest.Reads;
 import io.pyslash.ingest.RecordOutlook;
 import io.pyslash.ingest.ScanOutlook;
 import io.pyslash.ingest.StaticTable;
@@ -82,7 +83,7 @@ public final class Bridge {
    */
   public String update(SparkPlan rows, String request) {
     UpdateSpec spec = UpdateSpec.parse(request);
-    NativeInput read = new NativeInput(rows, spec.readsJson(), spec.readsCsv(), spec.readsKafka());
+    NativeInput read = new NativeInput(rows, spec.reads());
     UpdateRows input = new UpdateRows(read.plan(), spec.keepsTimeless());
     TaskInputs inputs = TaskInputs.of(input.rows);
     UpdateTask task = new UpdateTask(spec.order(), rows.schema(), input.withoutWatermark, inputs.lateMetric());
@@ -91,7 +92,7 @@ public final class Bridge {
 
   /** The same rows, read natively where that is exact; the plan is not executed. */
   public NativeInput natively(SparkPlan rows) {
-    return new NativeInput(rows, true, true, true);
+    return new NativeInput(rows, Reads.ALL);
   }
 
   /** The physical plan of a streaming query that has not started. */

@@ -2,10 +2,13 @@ package io.pyslash.ingest;
 
 import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.kafka.KafkaScanExec;
-import io.pyslash.records.JsonDecoder;
+import io.pyslash.records.AvroSchema;
 import io.pyslash.records.JsonSchema;
 import io.pyslash.records.LineRecords;
 import io.pyslash.records.LineScanExec;
+import io.pyslash.records.RecordDecoder;
+import io.pyslash.records.RecordSchema;
+import io.pyslash.shim.AvroFunction;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -39,15 +42,14 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of an update job with {@link JsonDecoder} in the place of `from_json`, {@link LineScanExec} in that of a scan of
+ * The rows of an update job with {@link RecordDecoder} in the place of `from_json` and `from_avro`, {@link LineScanExec} in that of a scan of
  * JSON or CSV files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has
  * no generated code for `from_json`, and so interrupts a stage for it.
  */
 public final class NativeInput {
   private final SQLConf conf;
-  private final boolean readsJson;
-  private final boolean readsCsv;
-  private final boolean readsKafka;
+  private final Reads reads;
+  private final UsedFields avroFields;
   private final LongAccumulator leftToSpark;
   private final LongAccumulator fetched;
   private final LongAccumulator inPages;
@@ -56,20 +58,14 @@ public final class NativeInput {
   private final SparkPlan plan;
   private boolean readsItself; // files or topics
 
-  /**
-   * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
-   * @param readsCsv the same of CSV files
-   * @param readsKafka whether records of topics come past Spark's reader
-   */
-  public NativeInput(SparkPlan spark, boolean readsJson, boolean readsCsv, boolean readsKafka) {
+  public NativeInput(SparkPlan spark, Reads reads) {
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
     fetched = new LongAccumulator();
     inPages = new LongAccumulator();
-    this.readsJson = readsJson;
-    this.readsCsv = readsCsv;
-    this.readsKafka = readsKafka;
-    SparkPlan decoded = readsJson || readsCsv || readsKafka ? decoded(spark, null) : spark;
+    this.reads = reads;
+    avroFields = new UsedFields(spark, AvroFunction::is);
+    SparkPlan decoded = reads.some() ? decoded(spark, null) : spark;
     if (decoders.isEmpty() && !readsItself) {
       plan = spark;
     } else {
@@ -85,7 +81,7 @@ public final class NativeInput {
     return plan;
   }
 
-  /** Why Spark reads all records of a `from_json`, or of files. */
+  /** Why Spark reads all records of a `from_json` or a `from_avro`, or of files. */
   public List<String> obstacles() {
     return obstacles;
   }
@@ -114,7 +110,7 @@ public final class NativeInput {
     if (node instanceof WholeStageCodegenExec || node instanceof InputAdapter) {
       return decoded(node.children().head(), needed);
     }
-    if (readsKafka && node instanceof MicroBatchScanExec scan) {
+    if (reads.kafka() && node instanceof MicroBatchScanExec scan) {
       return consumed(scan, needed == null ? ids(scan.outputSet()) : needed);
     }
     if (node instanceof FileSourceScanExec scan && readsFiles(scan.relation().fileFormat())) {
@@ -160,7 +156,7 @@ public final class NativeInput {
   }
 
   private boolean readsFiles(FileFormat format) {
-    return readsJson && LineRecords.isJson(format) || readsCsv && LineRecords.isCsv(format);
+    return reads.json() && LineRecords.isJson(format) || reads.csv() && LineRecords.isCsv(format);
   }
 
   private SparkPlan scanned(FileSourceScanExec scan) {
@@ -175,39 +171,41 @@ public final class NativeInput {
   private final class Replacing extends AbstractPartialFunction<Expression, Expression> {
     @Override
     public boolean isDefinedAt(Expression expression) {
-      return readsJson && expression instanceof JsonToStructs;
+      return reads.json() && expression instanceof JsonToStructs || reads.avro() && AvroFunction.is(expression);
     }
 
     @Override
     public Expression apply(Expression expression) {
-      JsonToStructs json = (JsonToStructs) expression;
       try {
-        Expression known = decoders.get(json.canonicalized());
+        Expression known = decoders.get(expression.canonicalized());
         if (known == null) {
-          known = decoder(json);
-          decoders.put(json.canonicalized(), known);
+          known = decoder(expression);
+          decoders.put(expression.canonicalized(), known);
         }
-        return invoke(json, known);
+        return invoke(expression, known);
       } catch (OnlySpark reason) {
         obstacles.add(reason.getMessage());
-        return json;
+        return expression;
       }
     }
   }
 
-  private Expression decoder(JsonToStructs json) {
-    JsonSchema schema = JsonSchema.of(json, conf);
+  private Expression decoder(Expression function) {
+    RecordSchema schema =
+        function instanceof JsonToStructs json
+            ? JsonSchema.of(json, conf)
+            : new AvroSchema(function, avroFields.of(function), conf);
     return new Literal(
-        new JsonDecoder(schema.text(), schema.fields(), json, leftToSpark), ObjectType.apply(Function.class));
+        new RecordDecoder(schema.text(), function, leftToSpark), ObjectType.apply(Function.class));
   }
 
   /** As an interface of Java's own: generated code finds no class of an added jar. */
-  private static Expression invoke(JsonToStructs json, Expression decoder) {
+  private static Expression invoke(Expression function, Expression decoder) {
     return new Invoke(
         decoder,
         "apply",
-        json.dataType(),
-        CollectionConverters.asScala(List.of(json.child())).toSeq(),
+        function.dataType(),
+        function.children(),
         CollectionConverters.asScala(List.<AbstractDataType>of()).toSeq(),
         true,
         true,

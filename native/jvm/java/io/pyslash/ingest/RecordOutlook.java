@@ -3,8 +3,10 @@ package io.pyslash.ingest;
 import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.core.Json;
 import io.pyslash.kafka.KafkaScanExec;
+import io.pyslash.records.AvroSchema;
 import io.pyslash.records.JsonSchema;
 import io.pyslash.records.LineRecords;
+import io.pyslash.shim.AvroFunction;
 import io.pyslash.shim.StreamPlanning;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -40,7 +42,7 @@ public final class RecordOutlook {
   }
 
   /**
-   * Of each kind of source (as queries name it) and of `from_json`, why only Spark reads such records; nothing if nothing is
+   * Of each kind of source (as queries name it), of `from_json` and `from_avro`, why only Spark reads such records; nothing if nothing is
    * known against native code. JSON.
    */
   public static String of(SparkSession session, LogicalPlan analysed) {
@@ -65,6 +67,9 @@ public final class RecordOutlook {
   private void look(Expression expression) {
     if (expression instanceof JsonToStructs json) {
       note("from_json", () -> JsonSchema.of(json, conf));
+    }
+    if (AvroFunction.is(expression)) {
+      note("from_avro", () -> new AvroSchema(expression, place -> false, conf));
     }
     if (expression instanceof Attribute column && headers.contains(column.exprId().id())) {
       found.put(KAFKA, "headers of records are read");

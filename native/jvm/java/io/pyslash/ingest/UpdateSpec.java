@@ -11,12 +11,8 @@ import java.nio.charset.StandardCharsets;
  *
  * @param order what every task is told
  * @param keepsTimeless whether rows without an event time count
- * @param readsJson whether native code reads the JSON that it is certain to read as Spark does
- * @param readsCsv the same of CSV files
- * @param readsKafka whether records of topics come past Spark's reader
  */
-public record UpdateSpec(
-    UpdateOrder order, boolean keepsTimeless, boolean readsJson, boolean readsCsv, boolean readsKafka) {
+public record UpdateSpec(UpdateOrder order, boolean keepsTimeless, Reads reads) {
   /** From JSON, with bytes in Base64: the text of the plan, and what else the fields are called in Python. */
   public static UpdateSpec parse(String json) {
     JsonNode told = Json.parse(json);
@@ -31,9 +27,11 @@ public record UpdateSpec(
       return new UpdateSpec(
           order,
           told.required("keeps_timeless").booleanValue(),
-          told.required("reads_json").booleanValue(),
-          told.required("reads_csv").booleanValue(),
-          told.required("reads_kafka").booleanValue());
+          new Reads(
+              told.required("reads_json").booleanValue(),
+              told.required("reads_csv").booleanValue(),
+              told.required("reads_avro").booleanValue(),
+              told.required("reads_kafka").booleanValue()));
     } catch (IOException error) {
       throw new IllegalArgumentException("a field of an update is not Base64: " + error.getMessage());
     }

@@ -11,8 +11,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Columns that records of JSON are read into. */
 public final class JsonSchema extends RecordSchema {
-  private final int fields;
-
   /**
    * Of a `from_json`.
    *
@@ -34,13 +32,8 @@ public final class JsonSchema extends RecordSchema {
   JsonSchema(
       String reader, StructType columns, Map<String, String> options, Set<String> harmless, String zone, SQLConf conf) {
     super(reader, options, harmless, conf);
-    fields = columns.length();
     text.append("pyslash-json 1\nzone ").append(offset(zone)).append('\n');
     describe(columns, corrupt);
-  }
-
-  public int fields() {
-    return fields;
   }
 
   /** `corrupt`: the column that no record has; null: there is none such in a struct. */

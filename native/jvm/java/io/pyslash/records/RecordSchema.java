@@ -19,11 +19,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns of records, told to the native core's RecordReader; or why Spark has to read all of them. */
-abstract class RecordSchema {
+public abstract class RecordSchema {
   private static final String DEFAULT_VALUE = "EXISTS_DEFAULT";
   private static final String CORRUPT_RECORD = "columnnameofcorruptrecord";
   private static final Set<String> MODES = Set.of("PERMISSIVE", "DROPMALFORMED", "FAILFAST");
-  private static final int MOST_DIGITS = 18; // of a decimal: they fit a long
+  static final int MOST_DIGITS = 18; // of a decimal: they fit a long
 
   final StringBuilder text = new StringBuilder();
   final String reader; // `from_json` or a source, for the reason

@@ -9,23 +9,23 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * `from_json` of a task, record by record: by native code where that is certain to read as Spark does, else by Spark's own
- * expression.
+ * `from_json` or `from_avro` of a task, record by record: by native code where that is certain to read as Spark does, else by
+ * Spark's own expression.
  *
  * <p>A row is valid until the next record, as Spark's operators have their rows.
  */
-public final class JsonDecoder implements Function<Object, Object>, Serializable {
+public final class RecordDecoder implements Function<Object, Object>, Serializable {
   private static final long serialVersionUID = 1L;
   private static final long FIRST_BYTES = 1 << 12;
-  private static final int MOST_BYTES = 1 << 20; // of a record: Jackson has bounds of its own for what is longer
+  private static final int MOST_BYTES = 1 << 20; // of a record: Spark's parsers have bounds of their own for what is longer
 
   private final byte[] schema;
   private final int fields;
@@ -38,22 +38,26 @@ public final class JsonDecoder implements Function<Object, Object>, Serializable
   private transient long pageBytes;
   private transient UnsafeRow row;
 
-  /** `schema`: as the native core's RecordReader reads it; `leftToSpark` counts records. */
-  public JsonDecoder(byte[] schema, int fields, JsonToStructs json, LongAccumulator leftToSpark) {
+  /** `schema`: as the native core's RecordReader reads it; `spark`: Spark's expression; `leftToSpark` counts records. */
+  public RecordDecoder(byte[] schema, Expression spark, LongAccumulator leftToSpark) {
     this.schema = schema;
-    this.fields = fields;
-    Expression input = new BoundReference(0, json.child().dataType(), true);
-    spark = json.withNewChildren(CollectionConverters.asScala(List.of(input)).toSeq());
+    fields = ((StructType) spark.dataType()).length();
+    Expression input = new BoundReference(0, spark.children().head().dataType(), true);
+    this.spark = spark.withNewChildren(CollectionConverters.asScala(List.of(input)).toSeq());
     this.leftToSpark = leftToSpark;
   }
 
   @Override
   public InternalRow apply(Object record) {
-    UTF8String json = (UTF8String) record;
-    int size = json.numBytes();
+    return record instanceof UTF8String text
+        ? decoded(text, text.getBaseObject(), text.getBaseOffset(), text.numBytes())
+        : decoded(record, record, Platform.BYTE_ARRAY_OFFSET, ((byte[]) record).length);
+  }
+
+  private InternalRow decoded(Object record, Object base, long offset, int size) {
     TaskContext current = TaskContext.get();
     if (current == null || size > MOST_BYTES) { // native memory belongs to a task
-      return bySpark(json);
+      return bySpark(record);
     }
     if (current != task) {
       open(current);
@@ -61,18 +65,18 @@ public final class JsonDecoder implements Function<Object, Object>, Serializable
     if (size > pageBytes) {
       grow(size);
     }
-    Platform.copyMemory(json.getBaseObject(), json.getBaseOffset(), null, page, size);
+    Platform.copyMemory(base, offset, null, page, size);
     long found = Native.readRecord(reader, page, size);
     if (found == 0) {
-      return bySpark(json);
+      return bySpark(record);
     }
     row.pointTo(null, Platform.getLong(null, found + Long.BYTES), (int) Platform.getLong(null, found));
     return row;
   }
 
-  private InternalRow bySpark(UTF8String json) {
+  private InternalRow bySpark(Object record) {
     leftToSpark.add(1L);
-    return (InternalRow) spark.eval(new GenericInternalRow(new Object[] {json}));
+    return (InternalRow) spark.eval(new GenericInternalRow(new Object[] {record}));
   }
 
   private void open(TaskContext current) {

@@ -1,0 +1,163 @@
+package io.pyslash.records;
+
+import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.shim.AvroFunction;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.IntPredicate;
+import org.apache.avro.LogicalType;
+import org.apache.avro.LogicalTypes;
+import org.apache.avro.Schema;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructType;
+
+/** The types of records of Avro by the schema of their writer, and the columns that `from_avro` makes of them. */
+public final class AvroSchema extends RecordSchema {
+  // Of options, in lower case: times that another calendar may have counted are Spark's to read.
+  private static final Set<String> HARMLESS = Set.of("datetimerebasemode");
+  private static final String AS_JAVA_STRINGS = "avro.java.string"; // whose bytes are UTF-8, whatever they were
+  private static final String OTHER = "other";
+  private static final int MOST_DEPTH = 32;
+  private static final int MOST_SYMBOLS = 1 << 12; // of an enum
+
+  /** How native code reads a type, and what Spark makes of it. */
+  private record Kind(String word, DataType type) {}
+
+  private static final Map<String, Kind> KINDS =
+      Map.ofEntries(
+          Map.entry("null", new Kind("null", DataTypes.NullType)),
+          Map.entry("boolean", new Kind("boolean", DataTypes.BooleanType)),
+          Map.entry("int", new Kind("int", DataTypes.IntegerType)),
+          Map.entry("long", new Kind("long", DataTypes.LongType)),
+          Map.entry("float", new Kind("float", DataTypes.FloatType)),
+          Map.entry("double", new Kind("double", DataTypes.DoubleType)),
+          Map.entry("string", new Kind("text", DataTypes.StringType)),
+          Map.entry("bytes", new Kind("text", DataTypes.BinaryType)),
+          Map.entry("int date", new Kind("date", DataTypes.DateType)),
+          Map.entry("long timestamp-millis", new Kind("timestamp-millis", DataTypes.TimestampType)),
+          Map.entry("long timestamp-micros", new Kind("timestamp-micros", DataTypes.TimestampType)),
+          Map.entry("long local-timestamp-millis", new Kind("local-millis", DataTypes.TimestampNTZType)),
+          Map.entry("long local-timestamp-micros", new Kind("local-micros", DataTypes.TimestampNTZType)));
+
+  /**
+   * Of a `from_avro`.
+   *
+   * @param isUsed whether the query looks at a field, by its place in the record
+   * @throws OnlySpark it depends on what is not known to be read alike
+   */
+  public AvroSchema(Expression function, IntPredicate isUsed, SQLConf conf) {
+    super("from_avro", AvroFunction.options(function), HARMLESS, conf);
+    Schema record = new Schema.Parser().parse(AvroFunction.schema(function));
+    if (record.getType() != Schema.Type.RECORD || !(function.dataType() instanceof StructType columns)) {
+      throw new OnlySpark("from_avro gives " + function.dataType().simpleString() + ", not a struct");
+    }
+    text.append("pyslash-avro 1\n").append(record(record, columns, isUsed, 0)).append('\n');
+  }
+
+  private String record(Schema record, StructType columns, IntPredicate isUsed, int depth) {
+    List<Schema.Field> fields = record.getFields();
+    Set<String> names = new HashSet<>();
+    StringBuilder words = new StringBuilder("record ").append(fields.size());
+    for (int at = 0; at < fields.size(); at++) {
+      Schema.Field field = fields.get(at);
+      if (!names.add(field.name().toLowerCase(Locale.ROOT))) {
+        throw new OnlySpark("from_avro has the field " + field.name() + " twice, but for its case");
+      }
+      boolean used = isUsed.test(at);
+      String type = type(field.schema(), columns.apply(at).dataType(), depth + 1);
+      if (isAlwaysSparks(type, used)) {
+        throw new OnlySpark("from_avro has the field " + field.name() + " of the type " + columns.apply(at).dataType().simpleString());
+      }
+      words.append(depth == 0 ? "\n" : " ").append(used ? "column " : "unused ").append(type);
+    }
+    return words.toString();
+  }
+
+  /** Whether native code reads no record that has such a field. */
+  private static boolean isAlwaysSparks(String type, boolean used) {
+    String first = type.split(" ", 2)[0];
+    return first.equals(OTHER) || used && Set.of("fixed", "array", "map").contains(first);
+  }
+
+  /** Avro's type in the words of the native core, if it is what Spark makes this type of. */
+  private String type(Schema avro, DataType spark, int depth) {
+    if (depth == MOST_DEPTH) {
+      return OTHER;
+    }
+    return switch (avro.getType()) {
+      case RECORD -> avro.getFields().size() == (spark instanceof StructType columns ? columns.length() : -1)
+          ? record(avro, (StructType) spark, at -> true, depth)
+          : OTHER;
+      case ARRAY -> spark instanceof ArrayType array ? "array " + type(avro.getElementType(), array.elementType(), depth + 1) : OTHER;
+      case MAP -> spark instanceof MapType map ? "map " + type(avro.getValueType(), map.valueType(), depth + 1) : OTHER;
+      case UNION -> union(avro.getTypes(), spark, depth);
+      case ENUM -> spark.equals(DataTypes.StringType) ? symbols(avro.getEnumSymbols()) : OTHER;
+      case FIXED -> fixed(avro, spark);
+      case BYTES -> decimal(avro, spark, "decimal ");
+      default -> plain(avro, spark);
+    };
+  }
+
+  private String plain(Schema avro, DataType spark) {
+    LogicalType logical = avro.getLogicalType();
+    Kind kind = KINDS.get(avro.getType().getName() + (logical == null ? "" : " " + logical.getName()));
+    boolean isKnown = kind != null && kind.type().equals(spark) && avro.getObjectProp(AS_JAVA_STRINGS) == null;
+    return isKnown ? kind.word() : OTHER;
+  }
+
+  private String fixed(Schema avro, DataType spark) {
+    if (avro.getLogicalType() == null && spark.equals(DataTypes.BinaryType)) {
+      return "fixed " + avro.getFixedSize();
+    }
+    return decimal(avro, spark, "fixed-decimal " + avro.getFixedSize() + " ");
+  }
+
+  private String decimal(Schema avro, DataType spark, String word) {
+    if (avro.getLogicalType() instanceof LogicalTypes.Decimal decimal) {
+      boolean isLong = decimal.getPrecision() <= MOST_DIGITS;
+      return isLong && spark.equals(new DecimalType(decimal.getPrecision(), decimal.getScale()))
+          ? word + decimal.getPrecision()
+          : OTHER;
+    }
+    return plain(avro, spark);
+  }
+
+  private static String symbols(List<String> symbols) {
+    if (symbols.size() > MOST_SYMBOLS) {
+      return OTHER;
+    }
+    StringBuilder words = new StringBuilder("enum ").append(symbols.size());
+    symbols.forEach(symbol -> words.append(' ').append(hex(symbol)));
+    return words.toString();
+  }
+
+  private String union(List<Schema> types, DataType spark, int depth) {
+    boolean isOption = types.size() == 2 && types.stream().filter(one -> one.getType() == Schema.Type.NULL).count() == 1;
+    if (!isOption) {
+      return unlike(types);
+    }
+    StringBuilder words = new StringBuilder("option");
+    for (Schema one : types) {
+      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : type(one, spark, depth + 1));
+    }
+    return words.toString();
+  }
+
+  /** A union of which Spark makes a struct, or a wider type: native code reads that it is null. */
+  private static String unlike(List<Schema> types) {
+    StringBuilder words = new StringBuilder("union ").append(types.size());
+    for (Schema one : types) {
+      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : OTHER);
+    }
+    return words.toString();
+  }
+}
