@@ -23,7 +23,7 @@ def assert_same(found: pa.Table, expected: pa.Table, place: Callable[[int], obje
 def leaves(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """All columns, those of structs included, as numbers and strings that are equal if they are the same bit by bit.
 
-    A struct or a list is whether it is null, and what is in it.
+    A struct, a list or a map is whether it is null, and what is in it.
     """
     for name in table.column_names:
         column = table[name].combine_chunks()
@@ -34,8 +34,12 @@ def leaves(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
             yield from leaves(children)
         elif pa.types.is_temporal(kind) or pa.types.is_floating(kind):
             yield name, column.view(f"int{kind.bit_width}")
+        elif pa.types.is_map(kind):
+            sizes = pc.subtract(column.offsets[1:], column.offsets[:-1])
+            yield name, pc.if_else(column.is_null(), None, sizes)
+            yield from leaves(pa.table([column.keys, column.items], [f"{name}.keys", f"{name}.items"]))
         elif pa.types.is_list(kind):
             yield name, pc.list_value_length(column)
-            yield f"{name}[]", column.flatten()
+            yield from leaves(pa.table([column.flatten()], [f"{name}[]"]))
         else:
             yield name, column

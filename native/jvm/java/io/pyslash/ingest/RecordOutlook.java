@@ -68,8 +68,9 @@ public final class RecordOutlook {
     if (expression instanceof JsonToStructs json) {
       note("from_json", () -> JsonSchema.of(json, conf));
     }
-    if (AvroFunction.is(expression)) {
-      note("from_avro", () -> new AvroSchema(expression, place -> false, conf));
+    Expression avro = AvroFunction.in(expression);
+    if (avro != null) {
+      note("from_avro", () -> new AvroSchema(avro, place -> false, conf));
     }
     if (expression instanceof Attribute column && headers.contains(column.exprId().id())) {
       found.put(KAFKA, "headers of records are read");

@@ -49,7 +49,7 @@ final class UsedFields {
 
   /** First at columns, then, knowing those, at functions. */
   private void look(SparkPlan node, boolean atFunctions) {
-    isKnown &= node.children().isEmpty() || KNOWN.contains(node.getClass()) || Watermark.is(node);
+    isKnown &= KNOWN.contains(node.getClass()) || Watermark.is(node) || !hasFunctionBelow(node);
     for (Expression expression : CollectionConverters.asJava(node.expressions())) {
       boolean isProjected = node instanceof ProjectExec;
       if (atFunctions) {
@@ -64,6 +64,14 @@ final class UsedFields {
       }
     }
     CollectionConverters.asJava(node.children()).forEach(child -> look(child, atFunctions));
+  }
+
+  private boolean hasFunctionBelow(SparkPlan node) {
+    return CollectionConverters.asJava(node.children()).stream().anyMatch(child -> hasFunction(child) || hasFunctionBelow(child));
+  }
+
+  private boolean hasFunction(SparkPlan node) {
+    return CollectionConverters.asJava(node.expressions()).stream().anyMatch(one -> one.exists(isFunction::test));
   }
 
   private void look(Expression expression, boolean atFunctions) {

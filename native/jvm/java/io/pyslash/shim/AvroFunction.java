@@ -3,6 +3,7 @@ package io.pyslash.shim;
 import java.lang.reflect.Method;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Spark's `from_avro`, which an application has only with the package spark-avro. */
@@ -13,6 +14,14 @@ public final class AvroFunction {
 
   public static boolean is(Expression expression) {
     return expression.getClass().getName().equals(NAME);
+  }
+
+  /** What stands for it in a plan that is not optimised yet; null: this expression is none. */
+  public static Expression in(Expression expression) {
+    if (expression instanceof RuntimeReplaceable function && expression.prettyName().equals("from_avro")) {
+      return in(function.replacement());
+    }
+    return is(expression) ? expression : null;
   }
 
   /** The schema that records are written by. */
