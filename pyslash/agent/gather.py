@@ -221,7 +221,7 @@ def _described(text: str) -> AgentDescriptor:
     try:
         return AgentDescriptor.from_json(text)
     except ValueError as error:
-        raise InvalidRequestError(f"blocks of what is no agent: {error}") from None
+        raise InvalidRequestError(f"a peer of the request is not an agent: {error}") from None
 
 
 def _check_bounds(landing: Landing, place: int, ranges: list[Any]) -> None:

@@ -40,7 +40,7 @@ def _ingest(df: DataFrame, operator: OperatorPlan, conf: Conf) -> str:
 
 
 def _kinds(df: DataFrame) -> dict[str, str]:
-    """Of each kind of source, of `from_json` and `from_avro`, why only Spark reads its records; empty: native code does."""
+    """Of each kind of source, and of `_FUNCTIONS`, why only Spark reads its records; empty: native code does."""
     spark = df.sparkSession
     found: dict[str, str] = answer(
         JvmBridge(spark).java.recordOutlook(spark._jsparkSession, df._jdf.queryExecution().analyzed())

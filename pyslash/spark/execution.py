@@ -389,8 +389,8 @@ def check_times(cut: OperatorCut, rows: int) -> None:
     if rows and cut.collects_times and not any(count for count, *_ in cut.event_times()):
         raise WatermarkError(
             f"{rows} rows have been read under withWatermark(), and Spark has collected no event time of them, so its "
-            "watermark would never move. This is a fault of pyslash; set spark.slash.ingest.json, ingest.csv, ingest.avro "
-            "and ingest.kafka to spark, or spark.slash.mode=off, and report the query"
+            "watermark would never move. This is a fault of pyslash; set spark.slash.ingest.json, ingest.csv, "
+            "ingest.avro and ingest.kafka to spark, or spark.slash.mode=off, and report the query"
         )
 
 

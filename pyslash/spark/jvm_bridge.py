@@ -63,7 +63,7 @@ class TaskRead:
 
 @dataclass(frozen=True)
 class InputFigures:
-    """Records of an update that native code left to Spark, and why Spark read all of a `from_json`, a `from_avro` or of files.
+    """Records of an update that native code left to Spark, and why Spark read all of a function, or of files.
 
     `in_pages`: records of files that native code handed to the accumulator a page at a time; `fetched`: records of
     topics that have come past Spark's reader; `in_columns`: rows whose values Spark's generated code has handed over in

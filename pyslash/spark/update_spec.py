@@ -58,8 +58,8 @@ class UpdateSpec:
     """An update job of an epoch of a query (16-byte id), by the plan that its rows are grouped by.
 
     `place` is where its sessions go, of a plan that has them. Rows whose last window ended at or before `watermark_us`
-    are late. `reads_json`, `reads_csv`, `reads_avro`: whether native code reads what it is certain to read as Spark does;
-    `reads_kafka`: whether executors fetch records of topics past Spark's reader.
+    are late. `reads_json`, `reads_csv`, `reads_avro`: whether native code reads what it is certain to read as Spark
+    does; `reads_kafka`: whether executors fetch records of topics past Spark's reader.
     """
 
     plan: PlanSpec
