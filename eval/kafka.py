@@ -60,6 +60,11 @@ class InJson:
     schema: str
 
     @staticmethod
+    def jars() -> list[str]:
+        """What Spark needs for that."""
+        return []
+
+    @staticmethod
     def written(event: Column) -> Column:
         """The record of an event."""
         from pyspark.sql import functions as F
@@ -137,6 +142,11 @@ class UsersInAvro(Users):
             ],
         }
     )
+
+    @staticmethod
+    def jars() -> list[str]:
+        """What Spark needs for that."""
+        return [avro()]
 
     @staticmethod
     def _time(micros: Column) -> Column:
@@ -222,7 +232,9 @@ def produce(address: str, workload: type[Users | Ysb], rows: int) -> dict[str, A
     from pyspark.sql import functions as F
 
     engine: Any = ENGINES[BASELINE]
-    spark = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": _jars()}).spark
+    spark = SparkRunner(
+        engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": ",".join((connector(), *workload.jars()))}
+    ).spark
     number = F.col("id")
     event = workload.event(number, F.lit(1_700_000_000_000_000) + (number * (3_600_000_000 / rows)).cast("long"))
     for part in range(PARTITIONS):  # a partition is in order of time
@@ -232,10 +244,6 @@ def produce(address: str, workload: type[Users | Ysb], rows: int) -> dict[str, A
         records.write.format("kafka").options(**options).option("kafka.batch.size", "262144").save()
     spark.stop()
     return {}
-
-
-def _jars() -> str:
-    return f"{connector()},{avro()}"
 
 
 def query(records: DataFrame, workload: type[Users | Ysb], work: str) -> DataFrame:
@@ -252,7 +260,9 @@ def run(name: str, address: str, workload: type[Users | Ysb], rows: int) -> dict
     """One engine over the whole topic, in this process; the first micro-batches do not count."""
     work, engine = RUNS[name]
     assert isinstance(engine, SparkEngine)
-    runner = SparkRunner(engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": _jars()})
+    runner = SparkRunner(
+        engine, {**engine.settings(MEMORY_GIB, {}), "spark.jars": ",".join((connector(), *workload.jars()))}
+    )
     spark = runner.spark
     if engine.slash:
         spark.conf.set("spark.slash.mode", "require")

@@ -73,10 +73,16 @@ TEST(AvroFormat, ReadsValues) {
   EXPECT_EQ(word("long", number(INT64_MAX)), INT64_MAX);
   EXPECT_EQ(word("long", std::string(9, '\xff') + '\2'), std::nullopt);   // more than 64 bits
   EXPECT_EQ(word("long", std::string(10, '\x80') + '\0'), std::nullopt);  // of eleven bytes
+  EXPECT_EQ(word("int", "\xff\xff\xff\xff\x0f"s), INT64_C(0x80000000));
+  for (const auto* type : {"int", "date", "enum 1 41", "option null int"}) {
+    EXPECT_EQ(word(type, std::string(5, '\x80') + '\0'), std::nullopt) << type;  // of six bytes
+  }
   EXPECT_EQ(word("double", raw(1.5)), 0x3ff8000000000000);
   EXPECT_EQ(word("float", raw(-0.0F)), 0x80000000);
   EXPECT_EQ(text_of("text", text("")), "");
   EXPECT_EQ(text_of("text", text("\xff is none of UTF-8")), "\xff is none of UTF-8");
+  EXPECT_EQ(text_of("utf8", text("\xff is none of UTF-8")), std::nullopt);
+  EXPECT_EQ(text_of("utf8", text("ünï")), "ünï");
   EXPECT_EQ(text_of("text", number(-1)), std::nullopt);
   EXPECT_EQ(text_of("text", number(3) + "ab"), std::nullopt);
   EXPECT_EQ(text_of("enum 2 41 4242", number(1)), "BB");
@@ -90,8 +96,8 @@ TEST(AvroFormat, LeavesTimesOfOtherCalendarsToSpark) {
   EXPECT_EQ(word("date", number(-141'428)), std::nullopt);
   EXPECT_EQ(word("timestamp-millis", number(5)), 5000);
   EXPECT_EQ(word("timestamp-millis", number(INT64_MAX / 1000 + 1)), std::nullopt);
-  EXPECT_EQ(word("timestamp-micros", number(0)), 0);
-  EXPECT_EQ(word("timestamp-micros", number(-1)), std::nullopt);
+  EXPECT_EQ(word("timestamp-micros", number(-2'208'988'800'000'000)), -2'208'988'800'000'000);
+  EXPECT_EQ(word("timestamp-micros", number(-2'208'988'800'000'001)), std::nullopt);
   EXPECT_EQ(word("local-millis", number(-5)), -5000);
   EXPECT_EQ(word("local-micros", number(-5)), -5);
 }
@@ -139,6 +145,9 @@ TEST(AvroFormat, PassesOverWhatIsNotUsed) {
   EXPECT_TRUE(skipped("array null", number(2) + number(0)));
   EXPECT_TRUE(skipped("map option null double", number(1) + text("k") + number(1) + raw(2.0) + number(0)));
   EXPECT_TRUE(skipped("fixed 4", "abcd"));
+  EXPECT_FALSE(skipped("int", std::string(5, '\x80') + '\0'));
+  EXPECT_FALSE(skipped("enum 1 41", std::string(5, '\x80') + '\0'));
+  EXPECT_FALSE(skipped("option null int", std::string(5, '\x80') + '\0'));
   EXPECT_TRUE(skipped("union 3 null text record 1 column float", number(2) + raw(1.0F)));
   EXPECT_FALSE(skipped("date", number(-200'000)));  // over which Spark may fail
   EXPECT_FALSE(skipped("decimal 3", text("\x03\xe8"s)));

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,14 +42,13 @@ class Reading:
         records: Sequence[bytes | None],
         schema: str,
         options: dict[str, str],
-        fields: Sequence[str] = ("*",),
+        query: Callable[[DataFrame], DataFrame] = lambda rows: rows.select("found", "found.*"),
     ) -> None:
-        """`fields`: those that are looked at; else the whole struct is."""
+        """`query`: of rows with the column `found`."""
         path = folder / "records.parquet"  # of a local relation the optimizer would read the records
         pq.write_table(pa.table({"value": pa.array(records, pa.binary())}), path)
         parsed = spark.read.parquet(str(path)).select(from_avro("value", schema, options).alias("found"))
-        names = [f"found.{field}" for field in fields]
-        self.by_spark = parsed.select("found", "found.*") if fields == ("*",) else parsed.select(*names)
+        self.by_spark = query(parsed)
         bridge = JvmBridge(spark).java
         self._avro = bridge.natively(self.by_spark._jdf.queryExecution().executedPlan())
         self.natively = DataFrame(bridge.again(spark._jsparkSession, self._avro.plan()), spark)
@@ -78,8 +77,10 @@ def test_random_schemas(spark: SparkSession, tmp_path: Path) -> None:
         made = AvroRecords(seed)
         records = [*made.some(RECORDS), None]
         reading = Reading(spark, tmp_path, records, made.schema, PERMISSIVE).check(records)
-        some = made.fields[:: seed % 3 + 1]
-        Reading(spark, tmp_path, records, made.schema, PERMISSIVE, some).check(records)
+        some = [f"found.{field}" for field in made.fields[:: seed % 3 + 1]]
+        Reading(spark, tmp_path, records, made.schema, PERMISSIVE, lambda rows, some=some: rows.select(*some)).check(
+            records
+        )
         refused += bool(reading.obstacles)
         if not reading.obstacles:
             read += len(records)
@@ -104,14 +105,75 @@ def record(*fields: object) -> str:
     return json.dumps({"type": "record", "name": "r", "fields": named})
 
 
-def test_what_is_not_looked_at_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:
-    """A list keeps native code from no record, unless somebody wants it."""
-    schema = record("int", {"type": "array", "items": "string"}, "string")
-    records = [b"\x02\x02\x02a\x00\x04bc", b"\x04\x00\x00"]
-    some = Reading(spark, tmp_path, records, schema, {}, ["f0", "f2"]).check(records)
-    assert (some.left_to_spark, some.obstacles) == (0, [])
-    whole = Reading(spark, tmp_path, records, schema, {}).check(records)
-    assert whole.obstacles == ["from_avro has the field f1 of the type array<string>"]
+LIST = {"type": "array", "items": "string"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda rows: rows.select("found.f0", "found.f3.g0"),
+        lambda rows: rows.where("found.f0 > 0").select("found.f2"),
+        lambda rows: rows.where("found.f0 > 0").select("found").select("found.f2"),
+        lambda rows: rows.join(F.broadcast(rows.sparkSession.range(9)), F.col("found.f0") == F.col("id")).select(
+            "found.f2"
+        ),
+        lambda rows: rows.observe("seen", F.max("found.f0")).select("found.f2"),
+    ],
+    ids=["fields", "filter", "passed on", "static join", "observe"],
+)
+def test_what_is_not_looked_at_is_passed_over(
+    spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame]
+) -> None:
+    """A list keeps native code from no record, wherever it is."""
+    inner = {"type": "record", "name": "n", "fields": [{"name": "g0", "type": "int"}]}
+    schema = record("int", LIST, "string", inner, {**inner, "name": "m", "fields": [{"name": "l", "type": LIST}]})
+    records = [b"\x02\x02\x02a\x00\x04bc\x02\x00", b"\x04\x00\x00\x04\x02\x02z\x00", b"\x01\x00\x00\x04\x00"]
+    reading = Reading(spark, tmp_path, records, schema, {}, query).check(records)
+    assert (reading.left_to_spark, reading.obstacles) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda rows: rows.select("found"),
+        lambda rows: rows.where("found.f1 IS NOT NULL").select("found.f0"),
+        lambda rows: rows.select(F.col("found").withField("x", F.lit(1)).alias("made")).select("made.f1"),
+        lambda rows: rows.select(F.hash("found")),
+    ],
+    ids=["whole", "filter", "changed", "hashed"],
+)
+def test_what_is_looked_at_is_read(
+    spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame]
+) -> None:
+    """Or may be."""
+    records = [b"\x02\x02\x02a\x00"]
+    reading = Reading(spark, tmp_path, records, record("int", LIST), {}, query).check(records)
+    assert {*reading.obstacles} == {"from_avro has the field f1 of the type array<string>"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ("int", b"\x80\x80\x80\x80\x80\x00"),
+        (["null", "int"], b"\x80\x80\x80\x80\x80\x00"),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\x80\x80\x80\x80\x80\x00"),
+        ({"type": "string", "avro.java.string": "String"}, b"\x02\xff"),
+    ],
+)
+def test_what_avros_reader_sees_otherwise_is_sparks(
+    spark: SparkSession, tmp_path: Path, schema: object, value: bytes
+) -> None:
+    """Integers of more bytes than it takes; bytes that are no string of Java's."""
+    reading = Reading(spark, tmp_path, [value], record(schema), PERMISSIVE).check([value])
+    assert (reading.left_to_spark, reading.obstacles) == (1, [])
+
+
+def test_a_default_of_another_type_is_nobodys(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark does not look at it."""
+    schema = json.loads(record("int"))
+    schema["fields"][0]["default"] = "none"
+    reading = Reading(spark, tmp_path, [b"\x02"], json.dumps(schema), {}).check([b"\x02"])
+    assert (reading.left_to_spark, reading.obstacles) == (0, [])
 
 
 def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,6 +193,8 @@ def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: 
         (record("int"), {"avroSchema": record("int")}, "from_avro has the option avroSchema"),
         ('"int"', {}, "from_avro gives int, not a struct"),
         (record({"type": "fixed", "name": "x", "size": 4}), {}, "from_avro has the field f0 of the type binary"),
+        (record({"type": "string", "java-class": "java.net.URI"}), {}, "from_avro has the field f0 of the type string"),
+        (record("int"), {"datetimeRebaseMode": "legacy"}, "from_avro has the option datetimeRebaseMode"),
     ],
 )
 def test_what_only_spark_reads(

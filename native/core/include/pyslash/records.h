@@ -1,7 +1,7 @@
 // Records of JSON, CSV or Avro into Spark's UnsafeRows, where it is certain that Spark reads the same.
 //
 // This is no general parser: it recognizes the plain shape of what programs write, and leaves the rest to Spark's own
-// parsers, record by record. docs/design/026 says what is plain.
+// parsers, record by record. docs/design/026, 041 and 068 say what is plain.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class RecordReader {
   //   pyslash-avro 1
   //   record 3                     of so many fields, each a column; in a record, a struct
   //   column long                  also null, boolean, int, float, double, date, timestamp-millis, timestamp-micros,
-  //                                local-millis, local-micros, and text, which is bytes or a string
+  //                                local-millis, local-micros, text, which is bytes or a string, and utf8
   //   column option null decimal 9 a union with null and another type; also fixed-decimal 5 9, of five bytes
   //   unused array text            a column that nobody needs: null. Also map text, fixed 16, union 2 int text
   //   column enum 2 41 42          its symbols, as hexadecimal UTF-8

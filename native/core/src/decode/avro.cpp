@@ -5,15 +5,20 @@
 
 #include "decode/avro_schema.h"
 #include "decode/record_format.h"
+#include "decode/utf8.h"
 #include "pyslash/types.h"
 
 namespace pyslash {
 namespace {
 
-// What is before these is counted by another calendar, or not, as the query's settings have it. For times, it is the
-// day by which the last zone had changed to the common calendar.
-constexpr int64_t first_common_day = -141'427;  // 1582-10-15
-constexpr int64_t first_common_micros = 0;
+// What is before these is counted by another calendar, or not, as the query's settings have it: of times, until the
+// last zone had changed its clocks' zero.
+constexpr int64_t first_common_day = -141'427;                   // 1582-10-15
+constexpr int64_t first_common_micros = -2'208'988'800'000'000;  // 1900-01-01
+
+// Of an integer; Avro's reader takes none of more.
+constexpr unsigned most_bytes_of_int = 5;
+constexpr unsigned most_bytes_of_long = 10;
 
 // Reads what Avro has written; false where it ends too early, or has a form that Avro's own reader may see otherwise.
 class AvroCursor {
@@ -38,9 +43,9 @@ class AvroCursor {
   }
 
   // Seven bits a byte, the low ones first; the lowest of all is the sign.
-  bool number(int64_t& value) {
+  bool number(int64_t& value, unsigned most_bytes = most_bytes_of_long) {
     uint64_t bits = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
+    for (unsigned shift = 0; shift < 7 * most_bytes; shift += 7) {
       if (at_ == end_) return false;
       const uint64_t byte = *at_++;
       if (shift == 63 && byte > 1) return false;
@@ -53,15 +58,18 @@ class AvroCursor {
     return false;
   }
 
-  bool number32(int64_t& value) { return number(value) && value == static_cast<int32_t>(value); }
+  bool number32(int64_t& value) { return number(value, most_bytes_of_int) && value == static_cast<int32_t>(value); }
 
   // How many there are of something that follows.
-  bool size(size_t& value) {
+  bool size(size_t& value, unsigned most_bytes = most_bytes_of_long) {
     int64_t found = 0;
-    if (!number(found) || found < 0) return false;
+    if (!number(found, most_bytes) || found < 0) return false;
     value = static_cast<size_t>(found);
     return true;
   }
+
+  // Which of so many.
+  bool index(size_t& value, size_t of) { return size(value, most_bytes_of_int) && value < of; }
 
   bool text(std::string_view& value) {
     size_t bytes = 0;
@@ -75,6 +83,8 @@ class AvroCursor {
   const uint8_t* at_;
   const uint8_t* end_;
 };
+
+Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
 
 size_t beyond_text_of(const AvroType& type) {
   if (type.kind == AvroKind::option) return beyond_text_of(type.types[0]) + beyond_text_of(type.types[1]);
@@ -154,9 +164,10 @@ class AvroFormat final : public RecordFormat {
         double found = 0;
         return data.fixed(found) && set(place, found);
       }
-      case AvroKind::text: {
+      case AvroKind::text:
+      case AvroKind::utf8: {
         std::string_view found;
-        return data.text(found) && set_text(place, found);
+        return data.text(found) && (type.kind == AvroKind::text || is_utf8(bytes_of(found))) && set_text(place, found);
       }
       case AvroKind::date:
         return date(data, number) && set(place, static_cast<int32_t>(number));
@@ -170,7 +181,7 @@ class AvroFormat final : public RecordFormat {
         return decimal(data, type, number) && set(place, number);
       case AvroKind::symbol: {
         size_t index = 0;
-        return data.size(index) && index < type.symbols.size() && set_text(place, type.symbols[index]);
+        return data.index(index, type.symbols.size()) && set_text(place, type.symbols[index]);
       }
       case AvroKind::record: {
         const size_t begin = rows_->begin(type.types.size());
@@ -180,11 +191,11 @@ class AvroFormat final : public RecordFormat {
       }
       case AvroKind::option: {
         size_t branch = 0;
-        return data.size(branch) && branch < type.types.size() && value(data, type.types[branch], place);
+        return data.index(branch, type.types.size()) && value(data, type.types[branch], place);
       }
       case AvroKind::one_of: {
         size_t branch = 0;
-        return data.size(branch) && branch < type.types.size() && type.types[branch].kind == AvroKind::null;
+        return data.index(branch, type.types.size()) && type.types[branch].kind == AvroKind::null;
       }
       case AvroKind::fixed:
       case AvroKind::array:
@@ -248,19 +259,20 @@ class AvroFormat final : public RecordFormat {
       case AvroKind::float64:
         return data.take(sizeof(double), bytes);
       case AvroKind::text:
+      case AvroKind::utf8:
         return data.text(text);
       case AvroKind::fixed:
         return data.take(type.bytes, bytes);
       case AvroKind::symbol: {
         size_t index = 0;
-        return data.size(index) && index < type.symbols.size();
+        return data.index(index, type.symbols.size());
       }
       case AvroKind::record:
         return std::ranges::all_of(type.types, [&](const AvroType& field) { return skip(data, field); });
       case AvroKind::option:
       case AvroKind::one_of: {
         size_t branch = 0;
-        return data.size(branch) && branch < type.types.size() && skip(data, type.types[branch]);
+        return data.index(branch, type.types.size()) && skip(data, type.types[branch]);
       }
       case AvroKind::array:
         return skip_blocks(data, [&] { return skip(data, type.types[0]); });

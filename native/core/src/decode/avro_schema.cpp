@@ -11,7 +11,7 @@ namespace {
 constexpr size_t max_depth = 64;
 constexpr int64_t max_number = 1 << 20;  // of fields, symbols, bytes
 
-constexpr std::array<std::pair<std::string_view, AvroKind>, 22> kinds{{
+constexpr std::array<std::pair<std::string_view, AvroKind>, 23> kinds{{
     {"null", AvroKind::null},
     {"boolean", AvroKind::boolean},
     {"int", AvroKind::int32},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, AvroKind>, 22> kinds{{
     {"float", AvroKind::float32},
     {"double", AvroKind::float64},
     {"text", AvroKind::text},
+    {"utf8", AvroKind::utf8},
     {"date", AvroKind::date},
     {"timestamp-millis", AvroKind::timestamp_millis},
     {"timestamp-micros", AvroKind::timestamp_micros},

@@ -16,6 +16,7 @@ enum class AvroKind : uint8_t {
   float32,
   float64,
   text,  // bytes behind their number
+  utf8,  // the same, if they are that
   date,
   timestamp_millis,
   timestamp_micros,

@@ -53,10 +53,11 @@ public final class NativeInput {
   private final LongAccumulator leftToSpark;
   private final LongAccumulator fetched;
   private final LongAccumulator inPages;
-  private final Map<Expression, Expression> decoders = new HashMap<>(); // one for all places that want the same
+  private final Map<Expression, Expression> decoders = new HashMap<>(); // of functions as they are canonically
   private final List<String> obstacles = new ArrayList<>();
   private final SparkPlan plan;
   private boolean readsItself; // files or topics
+  private boolean someDecoded; // by a function
 
   public NativeInput(SparkPlan spark, Reads reads) {
     conf = spark.conf();
@@ -66,7 +67,7 @@ public final class NativeInput {
     this.reads = reads;
     avroFields = new UsedFields(spark, AvroFunction::is);
     SparkPlan decoded = reads.some() ? decoded(spark, null) : spark;
-    if (decoders.isEmpty() && !readsItself) {
+    if (!someDecoded && !readsItself) {
       plan = spark;
     } else {
       spark.session().sparkContext().register(leftToSpark);
@@ -177,12 +178,7 @@ public final class NativeInput {
     @Override
     public Expression apply(Expression expression) {
       try {
-        Expression known = decoders.get(expression.canonicalized());
-        if (known == null) {
-          known = decoder(expression);
-          decoders.put(expression.canonicalized(), known);
-        }
-        return invoke(expression, known);
+        return invoke(expression, decoder(expression));
       } catch (OnlySpark reason) {
         obstacles.add(reason.getMessage());
         return expression;
@@ -190,7 +186,21 @@ public final class NativeInput {
     }
   }
 
+  /** One for all places that want the same of the same. */
   private Expression decoder(Expression function) {
+    if (!function.deterministic()) {
+      return newDecoder(function);
+    }
+    Expression known = decoders.get(function.canonicalized());
+    if (known == null) {
+      known = newDecoder(function);
+      decoders.put(function.canonicalized(), known);
+    }
+    return known;
+  }
+
+  private Expression newDecoder(Expression function) {
+    someDecoded = true;
     RecordSchema schema =
         function instanceof JsonToStructs json
             ? JsonSchema.of(json, conf)

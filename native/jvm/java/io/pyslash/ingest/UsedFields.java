@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.execution.CollectMetricsExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
@@ -23,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Which fields a plan looks at of the structs that functions of a kind give. */
 final class UsedFields {
-  // Operators that use what their expressions name, and hand on columns under the same ids. Below others all is used.
+  // Operators that use what their expressions name, and hand on columns under the same ids. With another one above a function all is used.
   private static final Set<Class<?>> KNOWN =
       Set.of(
           ProjectExec.class, FilterExec.class, WholeStageCodegenExec.class, InputAdapter.class, CollectMetricsExec.class,
@@ -36,7 +37,7 @@ final class UsedFields {
 
   UsedFields(SparkPlan plan, Predicate<Expression> isFunction) {
     this.isFunction = isFunction;
-    CollectionConverters.asJava(plan.output()).forEach(this::useAll);
+    CollectionConverters.asJava(plan.output()).forEach(column -> look(column, false));
     look(plan, false);
     look(plan, true);
   }
@@ -70,33 +71,35 @@ final class UsedFields {
     return CollectionConverters.asJava(node.children()).stream().anyMatch(child -> hasFunction(child) || hasFunctionBelow(child));
   }
 
+  /** A scan has filters that it does not compute. */
   private boolean hasFunction(SparkPlan node) {
-    return CollectionConverters.asJava(node.expressions()).stream().anyMatch(one -> one.exists(isFunction::test));
+    return !node.children().isEmpty()
+        && CollectionConverters.asJava(node.expressions()).stream().anyMatch(one -> one.exists(isFunction::test));
   }
 
   private void look(Expression expression, boolean atFunctions) {
-    Expression struct = expression instanceof GetStructField field ? field.child() : null;
-    if (struct instanceof Attribute column && !atFunctions) {
-      ofColumn(column).set(((GetStructField) expression).ordinal());
-    } else if (struct != null && atFunctions && isFunction.test(struct)) {
-      ofFunction(struct).set(((GetStructField) expression).ordinal());
+    Expression struct = expression;
+    BitSet part = all(expression);
+    if (expression instanceof GetStructField field) {
+      struct = field.child();
+      part.clear();
+      part.set(field.ordinal());
+    } else if (expression instanceof IsNotNull known) {
+      struct = known.child();
+      part.clear();
+    }
+    if (atFunctions && isFunction.test(struct)) {
+      ofFunction(struct).or(part);
       lookBelow(struct, true);
+    } else if (!atFunctions && struct instanceof Attribute column) {
+      ofColumn(column).or(part);
     } else {
-      if (expression instanceof Attribute column && !atFunctions) {
-        useAll(column);
-      } else if (atFunctions && isFunction.test(expression)) {
-        all(ofFunction(expression), expression);
-      }
       lookBelow(expression, atFunctions);
     }
   }
 
   private void lookBelow(Expression expression, boolean atFunctions) {
     CollectionConverters.asJava(expression.children()).forEach(child -> look(child, atFunctions));
-  }
-
-  private void useAll(Attribute column) {
-    all(ofColumn(column), column);
   }
 
   private BitSet ofColumn(Attribute column) {
@@ -107,9 +110,11 @@ final class UsedFields {
     return ofFunctions.computeIfAbsent(function.canonicalized(), one -> new BitSet());
   }
 
-  private static void all(BitSet used, Expression struct) {
+  private static BitSet all(Expression struct) {
+    BitSet fields = new BitSet();
     if (struct.dataType() instanceof StructType columns) {
-      used.set(0, columns.length());
+      fields.set(0, columns.length());
     }
+    return fields;
   }
 }

@@ -22,12 +22,13 @@ import org.apache.spark.sql.types.StructType;
 
 /** The types of records of Avro by the schema of their writer, and the columns that `from_avro` makes of them. */
 public final class AvroSchema extends RecordSchema {
-  // Of options, in lower case: times that another calendar may have counted are Spark's to read.
-  private static final Set<String> HARMLESS = Set.of("datetimerebasemode");
   private static final String AS_JAVA_STRINGS = "avro.java.string"; // whose bytes are UTF-8, whatever they were
+  private static final Set<String> AS_OBJECTS = Set.of("java-class", "java-key-class"); // of classes, by Avro's reader
+  private static final String LIMITS = "org.apache.avro.limits."; // system properties
   private static final String OTHER = "other";
   private static final int MOST_DEPTH = 32;
   private static final int MOST_SYMBOLS = 1 << 12; // of an enum
+  private static final int MOST_FIXED = 1 << 20; // bytes
 
   /** How native code reads a type, and what Spark makes of it. */
   private record Kind(String word, DataType type) {}
@@ -40,7 +41,6 @@ public final class AvroSchema extends RecordSchema {
           Map.entry("long", new Kind("long", DataTypes.LongType)),
           Map.entry("float", new Kind("float", DataTypes.FloatType)),
           Map.entry("double", new Kind("double", DataTypes.DoubleType)),
-          Map.entry("string", new Kind("text", DataTypes.StringType)),
           Map.entry("bytes", new Kind("text", DataTypes.BinaryType)),
           Map.entry("int date", new Kind("date", DataTypes.DateType)),
           Map.entry("long timestamp-millis", new Kind("timestamp-millis", DataTypes.TimestampType)),
@@ -55,12 +55,23 @@ public final class AvroSchema extends RecordSchema {
    * @throws OnlySpark it depends on what is not known to be read alike
    */
   public AvroSchema(Expression function, IntPredicate isUsed, SQLConf conf) {
-    super("from_avro", AvroFunction.options(function), HARMLESS, conf);
-    Schema record = new Schema.Parser().parse(AvroFunction.schema(function));
+    super("from_avro", AvroFunction.options(function), Set.of(), conf);
+    Schema record = known(function, conf);
+    if (System.getProperties().stringPropertyNames().stream().anyMatch(name -> name.startsWith(LIMITS))) {
+      throw new OnlySpark("Avro's reader has limits of its own (" + LIMITS + "*)");
+    }
     if (record.getType() != Schema.Type.RECORD || !(function.dataType() instanceof StructType columns)) {
       throw new OnlySpark("from_avro gives " + function.dataType().simpleString() + ", not a struct");
     }
     text.append("pyslash-avro 1\n").append(record(record, columns, isUsed, 0)).append('\n');
+  }
+
+  private static Schema known(Expression function, SQLConf conf) {
+    try {
+      return SQLConf.withExistingConf(conf, () -> AvroFunction.schema(function));
+    } catch (Exception failure) { // which will be that of its records
+      throw new OnlySpark("from_avro has a schema that Spark does not take: " + failure.getMessage());
+    }
   }
 
   private String record(Schema record, StructType columns, IntPredicate isUsed, int depth) {
@@ -73,9 +84,10 @@ public final class AvroSchema extends RecordSchema {
         throw new OnlySpark("from_avro has the field " + field.name() + " twice, but for its case");
       }
       boolean used = isUsed.test(at);
-      String type = type(field.schema(), columns.apply(at).dataType(), depth + 1);
-      if (isAlwaysSparks(type, used)) {
-        throw new OnlySpark("from_avro has the field " + field.name() + " of the type " + columns.apply(at).dataType().simpleString());
+      DataType spark = columns.apply(at).dataType();
+      String type = type(field.schema(), spark, used, depth + 1);
+      if (depth == 0 && isAlwaysSparks(type, used)) {
+        throw new OnlySpark("from_avro has the field " + field.name() + " of the type " + spark.simpleString());
       }
       words.append(depth == 0 ? "\n" : " ").append(used ? "column " : "unused ").append(type);
     }
@@ -85,43 +97,51 @@ public final class AvroSchema extends RecordSchema {
   /** Whether native code reads no record that has such a field. */
   private static boolean isAlwaysSparks(String type, boolean used) {
     String first = type.split(" ", 2)[0];
-    return first.equals(OTHER) || used && Set.of("fixed", "array", "map").contains(first);
+    return first.equals(OTHER)
+        || first.equals("union") && !type.contains(" null")
+        || used && Set.of("fixed", "array", "map").contains(first);
   }
 
   /** Avro's type in the words of the native core, if it is what Spark makes this type of. */
-  private String type(Schema avro, DataType spark, int depth) {
-    if (depth == MOST_DEPTH) {
+  private String type(Schema avro, DataType spark, boolean used, int depth) {
+    if (depth == MOST_DEPTH || AS_OBJECTS.stream().anyMatch(name -> avro.getObjectProp(name) != null)) {
       return OTHER;
     }
     return switch (avro.getType()) {
-      case RECORD -> avro.getFields().size() == (spark instanceof StructType columns ? columns.length() : -1)
-          ? record(avro, (StructType) spark, at -> true, depth)
+      case RECORD -> spark instanceof StructType columns && columns.length() == avro.getFields().size()
+          ? record(avro, columns, at -> used, depth)
           : OTHER;
-      case ARRAY -> spark instanceof ArrayType array ? "array " + type(avro.getElementType(), array.elementType(), depth + 1) : OTHER;
-      case MAP -> spark instanceof MapType map ? "map " + type(avro.getValueType(), map.valueType(), depth + 1) : OTHER;
-      case UNION -> union(avro.getTypes(), spark, depth);
+      case ARRAY -> spark instanceof ArrayType array
+          ? "array " + type(avro.getElementType(), array.elementType(), used, depth + 1)
+          : OTHER;
+      case MAP -> spark instanceof MapType map ? "map " + type(avro.getValueType(), map.valueType(), used, depth + 1) : OTHER;
+      case UNION -> union(avro.getTypes(), spark, used, depth);
       case ENUM -> spark.equals(DataTypes.StringType) ? symbols(avro.getEnumSymbols()) : OTHER;
-      case FIXED -> fixed(avro, spark);
+      case FIXED -> avro.getFixedSize() <= MOST_FIXED ? fixed(avro, spark) : OTHER;
       case BYTES -> decimal(avro, spark, "decimal ");
+      case STRING -> spark.equals(DataTypes.StringType) ? string(avro) : OTHER;
       default -> plain(avro, spark);
     };
   }
 
-  private String plain(Schema avro, DataType spark) {
-    LogicalType logical = avro.getLogicalType();
-    Kind kind = KINDS.get(avro.getType().getName() + (logical == null ? "" : " " + logical.getName()));
-    boolean isKnown = kind != null && kind.type().equals(spark) && avro.getObjectProp(AS_JAVA_STRINGS) == null;
-    return isKnown ? kind.word() : OTHER;
+  private static String string(Schema avro) {
+    return avro.getObjectProp(AS_JAVA_STRINGS) == null ? "text" : "utf8";
   }
 
-  private String fixed(Schema avro, DataType spark) {
+  private static String plain(Schema avro, DataType spark) {
+    LogicalType logical = avro.getLogicalType();
+    Kind kind = KINDS.get(avro.getType().getName() + (logical == null ? "" : " " + logical.getName()));
+    return kind != null && kind.type().equals(spark) ? kind.word() : OTHER;
+  }
+
+  private static String fixed(Schema avro, DataType spark) {
     if (avro.getLogicalType() == null && spark.equals(DataTypes.BinaryType)) {
       return "fixed " + avro.getFixedSize();
     }
-    return decimal(avro, spark, "fixed-decimal " + avro.getFixedSize() + " ");
+    return avro.getFixedSize() <= Long.BYTES ? decimal(avro, spark, "fixed-decimal " + avro.getFixedSize() + " ") : OTHER;
   }
 
-  private String decimal(Schema avro, DataType spark, String word) {
+  private static String decimal(Schema avro, DataType spark, String word) {
     if (avro.getLogicalType() instanceof LogicalTypes.Decimal decimal) {
       boolean isLong = decimal.getPrecision() <= MOST_DIGITS;
       return isLong && spark.equals(new DecimalType(decimal.getPrecision(), decimal.getScale()))
@@ -140,14 +160,14 @@ public final class AvroSchema extends RecordSchema {
     return words.toString();
   }
 
-  private String union(List<Schema> types, DataType spark, int depth) {
+  private String union(List<Schema> types, DataType spark, boolean used, int depth) {
     boolean isOption = types.size() == 2 && types.stream().filter(one -> one.getType() == Schema.Type.NULL).count() == 1;
     if (!isOption) {
       return unlike(types);
     }
     StringBuilder words = new StringBuilder("option");
     for (Schema one : types) {
-      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : type(one, spark, depth + 1));
+      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : type(one, spark, used, depth + 1));
     }
     return words.toString();
   }

@@ -25,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RecordDecoder implements Function<Object, Object>, Serializable {
   private static final long serialVersionUID = 1L;
   private static final long FIRST_BYTES = 1 << 12;
-  private static final int MOST_BYTES = 1 << 20; // of a record: Spark's parsers have bounds of their own for what is longer
+  private static final int MOST_BYTES = 1 << 20; // of a record: Jackson has bounds of its own for what is longer
 
   private final byte[] schema;
   private final int fields;

@@ -2,6 +2,7 @@ package io.pyslash.shim;
 
 import java.lang.reflect.Method;
 import java.util.Map;
+import org.apache.avro.Schema;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import scala.jdk.javaapi.CollectionConverters;
@@ -24,10 +25,10 @@ public final class AvroFunction {
     return is(expression) ? expression : null;
   }
 
-  /** The schema that records are written by. */
-  public static String schema(Expression function) {
-    Method schema = Member.method(function.getClass(), "jsonFormatSchema");
-    return Member.call(schema, function);
+  /** The schema that records are written by. Throws what Spark would throw at each record, if it can read none by it. */
+  public static Schema schema(Expression function) {
+    Member.call(Member.method(function.getClass(), "deserializer", 0), function);
+    return Member.call(Member.method(function.getClass(), "actualSchema", 0), function);
   }
 
   public static Map<String, String> options(Expression function) {
