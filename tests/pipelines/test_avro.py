@@ -170,7 +170,7 @@ def test_what_avros_reader_sees_otherwise_is_sparks(
 
 def test_a_default_of_another_type_is_nobodys(spark: SparkSession, tmp_path: Path) -> None:
     """Spark does not look at it."""
-    schema = json.loads(record("int"))
+    schema = json.loads(record("int", "null"))
     schema["fields"][0]["default"] = "none"
     reading = Reading(spark, tmp_path, [b"\x02"], json.dumps(schema), {}).check([b"\x02"])
     assert (reading.left_to_spark, reading.obstacles) == (0, [])
