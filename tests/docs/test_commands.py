@@ -124,6 +124,7 @@ def write_checkpoint(spark: SparkSession, checkpoint: Path, rows: Path) -> None:
 def write_join(spark: SparkSession, checkpoint: Path, folder: Path) -> None:
     """Of a query that joins orders, of which one has no payment, with payments."""
     pyslash.enable(spark)
+    pyslash.register_state(spark)  # as the page has it before
     sides = []
     for name, orders in (("orders", [7, 8]), ("payments", [7])):
         (folder / name).mkdir(parents=True)

@@ -24,7 +24,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Which fields a plan looks at of the structs that functions of a kind give. */
 final class UsedFields {
-  // Operators that use what their expressions name, and hand on columns under the same ids. With another one above a function all is used.
+  // Operators that use what their expressions name, and hand on columns under the same ids. With another one above a
+  // function all is used.
   private static final Set<Class<?>> KNOWN =
       Set.of(
           ProjectExec.class, FilterExec.class, WholeStageCodegenExec.class, InputAdapter.class, CollectMetricsExec.class,
