@@ -15,7 +15,7 @@ JAVA = ROOT / "native" / "jvm" / "java" / "io" / "pyslash"
 # Here `OnlySpark` tells why native code does not read files or records: the query runs on pyslash all the same.
 OF_INGEST = {
     *("FileScan", "FilterText", "ScanPath", "StaticJoin"),
-    *("CsvSchema", "JsonSchema", "LineRecords", "LineScanExec", "RecordSchema"),
+    *("CsvSchema", "AvroSchema", "JsonSchema", "LineRecords", "LineScanExec", "RecordSchema"),
 }
 # `understood` passes on what the JVM has said, in the JVM's words.
 PASSED_ON = "pyslash/plan/catalyst.py", "{}"
