@@ -87,8 +87,8 @@ def test_python_calls_nothing_with_many_arguments() -> None:
 def test_every_class_of_the_shim_is_checked_at_start() -> None:
     shim = SOURCES / "shim"
     listed = set(re.findall(r"(\w+)\.class", (shim / "SparkShim.java").read_text()))
-    # The connector and Avro are there only where an application has them, and Spark's operators of a user's state are looked up where one
-    # is; where log files have no place, they are Spark's; the others have no names of their own.
+    # The connector and Avro are there only where an application has them, and Spark's operators of a user's state are
+    # looked up where one is; where log files have no place, they are Spark's; the others have no names of their own.
     where_used = {"AvroFunction", "KafkaConnector", "TransformNode", "GroupStateNode", "LogFiles"}
     unlisted = {"ChangesNoPlan", "DriverAnswers", "Member", "SparkShim", *where_used}
     assert listed == {path.stem for path in shim.glob("*.java")} - unlisted
