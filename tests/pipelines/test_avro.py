@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 import pyslash
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.session import changed
 from tests.pipelines.test_kafka import produce, source
 from tests.support.avro_records import AvroRecords, long_bytes, sized
 from tests.support.record_stream import START, Run
@@ -50,7 +51,10 @@ class Reading:
         parsed = spark.read.parquet(str(path)).select(from_avro("value", schema, options).alias("found"))
         self.by_spark = query(parsed)
         bridge = JvmBridge(spark).java
-        self._avro = bridge.natively(self.by_spark._jdf.queryExecution().executedPlan())
+        with changed(spark, {"spark.sql.adaptive.enabled": "false"}):  # as in micro-batches
+            plan = self.by_spark._jdf.queryExecution().executedPlan()
+        self._avro = bridge.natively(plan)
+        self.is_native = not self._avro.plan().equals(plan)
         self.natively = DataFrame(bridge.again(spark._jsparkSession, self._avro.plan()), spark)
 
     @property
@@ -108,6 +112,11 @@ def record(*fields: object) -> str:
 LIST = {"type": "array", "items": "string"}
 
 
+def ranked(rows: DataFrame) -> DataFrame:
+    """Numbers, by a window function."""
+    return rows.sparkSession.range(9).select("id", F.rank().over(Window.orderBy("id")).alias("rank"))
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -118,8 +127,9 @@ LIST = {"type": "array", "items": "string"}
             "found.f2"
         ),
         lambda rows: rows.observe("seen", F.max("found.f0")).select("found.f2"),
+        lambda rows: rows.join(F.broadcast(ranked(rows)), F.col("found.f0") == F.col("id")).select("found.f2", "rank"),
     ],
-    ids=["fields", "filter", "passed on", "static join", "observe"],
+    ids=["fields", "filter", "passed on", "static join", "observe", "join with ranks"],
 )
 def test_what_is_not_looked_at_is_passed_over(
     spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame]
@@ -129,7 +139,7 @@ def test_what_is_not_looked_at_is_passed_over(
     schema = record("int", LIST, "string", inner, {**inner, "name": "m", "fields": [{"name": "l", "type": LIST}]})
     records = [b"\x02\x02\x02a\x00\x04bc\x02\x00", b"\x04\x00\x00\x04\x02\x02z\x00", b"\x01\x00\x00\x04\x00"]
     reading = Reading(spark, tmp_path, records, schema, {}, query).check(records)
-    assert (reading.left_to_spark, reading.obstacles) == (0, [])
+    assert (reading.is_native, reading.left_to_spark, reading.obstacles) == (True, 0, [])
 
 
 @pytest.mark.parametrize(

@@ -42,32 +42,32 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of an update job with {@link RecordDecoder} in the place of `from_json` and `from_avro`, {@link LineScanExec} in that of a scan of
- * JSON or CSV files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made again: Spark has
- * no generated code for `from_json`, and so interrupts a stage for it.
+ * The rows of an update job with {@link RecordDecoder} in the place of `from_json` and `from_avro`, {@link LineScanExec} in
+ * that of a scan of JSON or CSV files and {@link KafkaScanExec} in that of a scan of topics, in a plan whose stages are made
+ * again: Spark has no generated code for `from_json`, and so interrupts a stage for it.
  */
 public final class NativeInput {
   private final SQLConf conf;
   private final Reads reads;
-  private final UsedFields avroFields;
   private final LongAccumulator leftToSpark;
   private final LongAccumulator fetched;
   private final LongAccumulator inPages;
   private final Map<Expression, Expression> decoders = new HashMap<>(); // of functions as they are canonically
   private final List<String> obstacles = new ArrayList<>();
+  private final SparkPlan spark;
   private final SparkPlan plan;
-  private boolean readsItself; // files or topics
-  private boolean someDecoded; // by a function
+  private UsedFields avroFields; // null: no `from_avro` has come yet
+  private boolean readsSome; // of the records
 
   public NativeInput(SparkPlan spark, Reads reads) {
+    this.spark = spark;
     conf = spark.conf();
     leftToSpark = new LongAccumulator();
     fetched = new LongAccumulator();
     inPages = new LongAccumulator();
     this.reads = reads;
-    avroFields = new UsedFields(spark, AvroFunction::is);
     SparkPlan decoded = reads.some() ? decoded(spark, null) : spark;
-    if (!someDecoded && !readsItself) {
+    if (!readsSome) {
       plan = spark;
     } else {
       spark.session().sparkContext().register(leftToSpark);
@@ -146,7 +146,7 @@ public final class NativeInput {
 
   /** These columns by an operator that has generated code, so that what stands above has the rows in one stage with it. */
   private SparkPlan inOneStage(SparkPlan scan, Set<Long> columns) {
-    readsItself = true;
+    readsSome = true;
     List<NamedExpression> chosen = new ArrayList<>();
     for (Attribute column : CollectionConverters.asJava(scan.output())) {
       if (columns.contains(column.exprId().id())) {
@@ -178,7 +178,9 @@ public final class NativeInput {
     @Override
     public Expression apply(Expression expression) {
       try {
-        return invoke(expression, decoder(expression));
+        Expression decoded = invoke(expression, decoder(expression));
+        readsSome = true;
+        return decoded;
       } catch (OnlySpark reason) {
         obstacles.add(reason.getMessage());
         return expression;
@@ -200,13 +202,19 @@ public final class NativeInput {
   }
 
   private Expression newDecoder(Expression function) {
-    someDecoded = true;
     RecordSchema schema =
         function instanceof JsonToStructs json
             ? JsonSchema.of(json, conf)
-            : new AvroSchema(function, avroFields.of(function), conf);
+            : new AvroSchema(function, avroFields().of(function), conf);
     return new Literal(
         new RecordDecoder(schema.text(), function, leftToSpark), ObjectType.apply(Function.class));
+  }
+
+  private UsedFields avroFields() {
+    if (avroFields == null) {
+      avroFields = new UsedFields(spark, AvroFunction::is);
+    }
+    return avroFields;
   }
 
   /** As an interface of Java's own: generated code finds no class of an added jar. */

@@ -3,6 +3,7 @@ package io.pyslash.ingest;
 import io.pyslash.shim.Watermark;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.IntPredicate;
@@ -32,90 +33,71 @@ final class UsedFields {
           BroadcastHashJoinExec.class);
 
   private final Predicate<Expression> isFunction;
-  private final Map<Long, BitSet> ofColumns = new HashMap<>(); // by their ids
-  private final Map<Expression, BitSet> ofFunctions = new HashMap<>(); // as they are canonically
+  private final Map<Object, BitSet> used = new HashMap<>(); // of structs by their `key`
+  private final Map<Object, Set<Object>> columns = new HashMap<>(); // that functions are projected to, both by their `key`
   private boolean isKnown = true;
 
   UsedFields(SparkPlan plan, Predicate<Expression> isFunction) {
     this.isFunction = isFunction;
-    CollectionConverters.asJava(plan.output()).forEach(column -> look(column, false));
-    look(plan, false);
-    look(plan, true);
+    CollectionConverters.asJava(plan.output()).forEach(this::look);
+    look(plan);
   }
 
   /** Tells by a field's place in the struct. */
   IntPredicate of(Expression function) {
-    BitSet used = ofFunctions.get(function.canonicalized());
-    return isKnown && used != null ? used::get : place -> true;
+    BitSet fields = new BitSet();
+    fields.or(used.getOrDefault(key(function), fields));
+    columns.getOrDefault(key(function), Set.of()).forEach(column -> fields.or(used.getOrDefault(column, fields)));
+    return isKnown ? fields::get : place -> true;
   }
 
-  /** First at columns, then, knowing those, at functions. */
-  private void look(SparkPlan node, boolean atFunctions) {
-    isKnown &= KNOWN.contains(node.getClass()) || Watermark.is(node) || !hasFunctionBelow(node);
+  /** Whether the function is in the plan. What a scan has as filters it does not compute. */
+  private boolean look(SparkPlan node) {
+    boolean isBelow = false;
+    for (SparkPlan child : CollectionConverters.asJava(node.children())) {
+      isBelow |= look(child);
+    }
+    isKnown &= !isBelow || KNOWN.contains(node.getClass()) || Watermark.is(node);
+    boolean isHere = false;
     for (Expression expression : CollectionConverters.asJava(node.expressions())) {
+      isHere |= !node.children().isEmpty() && expression.exists(isFunction::test);
       boolean isProjected = node instanceof ProjectExec;
-      if (atFunctions) {
-        if (isProjected && expression instanceof Alias alias && isFunction.test(alias.child())) {
-          ofFunction(alias.child()).or(ofColumns.getOrDefault(alias.exprId().id(), new BitSet()));
-          lookBelow(alias.child(), true);
-        } else {
-          look(expression, true);
-        }
+      if (isProjected && expression instanceof Alias alias && isFunction.test(alias.child())) {
+        columns.computeIfAbsent(key(alias.child()), function -> new HashSet<>()).add(alias.exprId());
+        CollectionConverters.asJava(alias.child().children()).forEach(this::look);
       } else if (!(isProjected && expression instanceof Attribute)) { // which hands a column on
-        look(expression, false);
+        look(expression);
       }
     }
-    CollectionConverters.asJava(node.children()).forEach(child -> look(child, atFunctions));
+    return isBelow || isHere;
   }
 
-  private boolean hasFunctionBelow(SparkPlan node) {
-    return CollectionConverters.asJava(node.children()).stream().anyMatch(child -> hasFunction(child) || hasFunctionBelow(child));
-  }
-
-  /** A scan has filters that it does not compute. */
-  private boolean hasFunction(SparkPlan node) {
-    return !node.children().isEmpty()
-        && CollectionConverters.asJava(node.expressions()).stream().anyMatch(one -> one.exists(isFunction::test));
-  }
-
-  private void look(Expression expression, boolean atFunctions) {
+  private void look(Expression expression) {
     Expression struct = expression;
-    BitSet part = all(expression);
     if (expression instanceof GetStructField field) {
       struct = field.child();
-      part.clear();
-      part.set(field.ordinal());
     } else if (expression instanceof IsNotNull known) {
       struct = known.child();
-      part.clear();
     }
-    if (atFunctions && isFunction.test(struct)) {
-      ofFunction(struct).or(part);
-      lookBelow(struct, true);
-    } else if (!atFunctions && struct instanceof Attribute column) {
-      ofColumn(column).or(part);
+    if (struct instanceof Attribute || isFunction.test(struct)) {
+      use(struct, expression);
     } else {
-      lookBelow(expression, atFunctions);
+      struct = expression;
+    }
+    CollectionConverters.asJava(struct.children()).forEach(this::look);
+  }
+
+  /** By an expression that is the struct itself, takes a field of it, or looks whether it is null. */
+  private void use(Expression struct, Expression by) {
+    BitSet fields = used.computeIfAbsent(key(struct), one -> new BitSet());
+    if (by instanceof GetStructField field) {
+      fields.set(field.ordinal());
+    } else if (by == struct && struct.dataType() instanceof StructType all) {
+      fields.set(0, all.length());
     }
   }
 
-  private void lookBelow(Expression expression, boolean atFunctions) {
-    CollectionConverters.asJava(expression.children()).forEach(child -> look(child, atFunctions));
-  }
-
-  private BitSet ofColumn(Attribute column) {
-    return ofColumns.computeIfAbsent(column.exprId().id(), id -> new BitSet());
-  }
-
-  private BitSet ofFunction(Expression function) {
-    return ofFunctions.computeIfAbsent(function.canonicalized(), one -> new BitSet());
-  }
-
-  private static BitSet all(Expression struct) {
-    BitSet fields = new BitSet();
-    if (struct.dataType() instanceof StructType columns) {
-      fields.set(0, columns.length());
-    }
-    return fields;
+  private static Object key(Expression struct) {
+    return struct instanceof Attribute column ? column.exprId() : struct.canonicalized();
   }
 }
