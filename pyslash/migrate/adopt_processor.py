@@ -40,7 +40,6 @@ from pyslash.units import Epoch, Run
 
 _HOME = "partition_id"
 _TIMERS = "timers"
-_OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
 _FIRST_PANE = 0
 _BLOCK_BYTES = 64 << 20
 
@@ -81,7 +80,7 @@ def _of_variables(plan: TransformPlan, source: StateSource) -> list[RDD[tuple[Ho
             f"plain Spark has kept state of the variable {hidden[0]}, which its last start did not declare, so that it "
             "cannot be read. Start plain Spark once with it declared, or delete it by deleteIfExists"
         )
-    others = sorted(name for name in names - {*variables, *function.deleted} if not name.startswith(_OF_SPARK))
+    others = sorted(last.variables - {*variables, *function.deleted})
     if others:
         raise Uncovered(
             f"plain Spark has state of the variable {others[0]}, which the processor does not declare, and which is "

@@ -36,7 +36,6 @@ from pyslash.state.stored import StoredState
 _PANE, _KEY, _STATE = 0, 2, 3  # columns of merged rows
 _NO_TIMEOUT_MS = -1
 _COLUMNS: dict[str, str] = {VALUE: "value", LIST: "list_value", MAP: "map_value"}  # of Spark's reader
-_OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
 Home = list[tuple[bytes, bytes]]
 """The key and the state of each of its keys."""
 
@@ -79,8 +78,7 @@ class ExportProcessor:
                 f"there is state of the variable {others[0]}, which the query's last start did not declare, so that "
                 "Spark would not take it. Start the query once with it declared, or delete it by deleteIfExists"
             )
-        known = {name for name in start.names if not name.startswith(_OF_SPARK)}
-        if unknown := sorted(known - processor.by_name.keys()):
+        if unknown := sorted(start.variables - processor.by_name.keys()):
             raise InvalidInputError(
                 f"an older pyslash has written the state of the variable {unknown[0]}, without its types. Start the "
                 "query once with this one"

@@ -15,6 +15,7 @@ from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.units import Epoch
 
 _METADATA = "state/0/_metadata/v2"
+_OF_SPARK = "$"  # begins the names of what Spark keeps beside a processor's variables
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class ProcessorStart:
 
     names: frozenset[str]
     time_mode: str
+
+    @property
+    def variables(self) -> set[str]:
+        """Those of the user's."""
+        return {name for name in self.names if not name.startswith(_OF_SPARK)}
 
     @property
     def has_timers(self) -> bool:
