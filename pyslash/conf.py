@@ -31,6 +31,8 @@ _MICROSECONDS = {
     "d": 86_400_000_000,
 }
 _DAY = 86_400
+# So many tasks share what the driver would just merge alone.
+_TASKS_FOR_A_DRIVER = 4
 
 
 def parse_bytes(text: str) -> int:
@@ -252,7 +254,8 @@ _KEYS = (
         "merge.driverBytes",
         "1m",
         parse_bytes,
-        "The driver does a merge itself, without a Spark job, if the result is smaller than this.",
+        "The driver does a merge itself, without a Spark job, if the result is smaller than this. Larger ones have a "
+        "task for a quarter of it at least. 0: as many tasks as there are cores, however small they are.",
     ),
     Key(
         "merge.taskBytes",
@@ -465,6 +468,11 @@ class Conf:
             except ValueError as error:
                 raise ConfigError(f"{name}: {error}") from None
         return cls(*values)
+
+    @property
+    def worth_a_task(self) -> int:
+        """Bytes of merged groups that cost as much as a task that has nothing to do; 0: tasks are as many as cores."""
+        return self.merge_driver_bytes // _TASKS_FOR_A_DRIVER
 
     @property
     def keeps_files(self) -> bool:

@@ -62,7 +62,7 @@ class Coordinator:
         self.read_token = query_token(secret, query_id, Right.READ)
         self.group = group
         self.version = StateVersion()
-        self.room = Room(self.group, run, spill, checkpoint_timeout_seconds)
+        self.room = Room(self.group, self.version, run, spill, checkpoint_timeout_seconds)
         self.replicas = Replicas(self.group, self.version, self.room, plan, run, checkpoint_timeout_seconds)
         self._plan = plan
         self._run = run

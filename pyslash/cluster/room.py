@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from pyslash.cluster.agent_group import AgentGroup, name_of
 from pyslash.errors import ArenaFullError, SpillError
-from pyslash.protocol.client import LiveReply
+from pyslash.protocol.client import AgentClient, LiveReply
 from pyslash.protocol.messages import MakeRoom
+from pyslash.state.version import StateVersion
 from pyslash.units import Epoch, Run
 
 # An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
 _HIGH_WATER = 0.75
-_MOST_SPILLS = 8
+_MOST_SPILLS = 4
 
 Result = TypeVar("Result")
 logger = logging.getLogger("pyslash")
@@ -23,9 +24,14 @@ logger = logging.getLogger("pyslash")
 class Room:
     """Makes room for the blocks of one query."""
 
-    def __init__(self, group: AgentGroup, run: Run, spill: tuple[str, int], timeout_seconds: float) -> None:
-        """`spill`: the directory, empty for the agent's choice, and the most bytes in it."""
+    def __init__(
+        self, group: AgentGroup, version: StateVersion, run: Run, spill: tuple[str, int], timeout_seconds: float
+    ) -> None:
+        """`version` learns where blocks lie that have moved. `spill`: the directory, empty for the agent's choice, and
+        the most bytes in it.
+        """
         self._group = group
+        self._version = version
         self._run = run
         self._spill = spill
         self._timeout = timeout_seconds
@@ -53,7 +59,7 @@ class Room:
         full, self._full = self._full, set()
         if full:
             try:
-                self._make(epoch, 0, full)
+                self._make(epoch, 0, full, empties=False)
             except SpillError as error:
                 logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
 
@@ -63,14 +69,27 @@ class Room:
         Raises:
             SpillError: no more can be spilled; the message has the numbers.
         """
-        for _ in range(_MOST_SPILLS):
+        for spills in range(_MOST_SPILLS):
             try:
                 return call()
             except ArenaFullError as error:
                 logger.warning("epoch %d: an arena is full, agents spill to disk: %s", epoch, error)
-                self._make(epoch, error.wanted_bytes, set(self._group.names))
+                # An epoch that found no room in half of the arena gets all of it.
+                self._make(epoch, error.wanted_bytes, set(self._group.names), empties=spills > 0)
         return call()
 
-    def _make(self, epoch: Epoch, size: int, agents: set[str]) -> None:
-        request = MakeRoom(epoch, self._run, size, *self._spill)
-        self._group.each(lambda client: client.make_room(request, self._timeout) if name_of(client) in agents else 0)
+    def _make(self, epoch: Epoch, size: int, agents: set[str], empties: bool) -> None:
+        request = MakeRoom(epoch, self._run, size, *self._spill, empties)
+
+        def make(client: AgentClient) -> LiveReply | None:
+            name = name_of(client)
+            if name not in agents:
+                return None
+            try:
+                client.make_room(request, self._timeout)
+            finally:  # some blocks may have moved
+                reply = client.live(self._run, self._version.known(name))
+                self._version.apply(self._group.agent(name), reply.edit)
+            return reply
+
+        self._group.each(make)

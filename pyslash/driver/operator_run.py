@@ -68,7 +68,7 @@ class OperatorRun:
         self._conf = conf
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
-        self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, run, coordinator.group.add_agents)
+        self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, coordinator.group.add_agents)
         self._backfilling: Backfilling | None = None
         self._snapshots: Snapshots | None = None
         if state.durable is not None:

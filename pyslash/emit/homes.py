@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections import deque
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -16,6 +19,25 @@ from pyslash.state.version import Size
 
 logger = logging.getLogger("pyslash")
 
+# A home is made anew where it is lost: a core reads so many bytes of groups in a tenth of a second or two.
+_LARGE_HOME = 256 << 20
+# Where tasks took longer in each of so many epochs, all cores share whatever keeps them so long above the operator.
+_LONG_TASK_NS = 100_000_000
+_EPOCHS_OF_LONG_TASKS = 8
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The homes of an epoch: so many ranges of keys; whether those that have lost nothing read its changes alone."""
+
+    ranges: int
+    follow: bool
+
+    @property
+    def name(self) -> str:
+        """As figures have it."""
+        return "1 home" if self.ranges == 1 else f"{self.ranges} homes"
+
 
 class Homes:
     """The homes of one query."""
@@ -26,9 +48,25 @@ class Homes:
         self._what = what
         self._conf = conf
         self._has_told_room = False  # that there is not enough
+        self._task_ns: deque[float] = deque(maxlen=_EPOCHS_OF_LONG_TASKS)  # of a task, in the last epochs that had any
 
-    def have_room(self, session: SparkSession, columns: ColumnMerge, needed: int) -> bool:
-        """Whether executors have memory for `needed` bytes; executors that already keep too many drop them."""
+    def open(
+        self, session: SparkSession, columns: ColumnMerge, kept: HomeUpdate, needed: int, changed: int
+    ) -> Opened | None:
+        """Executors keep homes of `needed` bytes in all, of which an epoch has changed so many bytes in blocks.
+
+        None: they have no memory for them, and drop those that they keep.
+        """
+        if not self._have_room(session, needed):
+            self.forget(columns)
+            return None
+        wanted = self._wanted(session.sparkContext.defaultParallelism, needed, changed)
+        if is_new := wanted >= 2 * self.ranges:
+            self.forget(columns)
+            self.ranges = wanted
+        return Opened(self.ranges, follow=not is_new and kept.step.before != "")
+
+    def _have_room(self, session: SparkSession, needed: int) -> bool:
         if needed <= self._conf.home_bytes or needed <= self._conf.home_bytes * executors(session):
             return True
         if not self._has_told_room:
@@ -39,17 +77,26 @@ class Homes:
                 needed >> 20,
             )
         self._has_told_room = True
-        self.forget(columns)
         return False
 
-    def follow(self, kept: HomeUpdate) -> bool:
-        """Whether executors that have lost nothing read an epoch's changes alone."""
-        return self.ranges > 0 and kept.step.before != ""
+    def _wanted(self, cores: int, needed: int, changed: int) -> int:
+        """How many ranges are worth their tasks.
 
-    def open(self, session: SparkSession) -> int:
-        """Executors keep homes from here on, until they are forgotten. Returns the number of ranges."""
-        self.ranges = self.ranges or session.sparkContext.defaultParallelism
-        return self.ranges
+        n tasks that share some work, and of which each costs a driver as much as `worth_a_task` of it, take
+        work / n + n * worth_a_task: least where n is the root of work / worth_a_task.
+        """
+        worth_a_task = self._conf.worth_a_task
+        are_long = len(self._task_ns) == _EPOCHS_OF_LONG_TASKS and min(self._task_ns) > _LONG_TASK_NS
+        if are_long or not worth_a_task:
+            return cores
+        by_work = math.ceil(math.sqrt(changed / worth_a_task))
+        by_memory = -(-needed // max(1, min(self._conf.home_bytes // 2, _LARGE_HOME)))
+        return max(1, min(cores, max(by_work, by_memory)))
+
+    def took(self, nanoseconds: int) -> None:
+        """Tasks have taken so long in an epoch, all together."""
+        if nanoseconds and self.ranges:
+            self._task_ns.append(nanoseconds / self.ranges)
 
     def forget(self, columns: ColumnMerge) -> None:
         """Have executors drop what they keep."""

@@ -13,15 +13,15 @@ from pyspark.sql.types import StructType
 
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, ReadOptions
-from pyslash.emit.homes import Homes, bytes_of
+from pyslash.emit.homes import Homes, Opened, bytes_of
 from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
+from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.plan.emission import Emission
 from pyslash.spark.jvm_bridge import JvmBridge
-from pyslash.state.version import LiveBlock, StateVersion, heads_of
+from pyslash.state.version import LiveBlock, StateVersion, heads_of, length_of
+from pyslash.units import Epoch
 
 _MOST_TASKS_A_CORE = 32
-# So many tasks share what the driver would just merge alone.
-_TASKS_FOR_A_DRIVER = 4
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,11 @@ class Merging:
         produced = held * min(window.overlap, len(windows))
         if self._takes_rows and produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             return self._by_driver(session, request)
-        if emission.keeps_groups and self._homes.have_room(session, self._columns, self._kept_bytes(version)):
-            return self._by_homes(session, request, version, kept)
+        if emission.keeps_groups:
+            changed = self._changed_bytes(version, kept.epoch, produced)
+            opened = self._homes.open(session, self._columns, kept, self._kept_bytes(version), changed)
+            if opened is not None:
+                return self._by_homes(session, request, version, kept, opened)
         segments = max((block.head.prefix_ranges for block in holding), default=1)
         tasks = merge_tasks(self._conf, session.sparkContext.defaultParallelism, held, produced, segments)
         if emission.needs_all_parts:
@@ -125,12 +128,12 @@ class Merging:
         return self._local(session, rows), figures
 
     def _by_homes(
-        self, session: SparkSession, request: MergeRequest, version: StateVersion, kept: HomeUpdate
+        self, session: SparkSession, request: MergeRequest, version: StateVersion, kept: HomeUpdate, opened: Opened
     ) -> tuple[DataFrame, MergeFigures]:
-        rest = version if self._homes.follow(kept) else None
-        ranges, whole = self._homes.open(session), self._whole(request, version, kept, rest is not None)
-        rows = self._columns.rows(session, whole, self._result_schema, ranges, kept, keeps=True, rest=rest)
-        return rows, MergeFigures(f"{ranges} homes", "columns")
+        rest = version if opened.follow else None
+        whole = self._whole(request, version, kept, opened.follow)
+        rows = self._columns.rows(session, whole, self._result_schema, opened.ranges, kept, keeps=True, rest=rest)
+        return rows, MergeFigures(opened.name, "columns")
 
     def _whole(
         self, request: MergeRequest, version: StateVersion, kept: HomeUpdate, changes_only: bool = False
@@ -147,9 +150,17 @@ class Merging:
             return needed // 2  # of groups that have been emitted only the keys are kept
         return needed
 
+    def _changed_bytes(self, version: StateVersion, epoch: Epoch, produced: int) -> int:
+        """What homes have to look at, at most: the epoch's blocks for each window, or all that is emitted."""
+        if self._emission.changes_only or self._emission.needs_all_parts:
+            return self._emission.window.overlap * length_of(version.of_epoch(epoch))
+        return produced
+
     def new_counts(self) -> dict[str, int]:
         """What merge tasks have read, and the rows that they have returned, since the last call."""
-        return self._columns.new_counts()
+        counts = self._columns.new_counts()
+        self._homes.took(counts[MERGE_NS] + counts[ABOVE_NS])
+        return counts
 
     def forget(self) -> None:
         """Have executors drop the groups that they keep."""
@@ -177,9 +188,9 @@ def merge_tasks(conf: Conf, cores: int, held: int, produced: int, segments: int)
     what it reads: what comes out is streamed.
     """
     tasks = min(max(cores, -(-held // conf.merge_task_bytes)), _MOST_TASKS_A_CORE * cores)
-    if not (worth_a_task := conf.merge_driver_bytes // _TASKS_FOR_A_DRIVER):
+    if not conf.worth_a_task:
         return tasks
-    return min(tasks, max(segments, -(-produced // worth_a_task)))
+    return min(tasks, max(segments, -(-produced // conf.worth_a_task)))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

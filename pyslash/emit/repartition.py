@@ -24,7 +24,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import run_numbered
 from pyslash.state.receipt import Receipt, reported_heads
-from pyslash.units import Epoch, Micros, Run
+from pyslash.units import Epoch, Micros
 
 # Owners take whole buckets: with this many for each of them, none has a quarter more than another.
 _BUCKETS_AN_OWNER = 4
@@ -42,13 +42,12 @@ class Repartition(Ingest):
         conf: Conf,
         query_id: bytes,
         secret: bytes,
-        run: Run,
         add_agents: AddAgents,
     ) -> None:
         """`add_agents` gets the agents that hold rows: they must get the epoch's commit, whatever else they hold."""
         self._owners = min(session.sparkContext.defaultParallelism, 1 << MOST_ROW_BITS)
         self._bits = min((self._owners * _BUCKETS_AN_OWNER - 1).bit_length(), MOST_ROW_BITS)
-        super().__init__(session, plan.of_rows(self._bits), conf, query_id, secret, run)
+        super().__init__(session, plan.of_rows(self._bits), conf, query_id, secret)
         self._aggregation = plan
         self._add_agents = add_agents
 
@@ -83,10 +82,9 @@ def ingest_of(
     conf: Conf,
     query_id: bytes,
     secret: bytes,
-    run: Run,
     add_agents: AddAgents,
 ) -> Ingest:
     """The update of a query by the strategy of its configuration; rows of a join are kept as they come by either."""
     if conf.strategy == "repartition" and plan.may_repartition:
-        return Repartition(session, plan.spec, conf, query_id, secret, run, add_agents)
-    return Ingest(session, plan.spec, conf, query_id, secret, run)
+        return Repartition(session, plan.spec, conf, query_id, secret, add_agents)
+    return Ingest(session, plan.spec, conf, query_id, secret)

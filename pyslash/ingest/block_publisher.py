@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyslash import errors
 from pyslash._native import Accumulator, Arena, Plan, SessionMerger
 from pyslash.cluster.find_agents import executor_host
 from pyslash.ingest.worker import keep_freed_memory, spare_collections
-from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.receipt import receipt_bytes
-from pyslash.units import BEFORE_ALL_RUNS, Epoch, Micros, Run
+from pyslash.units import Epoch, Micros
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,6 @@ class BlockPublisher:
     driver_host: str | None = None
     runtime_dir: str | None = None
     start_timeout_seconds: float = 30
-    run: Run = BEFORE_ALL_RUNS
-    spill_directory: str = ""
-    spill_bytes: int = 0
-    room_timeout_seconds: float = 120
     tcp: bool = True
 
     def receipt(self, batches: Iterable[pa.RecordBatch]) -> bytes:
@@ -65,8 +59,8 @@ class BlockPublisher:
 
         Raises:
             AgentStartError: the executor's agent could not be started.
-            ArenaFullError: no room for the block, even after the agent has spilled; nothing was written then.
-            SpillError: the agent could not make room.
+            ArenaFullError: no room for the block; nothing was written then. It is for the driver to have agents spill,
+                since other tasks may read blocks at the places that it knows of.
         """
         from pyspark import TaskContext
 
@@ -90,20 +84,6 @@ class BlockPublisher:
             arena = Arena.attach(handle, agent.incarnation_bytes)
         finally:
             os.close(handle)
-        try:
-            head = made.seal(arena, self.query, self.epoch, attempt)
-        except errors.ArenaFullError as full:
-            self._make_room(agent, full.wanted_bytes)
-            head = made.seal(arena, self.query, self.epoch, attempt)
+        head = made.seal(arena, self.query, self.epoch, attempt)
         spare_collections()
         return receipt_bytes(agent, head, time.perf_counter_ns() - began)
-
-    def _make_room(self, agent: AgentDescriptor, size: int) -> None:
-        from pyslash.protocol.client import AgentClient
-        from pyslash.protocol.messages import MakeRoom
-        from pyslash.protocol.token import query_token
-
-        room = MakeRoom(self.epoch, self.run, size, self.spill_directory, self.spill_bytes)
-        token = query_token(self.secret, self.query)
-        with AgentClient(agent, self.query, token, secret=self.secret) as client:
-            client.make_room(room, self.room_timeout_seconds)

@@ -27,7 +27,7 @@ from pyslash.spark.jvm_bridge import JvmBridge, TaskRead
 from pyslash.spark.scan_figures import ScanFigures
 from pyslash.spark.update_spec import AgentSpec, UpdateSpec
 from pyslash.state.receipt import Receipt
-from pyslash.units import BEFORE_ALL_RUNS, Epoch, Micros, Run
+from pyslash.units import Epoch, Micros
 
 logger = logging.getLogger("pyslash")
 
@@ -42,10 +42,8 @@ class Ingest:
         conf: Conf,
         query_id: bytes,
         secret: bytes,
-        run: Run = BEFORE_ALL_RUNS,
     ) -> None:
-        """`plan` is the one that rows are grouped by; `run` numbers the query's recoveries."""
-        self._run = run
+        """`plan` is the one that rows are grouped by."""
         self._plan = plan
         self._conf = conf
         self._query_id = query_id
@@ -184,9 +182,5 @@ class Ingest:
             arena_bytes=self._conf.arena_bytes,
             driver_host=execution.session.conf.get("spark.driver.host", None),
             start_timeout_seconds=self._conf.agent_start_timeout,
-            run=self._run,
-            spill_directory=self._conf.spill_directory,
-            spill_bytes=self._conf.spill_bytes,
-            room_timeout_seconds=self._conf.checkpoint_timeout,
             tcp=has_hosts(execution.session),
         )

@@ -17,6 +17,7 @@ from pyslash.emit.column_merge import ColumnMerge, JoinRequest
 from pyslash.emit.homes import Homes, bytes_of
 from pyslash.emit.merge import HomeUpdate
 from pyslash.emit.merging import MergeFigures
+from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
 from pyslash.plan.change.identity import PlanIdentity
@@ -29,7 +30,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.plan.spec import PlanSpec
 from pyslash.plan.window import TimeWindow
 from pyslash.spark.execution import SparkBatch
-from pyslash.state.version import heads_of
+from pyslash.state.version import heads_of, length_of
 from pyslash.units import Epoch, Micros
 
 # Blocks of rows are dropped by so much of the watermark at a time.
@@ -189,21 +190,23 @@ class StreamJoin(StatefulOperator):
         """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
         manifest, version, session = inputs.manifest, inputs.version, batch.session
         kept = HomeUpdate(manifest.evicting_step, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
-        keeps = self._homes.have_room(session, self._columns, bytes_of(version.size))
-        follows = keeps and self._homes.follow(kept)
-        rest, blocks = (version, version.of_epoch(manifest.epoch)) if follows else (None, version.blocks())
-        ranges = self._homes.open(session)
+        changed = version.of_epoch(manifest.epoch)
+        opened = self._homes.open(session, self._columns, kept, bytes_of(version.size), length_of(changed))
+        rest, blocks = (version, changed) if opened is not None and opened.follow else (None, version.blocks())
+        tasks = opened.ranges if opened is not None else session.sparkContext.defaultParallelism
         request = JoinRequest(
             operator=batch.cut.java,
             plan=self.plan.text,
             blocks=heads_of(blocks),
         )
-        joined = self._columns.joined(request, kept, ranges, keeps, rest)
-        return Merged(joined, MergeFigures(f"{ranges} homes", "rows"))
+        joined = self._columns.joined(request, kept, tasks, opened is not None, rest)
+        return Merged(joined, MergeFigures(opened.name if opened is not None else f"{tasks} tasks", "rows"))
 
     def new_counts(self) -> dict[str, int]:
         """What tasks have read and returned since the last call."""
-        return self._columns.new_counts()
+        counts = self._columns.new_counts()
+        self._homes.took(counts[MERGE_NS] + counts[ABOVE_NS])
+        return counts
 
     def forget(self) -> None:
         """Have executors drop the rows that they keep."""

@@ -215,7 +215,7 @@ class Promote:
 class MakeRoom:
     """Have `bytes` in one piece free for this epoch, which is not committed yet; spill to `directory` (empty: default).
 
-    At most `max_bytes` of all queries may then be on disk.
+    At most `max_bytes` of all queries may then be on disk. `empties`: spill all that can be, rather than half.
     """
 
     epoch: Epoch
@@ -223,6 +223,7 @@ class MakeRoom:
     bytes: Unsigned
     directory: OptionalPath
     max_bytes: Unsigned
+    empties: Flag = False
 
 
 @dataclass(frozen=True)

@@ -227,6 +227,11 @@ class StateVersion:
         return held
 
 
+def length_of(blocks: Iterable[LiveBlock]) -> int:
+    """Bytes of them."""
+    return sum(block.head.length for block in blocks)
+
+
 def panes_of(blocks: Iterable[LiveBlock]) -> set[int]:
     """The panes that these blocks have groups of."""
     return {pane for block in blocks for pane, _, _ in block.panes}

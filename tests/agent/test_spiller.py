@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from pyslash.agent.compaction.folding import MAX_BLOCKS
 from pyslash.agent.store.spill import FIRST_PLACE, default_directory, scratch_arena
 from pyslash.agent.store.spill import write as write_to_disk
 from pyslash.agent.store.spiller import free_bytes
-from pyslash.errors import FencedError, InvalidRequestError, SpillError
+from pyslash.errors import ArenaFullError, FencedError, InvalidRequestError, SpillError
 from pyslash.ingest.block_publisher import BlockPublisher
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
@@ -115,7 +114,7 @@ def test_a_full_arena_takes_the_next_block_once_it_has_room(
     assert read_all(client, heads, [0, 60, 240]) == [(pane, key, key) for pane in (0, 60, 240) for key in KEYS]
 
 
-def test_a_task_that_finds_the_arena_full_asks_for_room(
+def test_a_task_that_finds_the_arena_full_leaves_blocks_where_they_are(
     start: Callable[..., Pair], secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, client = start(arena_bytes=4 * MIB)
@@ -124,12 +123,14 @@ def test_a_task_that_finds_the_arena_full_asks_for_room(
         heads = client.commit(epoch, [write(agent, epoch, [10 * epoch], KEYS).arena_offset], PLAN).blocks
         epoch += 1
     monkeypatch.setattr("pyslash.agent.process.launch.ensure_from_worker", lambda *_: agent)
-    publisher = BlockPublisher(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB, spill_directory=str(tmp_path))
+    publisher = BlockPublisher(PLAN, -(1 << 62), QUERY, epoch, secret, 4 * MIB)
     large = [rows([0], range(100_000))]
-    with pytest.raises(SpillError, match=r"spark\.slash\.spill\.maxBytes=0"):
+    with pytest.raises(ArenaFullError) as full:
         publisher.receipt(large)
     assert client.live().blocks == heads
-    receipt = Receipt.parse(replace(publisher, spill_bytes=GIB).receipt(large))
+    assert not spilled(heads)
+    room(client, epoch, full.value.wanted_bytes, tmp_path)
+    receipt = Receipt.parse(publisher.receipt(large))
     heads = client.commit(epoch, [receipt.head.arena_offset], PLAN).blocks
     assert spilled(heads)
     assert read_all(client, heads, [10]) == [(10, key, key) for key in KEYS]

@@ -98,7 +98,7 @@ KEPT = {
     "all groups": {**HOMES, "output": "complete"},
     "unique": {**HOMES, "query": "unique"},
     "sessions": {**HOMES, "query": "sessions"},
-    "joined": {"query": "joined"},
+    "joined": {"query": "joined", "merge.driverBytes": "0"},
     "chained": {**HOMES, "query": "chained"},
 }
 

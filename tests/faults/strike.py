@@ -44,6 +44,7 @@ FAULTS_INSIDE = {
     "damage": "a range of a block is not what its agent holds, so that folding fails in its middle",
 }
 STRAGGLE_SECONDS = 60
+LOGGING_SECONDS = 10
 DRIVER_POINTS = (
     "before update",
     "after publish",
@@ -140,7 +141,18 @@ class Strike:
             victims = self._victims(executor, agent)
             if not victims:
                 Path(self.marker).unlink()  # nobody was there to be struck
+            if self.fault == "kill driver":
+                self._let_others_log()
             kill(victims)
+
+    def _let_others_log(self) -> None:
+        """Wait while another query of the round has told its source where a micro-batch ends, and not yet Spark's log:
+        after a kill in between, Spark puts the next files into the same micro-batch, and the oracle has them in two.
+        """
+        deadline = time.monotonic() + LOGGING_SECONDS
+        checkpoints = list(Path(self.marker).parent.glob("checkpoint-*"))
+        while any(map(is_between_logs, checkpoints)) and time.monotonic() < deadline:
+            time.sleep(0.01)  # polling files that Spark writes, up to the deadline
 
     def _victims(self, executor: int, agent: int) -> list[int]:
         match self.fault:
@@ -182,6 +194,20 @@ class Strike:
     def _befall_own_agent(self) -> None:
         log = Path(os.readlink("/proc/self/fd/2"))  # in its runtime directory, which is called after its JVM
         self.befall(int(log.parent.name.partition("-")[0]), os.getpid())
+
+
+def is_between_logs(checkpoint: Path) -> bool:
+    """Whether a source of files has a micro-batch that the log of offsets does not have yet."""
+    batches = entries(checkpoint / "offsets")
+    last = (checkpoint / "offsets" / str(batches[-1])).read_text().splitlines()[2:] if batches else []
+    logged = [json.loads(line)["logOffset"] for line in last if line.startswith("{")]
+    read = [entries(log)[-1:] for log in sorted(checkpoint.glob("sources/*"))]
+    return any(ids > [offset] for ids, offset in zip(read, logged + [-1] * len(read), strict=False))
+
+
+def entries(log: Path) -> list[int]:
+    """The numbers of what one of Spark's logs has."""
+    return sorted(int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit())
 
 
 def kill(pids: list[int]) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
-from pyslash.agent.process.runtime import default_roots
-from tests.agent.conftest import wait_until_gone
+from tests.support.little_room import end_agents
 from tests.support.stream import Stream, differences, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 KEYS, BATCHES = 20_000, 10
 ARENA_BYTES = 4 << 20  # a quarter of it is its tables; a batch's block takes half a megabyte
-
-
-def end_agents(spark: SparkSession) -> None:
-    """The session's agents: the next ones start with the arena that is configured then."""
-    assert spark._jvm is not None
-    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
-    for path in (path for root in default_roots() for path in root.glob(f"{jvm}-*/*.json")):
-        with suppress(FileNotFoundError, ProcessLookupError):  # one that ends by itself just now
-            pid = json.loads(path.read_text())["pid"]
-            os.kill(pid, signal.SIGKILL)
-            assert wait_until_gone(pid)
 
 
 @pytest.fixture

@@ -131,7 +131,9 @@ class Folding:
     def _candidates(self, block_set: BlockSet, on_disk: bool, newest: Epoch | None) -> list[LiveBlock]:
         disk = self._state.holding.disk
         blocks = [
-            block for block in block_set.live.values() if (block.offset in disk) == on_disk and block.epoch != newest
+            block
+            for block in block_set.live.values()
+            if (block.offset in disk) == on_disk and block.epoch != newest and block is not block_set.spilling
         ]
         if not on_disk:
             return blocks

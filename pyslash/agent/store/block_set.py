@@ -74,6 +74,10 @@ class Holding:
         """Whether a block lies in the arena and is unused."""
         return offset not in self._pins and offset not in self.disk
 
+    def is_in_use(self, offset: ArenaOffset) -> bool:
+        """Whether a block lies in the arena, and stays there for now."""
+        return offset in self._pins and offset not in self.disk
+
     def pin(self, offsets: Iterable[ArenaOffset]) -> None:
         """These stay where they are until `unpin`."""
         self._pins.update(offsets)
@@ -126,6 +130,7 @@ class BlockSet:
 
     live: dict[ArenaOffset, LiveBlock] = field(default_factory=dict)
     compacting: bool = False
+    spilling: LiveBlock | None = None  # on its way to disk: nothing folds it
     compacted: Outcome | None = None  # finished, waits for the next commit
     no_room: float = 0  # bytes in one piece that the last compaction found no room for, by each live byte of its inputs
 

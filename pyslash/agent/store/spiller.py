@@ -6,6 +6,7 @@ starts an epoch only when the sink of the last one is done. The commit of the ep
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from pyslash.agent.store.state import AgentState
 
 _ALIGNMENT = 64
-# Once at it, this part of the arena is made free: a task asks once, and not each for itself.
+# Once at it, this part of the arena is made free: the blocks of all tasks of an epoch are to fit.
 _GOAL = 0.5
+# Whoever reads all blocks, as a snapshot does, is waited for, no longer than a call may take.
+_MOST_SECONDS_IN_USE = 60.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Spiller:
         self._state = state
 
     def make(self, query: bytes, request: MakeRoom) -> dict[str, Any]:
-        """Has at least `request.bytes` in one piece free, and half of the arena if that many can be spilled.
+        """Has at least `request.bytes` in one piece free, and half of the arena, or all, if that much can be spilled.
 
         Raises:
             FencedError: for an earlier run of the query.
@@ -49,7 +52,8 @@ class Spiller:
             SpillError: no room could be made; what was spilled is on disk, nothing is lost.
         """
         state = self._state
-        goal = int(_GOAL * state.arena.capacity)
+        goal = state.arena.capacity if request.empties else int(_GOAL * state.arena.capacity)
+        deadline = time.monotonic() + _MOST_SECONDS_IN_USE
         with state.spilling:
             while True:
                 with state.lock:
@@ -60,12 +64,18 @@ class Spiller:
                     choice = self._choose(query)
                     room_on_disk = request.max_bytes - state.holding.disk.bytes
                     enough = largest >= request.bytes
-                    if choice is None or choice.block.length > room_on_disk:
+                    is_over = choice is None and (time.monotonic() >= deadline or not self._are_in_use(query))
+                    if is_over or (choice is not None and choice.block.length > room_on_disk):
                         if choice is not None:
-                            state.holding.unpin([choice.block.offset])
+                            self._let_go(choice)
                         if enough:
                             break
                         raise SpillError(self._numbers(request, free, largest, choice))
+                if choice is None:
+                    if enough:
+                        break
+                    time.sleep(0.05)  # polling, up to the deadline
+                    continue
                 try:
                     self._spill(query, request, choice)
                 except SpillError:
@@ -102,8 +112,23 @@ class Spiller:
         if not found:
             return None
         coldest = max(found, key=lambda choice: (_first_read(choice.block, own), choice.block.length))
-        state.holding.pin([coldest.block.offset])
+        self._take(coldest)
         return coldest
+
+    def _take(self, choice: _Choice) -> None:
+        self._state.holding.pin([choice.block.offset])
+        choice.block_set.spilling = choice.block
+
+    def _let_go(self, choice: _Choice) -> None:
+        choice.block_set.spilling = None
+        self._state.holding.unpin([choice.block.offset])
+
+    def _are_in_use(self, query: bytes) -> bool:
+        """Whether blocks that might be spilled are read now: by a snapshot, say, which ends."""
+        state = self._state
+        replicas = [replica for known in state.queries.values() for replica in known.replicas.values()]
+        own = [state.queries[query].own] if query in state.queries else []
+        return any(state.holding.is_in_use(offset) for one in [*replicas, *own] for offset in one.live)
 
     def _spillable(self, block_set: BlockSet) -> list[LiveBlock]:
         idle = filter(lambda block: self._state.holding.is_idle(block.offset), block_set.live.values())
@@ -127,7 +152,7 @@ class Spiller:
                     state.counters["spilled blocks"] += 1
         finally:
             with state.lock:
-                state.holding.unpin([block.offset])
+                self._let_go(choice)
 
     def _numbers(self, request: MakeRoom, free: int, largest: int, choice: _Choice | None) -> str:
         arena, disk = self._state.arena, self._state.holding.disk

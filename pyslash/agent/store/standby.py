@@ -170,6 +170,7 @@ class Standby:
         replica.swap(self._holding, query, state.first_live_pane)
         del state.replicas[request.source]
         state.own.add(replica.live.values())
+        replica.live = {}  # who still spills one of them finds it here no more
         state.promoted.update(dict.fromkeys((request.source, *replica.taken_over), request.epoch))
 
     def forget(self, query: bytes, state: QueryState) -> None:

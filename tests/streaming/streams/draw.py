@@ -226,6 +226,8 @@ class _Draw(Expressions):
         conf = {name: value for name, value in conf.items() if not name.startswith("spark.slash.")}
         conf["spark.slash.ingest"] = rng.choice(("rows", "auto", "rows", "auto"))
         conf["spark.slash.home.size"] = rng.choice(("1", "1g"))
+        of_homes = random.Random(f"homes of {self.seed}")
+        conf["spark.slash.merge.driverBytes"] = of_homes.choice(("0", "1k", "1m"))
         return self._of(
             between,
             Parts(

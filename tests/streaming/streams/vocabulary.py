@@ -106,7 +106,7 @@ PATHS: tuple[dict[str, str], ...] = (
     {"ingest": "files", "transport": "tcp", "merge.driverBytes": "0"},
     {"ingest": "files", "merge.driverBytes": "0"},
     {"ingest": "rows", "merge.driverBytes": "0"},
-    {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "0"},
+    {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "1k"},
     {"ingest": "rows", "strategy": "repartition"},
     {"ingest": "files", "strategy": "repartition"},
 )

@@ -232,7 +232,8 @@ public final class Bridge {
    * count the bytes that they read and the rows that they give; {@code keeps}: they leave in memory what they have read.
    */
   public SparkPlan joined(StreamingJoin join, String order, int tasks, boolean keeps, MergeCounts counts) {
-    return join.over(MergeSpec.parse(order), tasks, keeps, executors(), counts);
+    MergeSpec parsed = MergeSpec.parse(order);
+    return join.over(parsed, tasks, keeps, executors(parsed.home), counts);
   }
 
   /**
@@ -295,7 +296,7 @@ public final class Bridge {
       SparkSession session, String order, String schema, int tasks, boolean keeps, MergeCounts counts) {
     StructType columns = (StructType) DataType.fromJson(schema);
     MergeSpec parsed = MergeSpec.parse(order);
-    String[] places = !keeps ? new String[0] : executors(); // to ask who is there costs a message
+    String[] places = !keeps ? new String[0] : executors(parsed.home); // to ask who is there costs a message
     MergedRows rows = new MergedRows(parsed, columns, tasks, keeps, places, counts);
     return Dataset.ofRows(session, DataSourceV2Relation.create(rows, Option.empty(), Option.empty()));
   }
@@ -321,13 +322,19 @@ public final class Bridge {
     return DriverSide.of(spark);
   }
 
-  /** The executors beside the driver, as tasks name them that would rather run there. */
-  private static String[] executors() {
-    return Arrays.stream(Executors.processes())
-        .filter(id -> !id.isDriver())
-        .map(id -> "executor_" + id.host() + "_" + id.executorId())
-        .sorted()
-        .toArray(String[]::new);
+  /**
+   * The executors beside the driver, as tasks name them that would rather run there. Queries with fewer homes than there
+   * are executors begin with different ones.
+   */
+  private static String[] executors(MergeSpec.Home home) {
+    String[] places =
+        Arrays.stream(Executors.processes())
+            .filter(id -> !id.isDriver())
+            .map(id -> "executor_" + id.host() + "_" + id.executorId())
+            .sorted()
+            .toArray(String[]::new);
+    Collections.rotate(Arrays.asList(places), Arrays.hashCode(home.query()));
+    return places;
   }
 
   /** What answers tasks that have to read all blocks: with those of a version, by its number. */

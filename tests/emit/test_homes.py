@@ -1,0 +1,106 @@
+"""How many homes a query has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyslash.conf import Conf
+from pyslash.emit.homes import Homes, Opened
+from pyslash.emit.merge import HomeUpdate
+from pyslash.state.version import VersionStep
+from pyslash.units import Epoch, Micros
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+SECOND_NS = 1_000_000_000
+
+
+class Session:
+    """One with so many executors of one core."""
+
+    def __init__(self, executors: int) -> None:
+        self.sparkContext = self
+        self.defaultParallelism = executors
+
+
+class Columns:
+    """Executors that are told to forget."""
+
+    forgotten = 0
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+
+@pytest.fixture
+def query(monkeypatch: pytest.MonkeyPatch) -> Query:
+    monkeypatch.setattr("pyslash.emit.homes.executors", lambda session: session.defaultParallelism)
+    return Query()
+
+
+class Query:
+    """Epochs of a query on 16 executors."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.homes = self.with_conf({})
+        self._epoch = 0
+
+    def with_conf(self, conf: dict[str, str]) -> Homes:
+        self.homes = Homes("groups", Conf.read(lambda key, default: conf.get(key, default)))
+        return self.homes
+
+    def epoch(self, changed: int, needed: int = MIB, cores: int = 16) -> Opened | None:
+        session: Any = Session(cores)
+        columns: Any = self.columns
+        before = f"version {self._epoch}" if self._epoch else ""
+        self._epoch += 1
+        kept = HomeUpdate(VersionStep(before, f"version {self._epoch}"), Epoch(self._epoch), Micros(0))
+        return self.homes.open(session, columns, kept, needed, changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "needed", "ranges"),
+    [
+        (24 * KIB, MIB, 1),  # a thousand groups are not worth a second task
+        (2400 * KIB, 10 * MIB, 4),
+        (24 * MIB, 100 * MIB, 10),
+        (240 * MIB, GIB, 16),  # no more than there are cores
+        (24 * KIB, 2 * GIB, 8),  # what is lost has to be read again
+        (0, 0, 1),
+    ],
+)
+def test_as_many_as_what_changes_is_worth(query: Query, changed: int, needed: int, ranges: int) -> None:
+    assert query.epoch(changed, needed) == Opened(ranges, follow=False)
+
+
+def test_homes_stay_unless_they_should_be_twice_as_many(query: Query) -> None:
+    found = [query.epoch(changed * KIB) for changed in (900, 2000, 24, 4000, 4000, 24)]
+    assert [opened.ranges for opened in found if opened] == [2, 2, 2, 4, 4, 4]
+    assert [opened.follow for opened in found if opened] == [False, True, True, False, True, True]
+    assert query.columns.forgotten == 1
+
+
+def test_a_home_is_no_larger_than_an_executors_memory(query: Query) -> None:
+    query.with_conf({"spark.slash.home.size": "64m"})
+    assert query.epoch(24 * KIB, 256 * MIB) == Opened(8, follow=False)
+    assert query.epoch(24 * KIB, 2 * GIB) is None
+    assert query.columns.forgotten == 1
+    assert query.epoch(24 * KIB, 512 * MIB) == Opened(16, follow=False)
+
+
+def test_all_cores_share_what_keeps_tasks_for_long(query: Query) -> None:
+    assert query.epoch(24 * KIB) == Opened(1, follow=False)
+    for nanoseconds in (*[SECOND_NS] * 7, 1000, *[SECOND_NS] * 7):
+        query.homes.took(nanoseconds)
+        assert query.epoch(24 * KIB) == Opened(1, follow=True)
+    query.homes.took(0)  # an epoch without rows says nothing
+    assert query.epoch(24 * KIB) == Opened(1, follow=True)
+    query.homes.took(SECOND_NS)
+    assert query.epoch(24 * KIB) == Opened(16, follow=False)
+
+
+def test_as_many_as_cores_if_the_driver_merges_nothing(query: Query) -> None:
+    query.with_conf({"spark.slash.merge.driverBytes": "0"})
+    assert query.epoch(0) == Opened(16, follow=False)
