@@ -20,6 +20,8 @@ from tests.streaming.test_processors import DELAY, add, made, same
 from tests.support.attempt import attempt, check_repeated
 from tests.support.frames import (
     applied,
+    changing_frames,
+    counted_by_hour,
     group_program,
     over_frames,
     telling_frames,
@@ -33,6 +35,7 @@ from tests.support.stream import Stream, seconds
 
 pytestmark = PROCESSORS
 TIME = pa.timestamp("us", "UTC")
+HOURS = pa.schema([("ts", TIME), ("v", pa.int64())])
 # A column of each type that pandas has its own way with.
 WIDE = pa.schema(
     [
@@ -163,6 +166,23 @@ def test_random_functions_of_a_group_state_are_sparks(
     assert sum(map(len, batches)) > 100
     if timeout != "NoTimeout" and seed < 3:  # not all of the other programs set a time that comes
         assert any(" True GroupState" in row.gave for batch in batches for row in batch), "a key has timed out"
+
+
+@pytest.mark.parametrize("output", ["k string, n long", "k string, n long, seen array<long>"])
+def test_a_frame_may_be_changed_and_given_again(spark: SparkSession, tmp_path: Path, output: str) -> None:
+    stream = made(spark, tmp_path, seed=12, batches=2)
+    batches = same(stream, lambda rows: transformed_frames(rows, changing_frames(), "None", output=output))
+    assert max(row.n for batch in batches for row in batch) > 3
+
+
+def test_hours_that_a_time_zone_has_twice_are_two_keys(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, HOURS, DELAY)
+    for hour in (1_793_509_200, 1_793_516_400):  # 1:00 on the first Sunday of November 2026 in New York, and later
+        times = [seconds(hour + 1800 * half) for half in range(4)]
+        stream.add(pa.table({"ts": times, "v": range(4)}, HOURS))
+    with changed(spark, {"spark.sql.session.timeZone": "America/New_York", "spark.sql.shuffle.partitions": "1"}):
+        batches = same(stream, counted_by_hour, "update")
+    assert [len(batch) for batch in batches] == [2, 2]
 
 
 def counted(rows: DataFrame) -> DataFrame:

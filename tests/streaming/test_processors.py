@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.driver.start import hook
@@ -20,13 +21,15 @@ from tests.support.processors import (
     counting,
     failing,
     nested,
+    numbering,
     program,
     telling,
     transformed,
+    waking,
     without_rows,
 )
 from tests.support.ran import Query, ran
-from tests.support.stream import Stream, seconds
+from tests.support.stream import Stream, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
 DELAY = 10
@@ -163,3 +166,29 @@ def test_by_default_pyslash_runs_a_processor_and_as_told_spark(spark: SparkSessi
         pytest.raises(UnsupportedQueryError, match=r"on plain Spark by spark\.slash\.processors=off"),
     ):
         attempt(rows, tmp_path / "others")
+
+
+@pytest.mark.parametrize("merging", ["0", "1m"], ids=["by tasks", "by the driver"])
+def test_rows_of_a_key_come_in_the_order_that_its_processor_has_given_them(
+    spark: SparkSession, tmp_path: Path, merging: str
+) -> None:
+    stream = made(spark, tmp_path, seed=9, batches=2)
+    outcome = run(transformed(stream.read(), numbering(6000), "None"), tmp_path, **{"merge.driverBytes": merging})
+    for batch in filter(None, outcome.batches):
+        given: dict[str, list[int]] = {}
+        for row in batch:
+            given.setdefault(row.k, []).append(int(row.gave))
+        assert len(given) > 5
+        assert all(numbers == list(range(6000)) for numbers in given.values())
+
+
+def test_times_may_be_numbers_of_numpy(spark: SparkSession, tmp_path: Path) -> None:
+    stream = made(spark, tmp_path, seed=10, batches=5)
+    with changed(spark, without_rows(True)):
+        batches = same(stream, lambda rows: transformed(rows, waking(), "EventTime"))
+    assert any(row.did == "timer" for batch in batches for row in batch)
+
+
+def test_a_column_may_be_called_home(spark: SparkSession, tmp_path: Path) -> None:
+    stream = made(spark, tmp_path, seed=11, batches=2)
+    assert same(stream, lambda rows: counted(rows.withColumn("Home", F.lit(1)).withColumn("home_", F.lit(2))))

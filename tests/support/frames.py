@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from tests.support.processors import OUTPUT
@@ -40,6 +41,42 @@ def applied(
 ) -> DataFrame:
     """What a function of `applyInPandasWithState` gives."""
     return rows.groupBy(*keys).applyInPandasWithState(function, output, state, mode, timeout)
+
+
+def changing_frames() -> StatefulProcessor:
+    """Gives one frame again and again, and a list in it that grows."""
+
+    class Changing(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            import pandas
+
+            self.frame = pandas.DataFrame({"k": [""], "n": [0], "seen": [[0]]})
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            seen: list[int] = []
+            for frame in rows:
+                for value in frame["v"].tolist():
+                    seen.append(value)
+                    self.frame.loc[0, "k"], self.frame.loc[0, "n"] = repr(key[0]), len(seen)
+                    self.frame.at[0, "seen"] = seen
+                    yield self.frame
+
+    return Changing()
+
+
+def counted_by_hour(rows: DataFrame) -> DataFrame:
+    """The number of the rows of each hour so far, as `applyInPandasWithState` has it."""
+
+    def counted(key: Any, frames: Any, state: Any) -> Iterator[Any]:
+        import pandas
+
+        (count,) = state.get if state.exists else (0,)
+        count += sum(map(len, frames))
+        state.update((count,))
+        yield pandas.DataFrame({"hour": [key[0]], "n": [count]})
+
+    hours = rows.withColumn("hour", F.date_trunc("hour", "ts")).groupBy("hour")
+    return hours.applyInPandasWithState(counted, "hour timestamp, n long", "n long", "update", "NoTimeout")
 
 
 def over_frames(processor: StatefulProcessor) -> StatefulProcessor:

@@ -66,6 +66,51 @@ def counting() -> StatefulProcessor:
     return Counting()
 
 
+def numbering(count: int) -> StatefulProcessor:
+    """Gives so many rows for a key in each micro-batch, numbered."""
+
+    class Numbering(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            pass
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            for _ in rows:
+                pass
+            for number in range(count):
+                yield Row(k=repr(key[0]), did="row", gave=str(number))
+
+    return Numbering()
+
+
+def waking() -> StatefulProcessor:
+    """Registers timers, and deletes some, by the integers of NumPy, and lists them."""
+
+    class Waking(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            import numpy
+            from pyspark.sql import Row
+
+            newest = max((row.ts.timestamp() for row in rows if row.ts is not None), default=None)
+            if newest is not None:
+                first = numpy.int64(int(newest * 1000) + 5000)
+                for after in (0, 1000, 2000):
+                    self.handle.registerTimer(first + after)
+                self.handle.deleteTimer(first + 1000)
+            yield Row(k=key[0], did="rows", gave=str(sorted(self.handle.listTimers())))
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+            from pyspark.sql import Row
+
+            yield Row(k=key[0], did="timer", gave=str(expiredTimerInfo.getExpiryTimeInMs()))
+
+    return Waking()
+
+
 def counted_by_time(rows: DataFrame) -> DataFrame:
     """Of each `k` in each micro-batch: its newest `ts`, and how many rows, and which sum of `v`, it has had so far."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from operator import index
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -61,7 +62,11 @@ class StateClient:
 
     def set_implicit_key(self, key: Any) -> None:
         """The key that variables and timers are of, from now on."""
-        self.set_key(self._key_form.kept(key, "Error setting implicit key"))
+        self.set_key(self.kept_key(key))
+
+    def kept_key(self, key: Any) -> Values:
+        """A key as it is kept."""
+        return self._key_form.kept(key, "Error setting implicit key")
 
     def set_key(self, key: Values) -> None:
         """The same, as the key is kept."""
@@ -91,15 +96,15 @@ class StateClient:
     def register_timer(self, expiry_time_stamp_ms: int) -> None:
         """A timer of the key."""
         self._check_timers("Error register timer")
-        self.state().timers.add(expiry_time_stamp_ms)
+        self.state().timers.add(index(expiry_time_stamp_ms))
         self.change()
 
     def delete_timer(self, expiry_time_stamp_ms: int) -> None:
         """Forget it, if there is one."""
         self._check_timers("Error deleting timer")
-        timers = self.state().timers
-        if expiry_time_stamp_ms in timers:
-            timers.remove(expiry_time_stamp_ms)
+        timers, time_ms = self.state().timers, index(expiry_time_stamp_ms)
+        if time_ms in timers:
+            timers.remove(time_ms)
             self.change()
 
     def timers(self) -> list[int]:

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.errors import PySparkValueError
 from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
@@ -32,6 +32,7 @@ Kind = tuple[list[Any], list[Any]]
 
 # Rows that are given and converted together, about.
 _TOGETHER = 10_000
+_MUTABLE = (ArrayType, BinaryType, MapType, StructType)
 # What pandas makes of Python's values, by the kind of NumPy's type.
 _INFERRED = {"i": "int64", "f": "float64", "M": "datetime64[ns]"}
 
@@ -42,6 +43,8 @@ class FrameForm:
     def __init__(self, conf: FrameConf, given: StructType) -> None:
         self.conf = conf
         self.names: list[str] = given.names
+        # Of lists, dictionaries and byte arrays a copied frame has the same ones.
+        self.gives_mutable = any(isinstance(field.dataType, _MUTABLE) for field in given.fields)
         self._given = StructType().add("rows", given)
 
     def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -142,7 +145,10 @@ class FrameCalls(ProcessorCalls):
 
 
 class Together:
-    """Converts frames of the same columns and types together, which a frame by itself takes PySpark a millisecond."""
+    """Converts frames of the same columns and types together, which a frame by itself takes PySpark a millisecond.
+
+    Spark converts each before it asks for the next one, so a processor may change what it has given, and give it again.
+    """
 
     def __init__(self, frames: FrameForm) -> None:
         self._form = frames
@@ -156,8 +162,10 @@ class Together:
         if kind != self._kind or self._rows >= _TOGETHER:
             self.convert(given)
         self._kind = kind
-        self._frames.append(frame)
+        self._frames.append(frame.copy())
         self._rows += len(frame)
+        if self._form.gives_mutable:
+            self.convert(given)
 
     def convert(self, given: Given) -> None:
         """All of them. Where values need a cast, Arrow guesses by all of them: then each frame is cast by itself."""

@@ -5,7 +5,7 @@ The state of a key is one variable, and its timeout a timer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby
@@ -66,8 +66,8 @@ class GroupStateCalls(Calls):
     def over(self, client: StateClient, rows: HomeRows, given: Given) -> None:
         """Call it for the keys that have rows, and then for those whose timeout has passed by then."""
         function, results = unpickled(self._command), _Results(self._frames, given)
-        for key, parts in groupby(self._parts(rows.input), key=itemgetter(0)):
-            client.set_implicit_key(key)
+        for kept, parts in groupby(self._parts(rows.input, client.kept_key), key=itemgetter(0)):
+            client.set_key(kept)
             first = next(parts)[1]
             frames = (part.frame() for part in chain([first], (part for _, part in parts)))
             results.take(self._called(function, client, first.key(), frames))
@@ -80,13 +80,17 @@ class GroupStateCalls(Calls):
                 results.take(self._called(function, client, key, [nothing], timed_out=True))
             results.flush()
 
-    def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Key, _Part]]:
-        """Rows of one key each, that are converted together."""
+    def _parts(
+        self, batches: Iterator[pa.RecordBatch], kept: Callable[[Key], Values]
+    ) -> Iterator[tuple[Values, _Part]]:
+        """Rows of one key each, that are converted together, behind the key as it is kept: to Python, two times an hour
+        apart are equal in the hour that a time zone has twice.
+        """
         for batch in self._frames.cut(batches):
             keys = [batch.column(at) for at in self._shape.keys]
             groups = _GroupBatch(self._frames, self._shape.keys, self._shape.values, batch)
             for start, end in runs(keys):
-                yield tuple(key[start].as_py() for key in keys), _Part(groups, start, end)
+                yield kept(tuple(key[start].as_py() for key in keys)), _Part(groups, start, end)
 
     def _keys(self, kept: list[Values]) -> Iterator[tuple[Values, Key]]:
         """Keys as they are kept, and as the function gets them."""

@@ -18,6 +18,8 @@ from pyspark.sql.types import Row, StructType
 _FIRST_ROWS = 100
 _MOST_ROWS = 10_000
 _MOST_BYTES = 4 << 20
+# Of a value that holds them.
+_PACKED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,18 @@ class Given:
         self._room = max(1, min(_MOST_ROWS, _MOST_BYTES * batch.num_rows // max(1, batch.nbytes)))
 
     def packed(self) -> Iterator[bytes]:
-        """All of them, as Arrow IPC streams."""
+        """All of them, as Arrow IPC streams one after the other: what is in one value stays in order."""
         self._convert()
         self._unite()
-        return map(_stream, self._batches)
+        streams, size = list[bytes](), 0
+        for stream in map(_stream, self._batches):
+            streams.append(stream)
+            size += len(stream)
+            if size >= _PACKED_BYTES:
+                yield b"".join(streams)
+                streams, size = [], 0
+        if streams:
+            yield b"".join(streams)
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:

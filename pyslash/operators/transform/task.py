@@ -26,6 +26,7 @@ from pyslash.operators.transform.state.values import RowForm
 
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
 _TIME = pa.timestamp("us", "UTC")
+_PART_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class _TaskEpoch:
             self.keys += len(changes)
         else:
             self.keys += len(home.kept) + _growth(home, changes)
-        add_entries(accumulator, places.after + number, list(changes.items()))
+        add_entries(accumulator, places.after + number, changes.items())
 
 
 def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:
@@ -174,12 +175,25 @@ def _growth(home: Home, changes: dict[bytes, bytes]) -> int:
     return sum(bool(kept) - (key in home.kept) for key, kept in changes.items())
 
 
-def add_entries(accumulator: Accumulator, pane: int, entries: list[tuple[bytes, bytes]]) -> None:
+def add_entries(accumulator: Accumulator, pane: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
     """Keys of a pane, and the bytes that each has."""
-    if entries:
+    for part in _parts(entries):
         columns = [
-            pa.repeat(pa.scalar(pane, pa.int64()), len(entries)).cast(_TIME),
-            pa.array([key for key, _ in entries], pa.binary()),
-            pa.array([value for _, value in entries], pa.binary()),
+            pa.repeat(pa.scalar(pane, pa.int64()), len(part)).cast(_TIME),
+            pa.array([key for key, _ in part], pa.binary()),
+            pa.array([value for _, value in part], pa.binary()),
         ]
         accumulator.add(pa.record_batch(columns, names=["time", "key", "value"]))
+
+
+def _parts(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Lists of about so many bytes: an Arrow array of them has room for 2 GiB."""
+    part, size = list[tuple[bytes, bytes]](), 0
+    for entry in entries:
+        part.append(entry)
+        size += len(entry[0]) + len(entry[1])
+        if size >= _PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

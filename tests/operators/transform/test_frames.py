@@ -26,6 +26,7 @@ from pyslash.operators.transform.frames import FrameCalls, FrameForm
 from pyslash.operators.transform.function import UserFunction
 from pyslash.operators.transform.group_state import GroupStateCalls
 from pyslash.operators.transform.rows import Given, InputShape
+from tests.operators.transform.test_rows import streams_in
 from tests.support.frames import tell
 
 FUNCTION = UserFunction(b"", function.FRAMES, (), "", "", "")
@@ -109,7 +110,7 @@ def test_frames_of_groups_are_as_if_converted_alone(seed: int, most_rows: int) -
         keys = (0,)  # others are no keys
     shape = InputShape(keys, shape.values, None, 0, False)
     calls = GroupStateCalls(b"", StructType(), shape, batches[0].schema, form, "None")
-    for key, part in calls._parts(iter(batches)):
+    for key, part in calls._parts(iter(batches), lambda key: key):
         alone = form.series(part.batch._batch.slice(part.start, part.end - part.start))
         expected = pd.concat([alone[at] for at in shape.values], axis=1)
         assert tell()(part.key(), part.frame()) == tell()(tuple(alone[at][0] for at in keys), expected)
@@ -168,4 +169,4 @@ def test_the_first_that_cannot_be_converted_is_what_fails() -> None:
 
 def read(given: Given) -> list[dict[str, Any]]:
     """Its rows, in words: a NaN is not itself."""
-    return [str(row) for stream in given.packed() for row in pa.ipc.open_stream(stream).read_all().to_pylist()]
+    return [str(row) for value in given.packed() for rows in streams_in(value) for row in rows.to_pylist()]

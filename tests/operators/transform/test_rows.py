@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import Row, StructType
 
+from pyslash.operators.transform import rows as made
 from pyslash.operators.transform.rows import Given
 
 SCHEMA = StructType().add("number", "long").add("text", "string")
+
+
+def streams_in(value: bytes) -> Iterator[pa.Table]:
+    """Those that lie one after the other."""
+    source = pa.BufferReader(value)
+    while source.tell() < len(value):
+        yield pa.ipc.open_stream(source).read_all()
 
 
 @pytest.mark.parametrize(("rows", "width", "count"), [(180, 1 << 18, 7), (25_000, 1, 4)])
@@ -16,8 +26,19 @@ def test_streams_hold_few_wide_rows_and_many_narrow_ones(rows: int, width: int, 
     """Else a batch of wide ones would not fit a column of Arrow: Spark has a batch for each key."""
     given, text = Given(SCHEMA), "x" * width
     given.take(Row(number=number, text=text) for number in range(rows))
-    batches = [pa.ipc.open_stream(stream).read_all() for stream in given.packed()]
+    batches = [batch for value in given.packed() for batch in streams_in(value)]
     assert [number for batch in batches for number in batch.column("number").to_pylist()] == list(range(rows))
     assert given.rows == rows
     assert len(batches) == count
     assert all(batch.nbytes <= 5 << 20 for batch in batches[1:])
+
+
+def test_streams_share_a_value_as_far_as_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in one value stays in order; others may be read by other tasks."""
+    given = Given(SCHEMA)
+    given.take(Row(number=number, text="x" * 1000) for number in range(30_000))
+    (value,) = given.packed()
+    numbers = [number for batch in streams_in(value) for number in batch.column("number").to_pylist()]
+    assert numbers == list(range(30_000))
+    monkeypatch.setattr(made, "_PACKED_BYTES", 10_000_000)
+    assert [len(value) > 10_000_000 for value in given.packed()] == [True, True, False]

@@ -38,7 +38,8 @@ class KeyState:
         """Inverse of `kept`."""
         found = cls()
         found.values, found.lists, found.maps, timers = marshal.loads(memoryview(kept)[_HEAD.size :])
-        found.timers = set(timers)
+        # Of NumPy's integers, earlier builds kept the bytes.
+        found.timers = {time if type(time) is int else int.from_bytes(time, "little", signed=True) for time in timers}
         return found
 
     def kept(self) -> bytes:

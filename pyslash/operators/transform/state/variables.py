@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkRuntimeError
@@ -134,17 +135,17 @@ class _Declarations:
         self.deleted: list[str] = []
 
     def getValueState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ValueState:
-        self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=ttlDurationMs))
+        self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=_plain(ttlDurationMs)))
         return ValueState(_Undefined(), stateName)
 
     def getListState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ListState:
-        self.variables.append(Variable(stateName, LIST, _json(schema), ttl_ms=ttlDurationMs))
+        self.variables.append(Variable(stateName, LIST, _json(schema), ttl_ms=_plain(ttlDurationMs)))
         return ListState(_Undefined(), stateName)
 
     def getMapState(
         self, stateName: str, userKeySchema: Schema, valueSchema: Schema, ttlDurationMs: int | None = None
     ) -> MapState:
-        self.variables.append(Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), ttlDurationMs))
+        self.variables.append(Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), _plain(ttlDurationMs)))
         return MapState(_Undefined(), stateName)
 
     def deleteIfExists(self, stateName: str) -> None:
@@ -159,6 +160,11 @@ class _Undefined:
 
     def __getattr__(self, name: str) -> Any:
         raise PySparkRuntimeError(f"{name} of state in the init of a processor")
+
+
+def _plain(ttl_ms: int | None) -> int | None:
+    """Not NumPy's, which is not kept as one of Python."""
+    return None if ttl_ms is None else index(ttl_ms)
 
 
 def _fields(schema: str) -> Fields:

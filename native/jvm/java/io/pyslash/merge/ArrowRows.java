@@ -4,6 +4,8 @@ import io.pyslash.catalyst.Projections;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.arrow.memory.ArrowBuf;
 import org.apache.arrow.memory.BufferAllocator;
@@ -40,12 +42,34 @@ public final class ArrowRows {
 
   /** The rows of an Arrow IPC stream, of no bytes if there are none, whose columns are those of the schema. */
   public static List<InternalRow> read(byte[] stream, StructType schema) {
+    return stream.length == 0 ? List.of() : next(new ByteArrayInputStream(stream), schema);
+  }
+
+  /** The rows of streams that lie one after the other, a stream at a time. */
+  public static Iterator<InternalRow> readAll(byte[] streams, StructType schema) {
+    ByteArrayInputStream rest = new ByteArrayInputStream(streams);
+    return new Iterator<>() {
+      private Iterator<InternalRow> rows = Collections.emptyIterator();
+
+      @Override
+      public boolean hasNext() {
+        while (!rows.hasNext() && rest.available() > 0) {
+          rows = ArrowRows.next(rest, schema).iterator();
+        }
+        return rows.hasNext();
+      }
+
+      @Override
+      public InternalRow next() {
+        return hasNext() ? rows.next() : Collections.<InternalRow>emptyIterator().next();
+      }
+    };
+  }
+
+  private static List<InternalRow> next(ByteArrayInputStream streams, StructType schema) {
     List<InternalRow> rows = new ArrayList<>();
-    if (stream.length == 0) {
-      return rows;
-    }
     try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("merged rows", 0, Long.MAX_VALUE);
-        ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
+        ArrowStreamReader reader = new ArrowStreamReader(streams, allocator)) {
       while (reader.loadNextBatch()) {
         VectorSchemaRoot batch = reader.getVectorSchemaRoot();
         UnsafeProjection copied = Projections.of(schema, batch.getRowCount());

@@ -176,9 +176,18 @@ public final class StreamingTransform extends PlannedOperator {
     List<Expression> grouped = List.copyOf(CollectionConverters.asJava(keys));
     HashPartitioning homes = new HashPartitioning(CollectionConverters.asScala(grouped).toSeq(), homes());
     List<NamedExpression> behind = new ArrayList<>();
-    behind.add(WindowedInput.alias(homes.partitionIdExpression(), "home"));
+    behind.add(WindowedInput.alias(homes.partitionIdExpression(), nameBeside(columns)));
     behind.addAll(columns);
     return new ProjectExec(CollectionConverters.asScala(behind).toSeq(), rows);
+  }
+
+  /** Of the home's column: PySpark asks for columns by their names. */
+  private static String nameBeside(List<NamedExpression> columns) {
+    String name = "home";
+    while (columns.stream().map(NamedExpression::name).anyMatch(name::equalsIgnoreCase)) {
+      name += "_";
+    }
+    return name;
   }
 
   private static NamedExpression struct(Seq<Attribute> columns, String name) {

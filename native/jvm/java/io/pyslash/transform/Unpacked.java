@@ -12,7 +12,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Rows that lie packed in a column of others: each value is an Arrow IPC stream of some of them. */
+/** Rows that lie packed in a column of others: each value has Arrow IPC streams of some of them, one after the other. */
 public final class Unpacked implements FlatMapFunction<InternalRow, InternalRow> {
   private static final long serialVersionUID = 1L;
 
@@ -33,6 +33,6 @@ public final class Unpacked implements FlatMapFunction<InternalRow, InternalRow>
 
   @Override
   public Iterator<InternalRow> call(InternalRow row) {
-    return ArrowRows.read(row.getBinary(column), schema).iterator();
+    return ArrowRows.readAll(row.getBinary(column), schema);
   }
 }
