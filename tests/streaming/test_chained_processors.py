@@ -15,7 +15,7 @@ from pyslash.driver.start import hook
 from tests.streaming.test_chains import SCHEMA, BetweenOperatorsError, add, after_the_first, by_window, unique
 from tests.support.frames import applied, over_frames, remembering_groups, transformed_frames
 from tests.support.nightly import some_at_night
-from tests.support.processors import PROCESSORS, counted_by_time, remembering
+from tests.support.processors import PROCESSORS, counted_by_time, counting, remembering, transformed
 from tests.support.ran import Query, ran
 from tests.support.stream import Stream
 
@@ -65,6 +65,24 @@ def side_by_side(rows: DataFrame) -> DataFrame:
     return counted_by_time(rows.where("v % 2 = 1")).union(counted_by_time(rows.where("v % 2 = 0")))
 
 
+def joined_by_the_same_key(rows: DataFrame) -> DataFrame:
+    """Spark shuffles rows for the join alone: they come together by the processor's key."""
+    others = rows.select(F.col("ts").alias("of"), F.col("k").alias("by"))
+    near = F.expr("k = by AND of BETWEEN ts - INTERVAL 5 SECONDS AND ts + INTERVAL 5 SECONDS")
+    return counted_by_time(rows.join(others, near).select("ts", "k", "v"))
+
+
+def of_unique_keys(rows: DataFrame) -> DataFrame:
+    """The same, by a deduplication."""
+    keys = rows.select((F.col("k") * 10 + F.col("v") % 10).alias("k")).dropDuplicates(["k"]).withColumn("v", F.lit(1))
+    return transformed(keys, counting(), "None", output="k long, did string, gave string")
+
+
+def of_the_same_rows(rows: DataFrame) -> DataFrame:
+    """Spark shuffles them once."""
+    return counted_by_time(rows).union(counted_by_time(rows))
+
+
 # The query, and how many operators with state it has.
 QUERIES: dict[str, tuple[Query, int]] = {
     "a processor, then windows": (lambda rows: windows_of(counted_by_time(rows)), 2),
@@ -77,8 +95,11 @@ QUERIES: dict[str, tuple[Query, int]] = {
     "unique rows, then a processor of frames": (frames_of_unique_rows, 2),
     "a processor joined with unique rows": (joined, 3),
     "two processors side by side": (side_by_side, 2),
+    "keys, then a processor by them": (of_unique_keys, 2),
+    "a join, then a processor by its key": (joined_by_the_same_key, 2),
+    "two processors of the same rows": (of_the_same_rows, 2),
 }
-QUICK = {"unique rows, a processor, windows", "unique rows, then a group state"}
+QUICK = {"unique rows, a processor, windows", "unique rows, then a group state", "a join, then a processor by its key"}
 
 
 @pytest.mark.parametrize("name", some_at_night(QUERIES, QUERIES.keys() - QUICK))

@@ -29,8 +29,11 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.exchange.ENSURE_REQUIREMENTS$;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataTypes;
+import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -57,13 +60,19 @@ public final class StreamingTransform extends PlannedOperator {
     child = outOfStage(operator.children().head());
   }
 
-  /** What brings rows together; the plan of a query that has not started has none yet. */
+  /**
+   * What brings rows together; the plan of a query that has not started has none yet. Spark has none either where rows come
+   * together from an operator below: by the same key, after a deduplication or a join.
+   */
   private ShuffleExchangeExec exchange() {
-    SparkPlan shuffled = child instanceof SortExec ? outOfStage(child.children().head()) : child;
-    if (child instanceof SortExec && shuffled instanceof ShuffleExchangeExec exchange) {
+    if (!(child instanceof SortExec)) {
+      throw new OnlySpark("Spark does not bring its rows together by a shuffle and a sort: " + child.nodeName());
+    }
+    SparkPlan rows = outOfStage(child.children().head());
+    if ((rows instanceof ReusedExchangeExec reused ? reused.child() : rows) instanceof ShuffleExchangeExec exchange) {
       return exchange;
     }
-    throw new OnlySpark("Spark does not bring its rows together by a shuffle and a sort: " + child.nodeName());
+    return new ShuffleExchangeExec(partitioning(node.keys(), homes()), rows, ENSURE_REQUIREMENTS$.MODULE$, Option.empty(), false);
   }
 
   private static SparkPlan outOfStage(SparkPlan plan) {
@@ -117,7 +126,12 @@ public final class StreamingTransform extends PlannedOperator {
   }
 
   private int homes() {
-    return exchange().outputPartitioning().numPartitions();
+    return ((Number) operator.requiredChildDistribution().head().requiredNumPartitions().get()).intValue();
+  }
+
+  private static HashPartitioning partitioning(Seq<Attribute> keys, int homes) {
+    List<Expression> grouped = List.copyOf(CollectionConverters.asJava(keys));
+    return new HashPartitioning(CollectionConverters.asScala(grouped).toSeq(), homes);
   }
 
   @Override
@@ -173,10 +187,8 @@ public final class StreamingTransform extends PlannedOperator {
   }
 
   private SparkPlan atHome(SparkPlan rows, Seq<Attribute> keys, List<NamedExpression> columns) {
-    List<Expression> grouped = List.copyOf(CollectionConverters.asJava(keys));
-    HashPartitioning homes = new HashPartitioning(CollectionConverters.asScala(grouped).toSeq(), homes());
     List<NamedExpression> behind = new ArrayList<>();
-    behind.add(WindowedInput.alias(homes.partitionIdExpression(), nameBeside(columns)));
+    behind.add(WindowedInput.alias(partitioning(keys, homes()).partitionIdExpression(), nameBeside(columns)));
     behind.addAll(columns);
     return new ProjectExec(CollectionConverters.asScala(behind).toSeq(), rows);
   }
