@@ -29,6 +29,7 @@ from pyslash.errors import (
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
 from pyslash.spark.execution import SparkBatch, tell_times
+from pyslash.spark.job import slash_error
 from pyslash.state.manifest import Manifest
 from pyslash.units import Epoch
 
@@ -84,7 +85,8 @@ class OperatorRunner:
             return False
         if isinstance(error, LateManifestError):
             return True
-        if isinstance(error.__cause__, _OUT_OF_REACH):
+        by_tasks = error if isinstance(error, SlashError) else slash_error(error)
+        if isinstance(error.__cause__, _OUT_OF_REACH) or isinstance(by_tasks, _OUT_OF_REACH):
             return True  # even if that agent answers by now: what it has done of the call is not known
         if self._run is not None:
             return bool(self._run.state.coordinator.group.lost())

@@ -113,7 +113,7 @@ class JavaCut:
     @cached_property
     def _facts(self) -> dict[str, int]:
         """The JVM's `PlannedOperator.Batch`."""
-        facts: dict[str, int] = answer(self.java.batch())
+        facts: dict[str, int] = answer(understood(self.java.batch))
         return facts
 
     def event_times(self) -> list[EventTimes]:

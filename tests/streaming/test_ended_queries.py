@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.driver.start import hook
+from tests.agent.test_compaction import eventually
 from tests.support.stream import Outcome, Stream, differences, run, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
@@ -37,6 +38,24 @@ def test_an_ended_query_frees_its_memory_and_goes_on_from_its_checkpoint(spark: 
     expected = stream.expected(F.window("ts", WINDOW), [F.col("k")], [F.count("*")])
     assert len(expected) == 100
     assert list(differences(ran(stream).rows, expected, 1)) == []
+
+
+def test_a_query_ends_with_nobody_who_starts_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook._sweeper._task, "_seconds", 0.2)
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=0)
+    stream.add(table(1000))
+    pyslash.enable(spark)
+    try:
+        counted = stream.read().groupBy(F.window("ts", WINDOW), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(lambda rows, epoch: None).trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert eventually(lambda: hook.runner_of(query) is None)
+        assert len(pyslash.progress(query)) == 2
+    finally:
+        pyslash.disable()
 
 
 def test_of_ended_queries_the_figures_of_the_last_are_kept(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyslash.conf import Conf
+from pyslash.driver.background_task import BackgroundTask
 from pyslash.driver.backlog import Backlog, reordered, sampled
 from pyslash.driver.coverage_check import Checkpoint, covered_operators
 from pyslash.driver.epoch import EpochRunner
@@ -44,7 +45,9 @@ from pyslash.spark.writer import RefusedBySpark, WriterSettings
 logger = logging.getLogger("pyslash")
 
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
+_SWEEP_SECONDS = 5.0
 _lock = threading.Lock()
+_sweeping = threading.Lock()
 # Held while a query starts: Spark waits there for listeners, which may ask for figures.
 _settings_lock = threading.Lock()
 # One secret an application: agents and drivers derive each query's token from it.
@@ -183,6 +186,7 @@ def _take_over(
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(started.runId)] = (started, runner, temporary)
+    _sweeper.wake()
     running_queries.add(spark, started)
     if watch is not None:
         watch.started(started, query.rows, operators)
@@ -207,15 +211,44 @@ def _without_schema_check(spark: SparkSession) -> Iterator[None]:
             conf.set(_SCHEMA_CHECK, before)
 
 
-def _sweep() -> None:
-    """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue."""
-    with _lock:
+def _sweep(but: Collection[str] = ()) -> None:
+    """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue.
+
+    `but`: not of these runs.
+    """
+    with _sweeping:  # nobody starts a query whose run before is half let go of
         for run, (query, runner, temporary) in list(_runners.items()):
-            if query.isActive:
+            if run in but or query.isActive:
                 continue
             runner.end(resumable=not temporary)
-            del _runners[run]
-            if runner.progress is not None:
-                _ended[run] = runner.progress
-        for run in list(_ended)[:-_MOST_ENDED]:
-            del _ended[run]
+            with _lock:
+                del _runners[run]
+                if runner.progress is not None:
+                    _ended[run] = runner.progress
+                for old in list(_ended)[:-_MOST_ENDED]:
+                    del _ended[old]
+
+
+class _Sweeper:
+    """Sweeps where no query starts, which sweeps as well: runs that had ended by the look before."""
+
+    def __init__(self) -> None:
+        self._active: set[str] = set()
+        self._task = BackgroundTask(self._step, "pyslash ended queries", self._warn, _SWEEP_SECONDS)
+
+    def wake(self) -> None:
+        """A query has started."""
+        self._task.wake()
+
+    def _step(self) -> bool:
+        _sweep(but=self._active)
+        with _lock:
+            self._active = {run for run, (query, _, _) in _runners.items() if query.isActive}
+            return bool(_runners)
+
+    @staticmethod
+    def _warn(error: Exception) -> None:
+        logger.debug("queries that have ended are let go of when the next one starts: %s", error)
+
+
+_sweeper = _Sweeper()
