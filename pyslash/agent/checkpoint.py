@@ -153,7 +153,8 @@ class Checkpointer:
             CheckpointError, CorruptBlockError: a file is missing, or not what its manifest says.
             InvalidRequestError: another file of that name was restored in this run.
             FencedError: a later run has begun meanwhile, and nothing of this one is here.
-            ArenaFullError: no room. The files before it are restored; the same call again continues after them.
+            ArenaFullError: no room for a block. Those before it are restored, and may be spilled; the same call again
+                continues behind them.
         """
         directory = BlockDirectory(request.directory)
         with self._state.lock:
@@ -169,7 +170,10 @@ class Checkpointer:
             with self._state.lock:
                 self._check_not_replaced(query, state)
                 if name not in state.restored:
-                    self._take_over(query, state, stored)
+                    for block in stored[state.restoring.get(name, 0) :]:
+                        self._take_over(query, state, block)
+                        state.restoring[name] = state.restoring.get(name, 0) + 1
+                    state.restoring.pop(name, None)
                     state.restored[name] = (size, crc)
         with self._state.lock:
             self._check_not_replaced(query, state)
@@ -200,19 +204,11 @@ class Checkpointer:
         if self._state.queries.get(query) is not state:
             raise FencedError(f"run {state.run} of the query was replaced while it restored its files")
 
-    def _take_over(self, query: bytes, state: QueryState, stored: list[StoredBlock]) -> None:
-        heads: list[bytes] = []
-        try:
-            for block in stored:
-                # Beyond all epochs, as a compaction's result is: no commit may drop it.
-                heads.append(adopt(self._state.arena, self._state.fd, query, BEYOND_EPOCHS, block))
-            taken = [LiveBlock.of(head) for head in heads]
-            self._state.holding.commit(query, [block.offset for block in taken])
-        except BaseException:
-            for head in heads:
-                self._state.arena.free(Head(head).arena_offset)
-            raise
-        state.own.add(taken)
+    def _take_over(self, query: bytes, state: QueryState, block: StoredBlock) -> None:
+        # Beyond all epochs, as a compaction's result is: no commit may drop it.
+        taken = LiveBlock.of(adopt(self._state.arena, self._state.fd, query, BEYOND_EPOCHS, block))
+        self._state.holding.commit(query, [taken.offset])
+        state.own.add([taken])
 
 
 def _stored(directory: BlockDirectory, name: str, size: int, crc: int) -> list[StoredBlock]:

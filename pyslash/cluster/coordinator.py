@@ -10,7 +10,7 @@ from pyslash._native import Head
 from pyslash.cluster.agent_group import AgentGroup, name_of
 from pyslash.cluster.replicas import Replicas
 from pyslash.cluster.reported import ReportedBlocks
-from pyslash.cluster.room import Room
+from pyslash.cluster.room import MOST_SPILLS, Room
 from pyslash.cluster.standbys import Repair, plan_repair
 from pyslash.errors import SlashError, StateLostError
 from pyslash.protocol.client import AgentClient, LiveReply
@@ -143,7 +143,10 @@ class Coordinator:
             request = Restore(self._plan, self._run, state.directory.location, files)
             return client.restore(request, self._checkpoint_timeout)
 
-        replies = self.room.make_for(Epoch(epoch + 1), lambda: self.group.each(read))
+        # Each time what has been restored is spilled, and more has room: a share may be many times an arena.
+        shares_bytes = [sum(file.bytes for file in files) for files in given.values()]
+        fills = 2 * max(shares_bytes) // min(agent.arena_bytes for agent in self.group.agents)
+        replies = self.room.make_for(Epoch(epoch + 1), lambda: self.group.each(read), most=MOST_SPILLS + fills)
         for name, reply in replies.items():
             self.version.apply(self.group.agent(name), reply.edit)
         state.assign({file.name: holder for holder, files in given.items() for file in files})

@@ -15,7 +15,7 @@ from pyslash.units import Epoch, Run
 
 # An arena that is fuller than this part of it when an epoch begins spills before its tasks find it full.
 _HIGH_WATER = 0.75
-_MOST_SPILLS = 4
+MOST_SPILLS = 4
 
 Result = TypeVar("Result")
 logger = logging.getLogger("pyslash")
@@ -63,13 +63,15 @@ class Room:
             except SpillError as error:
                 logger.warning("epoch %d starts with little free memory in an arena: %s", epoch, error)
 
-    def make_for(self, epoch: Epoch, call: Callable[[], Result]) -> Result:
-        """The result of a call for an uncommitted epoch. If an arena is full, agents spill, and the call is repeated.
+    def make_for(self, epoch: Epoch, call: Callable[[], Result], most: int = MOST_SPILLS) -> Result:
+        """The result of a call for an uncommitted epoch. If an arena is full, agents spill, and the call is repeated,
+        at most so many times.
 
         Raises:
             SpillError: no more can be spilled; the message has the numbers.
+            ArenaFullError: the call needs more than all of an arena.
         """
-        for spills in range(_MOST_SPILLS):
+        for spills in range(most):
             try:
                 return call()
             except ArenaFullError as error:

@@ -295,6 +295,28 @@ def test_snapshots_and_replicas_hold_what_is_spilled(
     assert read_all(client, client.restore(Restore(PLAN, 1, str(tmp_path), [file]), 20).blocks, [0, 10]) == expected
 
 
+def test_a_file_larger_than_its_arena_is_restored(
+    agent: AgentDescriptor, client: AgentClient, start: Callable[..., Pair], tmp_path: Path
+) -> None:
+    panes = [10 * epoch for epoch in range(MAX_BLOCKS)]  # one more, and they would be folded
+    expected = read_all(client, fill(agent, client, len(panes)), panes)
+    written = client.checkpoint(Checkpoint(8, [], PLAN, 0, str(tmp_path), "8.arrow", True), 20)
+    _, small = start(arena_bytes=4 * MIB)
+    assert written["bytes"] > 4 * MIB
+    request = Restore(PLAN, 1, str(tmp_path), [["8.arrow", written["bytes"], written["crc"]]])
+    fills = 0
+    while True:
+        try:
+            heads = small.restore(request, 20).blocks
+            break
+        except ArenaFullError as full:
+            fills += 1
+            room(small, 9, full.wanted_bytes, tmp_path, run=1)
+    assert 0 < fills < 10
+    assert len(heads) == len(panes)
+    assert read_all(small, heads, panes) == expected
+
+
 def test_the_default_directory_is_the_executor_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_EXECUTOR_DIRS", f"/nowhere:{tmp_path}")
     assert default_directory() == str(tmp_path)
