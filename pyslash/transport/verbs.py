@@ -29,6 +29,7 @@ from pyslash.rdma.queue_pair import QueuePair
 from pyslash.rdma.transfer import Mover, Piece
 from pyslash.state.files.block_head import HEADER_BYTES
 from pyslash.transport.base import Placed, Range, TransportCounters
+from pyslash.transport.connections import Connections
 from pyslash.units import ArenaOffset
 
 # The beginning of a block's header (docs/block-format.md): magic, version, head's length, plan, query, incarnation,
@@ -64,7 +65,7 @@ class VerbsTransport:
         self._find_port = find_port
         self._lock = threading.Lock()
         self._hubs: dict[Port, _Hub] = {}
-        self._peers: dict[AgentDescriptor, _Peer] = {}
+        self._peers = Connections[AgentDescriptor, _Peer]()
 
     def unreachable(self, peer: AgentDescriptor, *, any_fabric: bool = False) -> str | None:
         """Why the peer cannot be read by verbs; None if a connection stands, over which a first READ has passed.
@@ -124,29 +125,25 @@ class VerbsTransport:
 
     def close(self) -> None:
         """Ends the connections and closes the devices."""
+        self._peers.close()
         with self._lock:
-            peers, self._peers = list(self._peers.values()), {}
             hubs, self._hubs = list(self._hubs.values()), {}
-        for peer in peers:
-            peer.close()
         for hub in hubs:
             hub.close()
 
     def _connected_peer(self, peer: AgentDescriptor) -> _Peer:
-        with self._lock:
-            known = self._peers.get(peer)
-        return known or self._peer(peer, self._find_port(None, None))
+        return self._peers.of(peer, lambda: self._made(peer, self._find_port(None, None)))
 
     def _peer(self, peer: AgentDescriptor, port: Port) -> _Peer:
+        return self._peers.of(peer, lambda: self._made(peer, port))
+
+    def _made(self, peer: AgentDescriptor, port: Port) -> _Peer:
         with self._lock:
-            known = self._peers.get(peer)
-            if known is None:
-                hub = self._hubs.get(port)
-                if hub is None:
-                    hub = self._hubs[port] = _Hub(port)
-                client = AgentClient(peer, self._query, self._token, timeout_seconds=self._timeout)
-                known = self._peers[peer] = _Peer(peer, hub, client, self._query)
-            return known
+            hub = self._hubs.get(port)
+            if hub is None:
+                hub = self._hubs[port] = _Hub(port)
+        client = AgentClient(peer, self._query, self._token, timeout_seconds=self._timeout)
+        return _Peer(peer, hub, client, self._query)
 
 
 class _Hub:

@@ -114,13 +114,13 @@ def test_a_reader_connects_anew_when_its_lease_has_ended(
 ) -> None:
     offset, size = remote.blocks[0]
     transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
-    connection = transport._peers[remote.descriptor]._connection
+    connection = transport._peers.of(remote.descriptor, pytest.fail)._connection
     assert connection is not None
     control.act("disconnect", Disconnect(connection.peer.qpn))  # as the agent does after the lease
     connection.renew_at = 0.0
     (buffer,) = transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
     assert buffer.to_pybytes() == body(0, size)
-    assert transport._peers[remote.descriptor]._connection is not connection
+    assert transport._peers.of(remote.descriptor, pytest.fail)._connection is not connection
 
 
 def test_a_restarted_agent_is_another(port: Port, shared_secret: bytes) -> None:

@@ -58,7 +58,7 @@ def test_ranges_of_many_blocks_come_in_lists_with_one_doorbell_each(
 ) -> None:
     """More ranges than a queue holds, and more bytes than one list takes; all bytes at their places."""
     assert transport.unreachable(remote.descriptor) is None
-    (known,) = transport._peers.values()
+    known = transport._peers.of(remote.descriptor, pytest.fail)
     assert known._connection is not None
     mover = known._connection.mover
     calls: list[object] = []
@@ -167,7 +167,7 @@ def test_what_is_not_allowed_is_refused_and_the_agent_lives(
 ) -> None:
     offset, size = remote.blocks[0]
     transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
-    known = transport._peers[remote.descriptor]
+    known = transport._peers.of(remote.descriptor, pytest.fail)
     lease = known._hub.landing.acquire(length)
 
     def move(connection: Any) -> None:
@@ -199,10 +199,10 @@ def test_a_key_of_another_query_s_domain_is_refused(
 ) -> None:
     offset, size = remote.blocks[0]
     transport.read(remote.descriptor, offset, [(HEADER_BYTES, size)])
-    key = transport._peers[remote.descriptor]._connection.rkey
+    key = transport._peers.of(remote.descriptor, pytest.fail)._connection.rkey
     other = VerbsTransport(OTHER_QUERY, query_token(shared_secret, OTHER_QUERY))
     assert other.unreachable(remote.descriptor) is None
-    known = other._peers[remote.descriptor]
+    known = other._peers.of(remote.descriptor, pytest.fail)
     lease = known._hub.landing.acquire(64)
 
     def move(connection: Any) -> None:

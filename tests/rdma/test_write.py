@@ -47,7 +47,7 @@ def test_an_exposed_range_s_key_is_good_for_that_range_alone(
     reserved = own.arena.allocate(4096, QUERY, 0)
     held = bytes(own.arena.view(0, own.arena.size))
     assert transport.unreachable(own.descriptor) is None
-    known = transport._peers[own.descriptor]
+    known = transport._peers.of(own.descriptor, pytest.fail)
     lease = known._hub.landing.acquire(64)
     key = known._client.act("expose", Expose(reserved, 4096))["rkey"]
 
@@ -63,7 +63,7 @@ def test_an_exposed_range_s_key_is_good_for_that_range_alone(
 def test_a_key_is_of_no_use_after_conceal(own: InProcess, transport: VerbsTransport) -> None:
     reserved = own.arena.allocate(4096, QUERY, 0)
     assert transport.unreachable(own.descriptor) is None
-    known = transport._peers[own.descriptor]
+    known = transport._peers.of(own.descriptor, pytest.fail)
     lease = known._hub.landing.acquire(64)
     key = known._client.act("expose", Expose(reserved, 4096))["rkey"]
     assert known._client.act("conceal", Conceal(reserved)) == {"ended": True}
