@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from pyslash.agent.replicate import Replicator
 from pyslash.agent.store.adopt import relocated
 from pyslash.agent.store.figures import Figures
 from pyslash.agent.store.replica_calls import ReplicaCalls
+from pyslash.agent.store.spiller import Spiller
 from pyslash.agent.store.state import AgentState
 from pyslash.errors import AgentTimeoutError, AgentUnavailableError, SlashError, StaleIncarnationError
 from pyslash.protocol.client import AgentClient
@@ -43,7 +45,9 @@ class Agent:
         self._fd = os.memfd_create("pyslash-model", os.MFD_CLOEXEC)
         self.arena = _native.Arena.create(self._fd, _ARENA_BYTES, incarnation)
         self.state = AgentState(self.arena, self._fd, incarnation)
+        spiller = Spiller(self.state)
         self._parts = (
+            SimpleNamespace(room=spiller.make),
             self.state,
             ReplicaCalls(self.state),
             Figures(self.state),
@@ -91,11 +95,15 @@ class Agent:
             self._folds.end(*self._folding)
         self.state.sweep()
         committed = {offset for offset, _, state, *_ in self.arena.blocks() if state == _COMMITTED}
-        live = {
-            offset for query in self.state.queries.values() for blocks in query.block_sets() for offset in blocks.live
-        }
-        if committed != live:
-            raise Violation(f"{self.descriptor} holds {sorted(live)}, its arena {sorted(committed)}")
+        sets = [blocks for query in self.state.queries.values() for blocks in query.block_sets()]
+        live = {offset for blocks in sets for offset in blocks.live}
+        disk = self.state.holding.disk
+        waiting = [blocks.compacted for blocks in sets if blocks.compacted is not None]
+        on_disk = sum(offset in disk for offset in (*live, *(at for one in waiting for at in one.offsets())))
+        if committed != {offset for offset in live if offset not in disk} or len(disk) != on_disk:
+            raise Violation(
+                f"{self.descriptor} holds {sorted(live)}, its arena {sorted(committed)}, its disk {len(disk)}"
+            )
 
     def work(self, world: World) -> None:
         """What its compactor does by itself, one step."""
@@ -261,7 +269,11 @@ class MemoryBus:
         fault = self._world.point(f"reads {peer}", frozenset({Kind.LINK_FLIPPED}))
         if not agent.alive:
             raise StaleIncarnationError(f"{peer} is gone, and its arena with it")
-        views = [agent.arena.view(block_offset + offset, length) for offset, length in ranges]
+        disk = agent.state.holding.disk
+        if block_offset in disk:
+            views = [disk.view(block_offset, offset, length) for offset, length in ranges]
+        else:
+            views = [agent.arena.view(block_offset + offset, length) for offset, length in ranges]
         if fault is Kind.LINK_FLIPPED:
             views[0] = pa.py_buffer(flipped(views[0], self._world.chance))
         return views

@@ -23,6 +23,7 @@ class Kind(Enum):
     SPECULATED = ("two attempts of a task publish a block each", 16)
     ZOMBIE = ("a second attempt of a task publishes its block much later", 16)
     JOB_FAILS = ("a task fails for good, after others have published", 16)
+    ARENA_FULL = ("a task finds no room in its arena, and none again when half of each arena is free", 16)
     WRITE_FAILS = ("the disk is full in the middle of a block file", 12)
     WRITE_UNACKED = ("a block file is written, but the write reports an error", 12)
     READ_FAILS = ("a block file cannot be read, this time", 6)
@@ -53,7 +54,7 @@ class Kind(Enum):
 
 ANYWHERE = frozenset({Kind.DRIVER_DIES, Kind.SECOND_DRIVER, Kind.AGENT_DIES, Kind.AGENTS_DIE})
 CALL = frozenset({Kind.REQUEST_LOST, Kind.REPLY_LOST, Kind.DUPLICATED, Kind.DELAYED})
-TASK = frozenset({Kind.TASK_RETRIED, Kind.SPECULATED, Kind.ZOMBIE, Kind.JOB_FAILS})
+TASK = frozenset({Kind.TASK_RETRIED, Kind.SPECULATED, Kind.ZOMBIE, Kind.JOB_FAILS, Kind.ARENA_FULL})
 DAMAGE = frozenset({Kind.FILE_LOST, Kind.FILE_TORN, Kind.FILE_FLIPPED})
 WRITE = frozenset({Kind.WRITE_FAILS, Kind.WRITE_UNACKED}) | DAMAGE
 READ = frozenset({Kind.READ_FAILS, Kind.READ_FLIPPED})

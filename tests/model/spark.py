@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from pyslash.agent import replicate
 from pyslash.agent.compaction import folding
+from pyslash.agent.store import spill
 from pyslash.cluster import coordinator
 from pyslash.conf import Conf
 from pyslash.driver import epoch
@@ -510,6 +511,7 @@ def installed(query: Query) -> Iterator[None]:
         (durable, "MOST_SMALL", 2),
         (durable, "_AT_LAST", 1),
         *_files_that_take_time(world),
+        (spill, "write", _written_while_others_work(world, spill.write)),
         (folding, "MAX_BLOCKS", 2),
     ]
     with ExitStack() as stack:
@@ -547,6 +549,18 @@ def _files_that_take_time(world: World) -> list[tuple[Any, str, Any]]:
         (DurableState, "want_snapshots", want_snapshots),
         (DurableState, "want_folds", want_folds),
     ]
+
+
+def _written_while_others_work(world: World, write: Callable[..., Any]) -> Callable[..., Any]:
+    """A block goes to disk without a lock: what agents do by themselves falls before and behind that."""
+
+    def written(directory: str, pieces: list[Any]) -> Any:
+        world.point("writes a block to its disk")
+        data = write(directory, pieces)
+        world.point("has written a block to its disk")
+        return data
+
+    return written
 
 
 def violation(

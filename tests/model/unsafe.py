@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from pyslash import _native
+from pyslash.agent.store.block_set import BlockSet
 from pyslash.agent.store.state import AgentState
 from pyslash.cluster.replicas import Replicas
 from pyslash.driver import operator_runner
@@ -32,6 +33,13 @@ from tests.model.world import World
 _PUBLISHED = 2
 _HEAD_CRC_AT, _ENTRIES_AT, _ENTRY_BYTES, _ENTRY_CRC_AT = 128, 192, 48, 20
 _CRC = struct.Struct("<I")
+
+
+@contextmanager
+def with_spilled_blocks_folded() -> Iterator[None]:
+    """A compaction may take a block that is on its way to disk."""
+    with patch.object(BlockSet, "spilling", property(lambda _: None, lambda *_: None), create=True):
+        yield
 
 
 @contextmanager
