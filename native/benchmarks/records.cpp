@@ -86,15 +86,22 @@ void read_csv_lines(benchmark::State& state, const char* fields) {
              &Event::csv);
 }
 
-// "event_time", "user_id", "amount"; then all seven fields.
+constexpr const char* seven_fields_by_name =
+    "field string 61646472657373\nfield int64 616d6f756e74\nfield timestamp 6576656e745f74696d65\n"
+    "field string 6576656e745f74797065\nfield string 706167655f6964\nfield float64 7072696365\n"
+    "field string 757365725f6964\n";
+
+// "event_time", "user_id", "amount"; then all seven fields, and these in another order than the records have them.
 BENCHMARK_CAPTURE(read_json, three_of_seven_fields,
                   "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield int64 616d6f756e74\n");
 BENCHMARK_CAPTURE(read_json, seven_fields,
                   "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield string 706167655f6964\n"
                   "field string 6576656e745f74797065\nfield string 61646472657373\nfield int64 616d6f756e74\n"
                   "field float64 7072696365\n");
+BENCHMARK_CAPTURE(read_json, seven_fields_by_name, seven_fields_by_name);
 BENCHMARK_CAPTURE(read_json_lines, three_of_seven_fields,
                   "field timestamp 6576656e745f74696d65\nfield string 757365725f6964\nfield int64 616d6f756e74\n");
+BENCHMARK_CAPTURE(read_json_lines, seven_fields_by_name, seven_fields_by_name);
 BENCHMARK_CAPTURE(read_csv_lines, three_of_seven_fields, "-\nfield timestamp 0\nfield string 1\nfield int64 5\n");
 BENCHMARK_CAPTURE(read_csv_lines, seven_fields,
                   "7\nfield timestamp 0\nfield string 1\nfield string 2\nfield string 3\nfield string 4\n"

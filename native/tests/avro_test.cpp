@@ -113,6 +113,16 @@ TEST(AvroFormat, ReadsDecimals) {
   expect_error(Status::invalid_plan, "too many digits", [&] { RecordReader(schema_of("column decimal 19\n", 1)); });
 }
 
+TEST(AvroFormat, KeepsRoomForWideNulls) {
+  EXPECT_EQ(word("option null wide", number(1)), std::nullopt);
+  const auto row = row_of(schema_of("column option wide null\ncolumn text\n", 2), number(1) + text("t"));
+  ASSERT_TRUE(row);
+  ASSERT_EQ(row->size(), 24u + 16 + 8);
+  EXPECT_EQ(load<uint64_t>(row->data()), 1u);
+  EXPECT_EQ(load<uint64_t>(row->data() + 8), uint64_t{24} << 32);
+  EXPECT_EQ(load<uint64_t>(row->data() + 16), uint64_t{40} << 32 | 1);
+}
+
 TEST(AvroFormat, ReadsUnionsAndStructs) {
   EXPECT_EQ(word("option null long", number(0)), -1);
   EXPECT_EQ(word("option null long", number(1) + number(6)), 6);

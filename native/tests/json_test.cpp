@@ -135,6 +135,43 @@ TEST(JsonFormat, ReadsStructs) {
   EXPECT_FALSE(reader.read(bytes_of(R"({"s":1})")));
 }
 
+// Strings, structs and the room of wide fields stand in the order of the schema, whatever the order of the members.
+TEST(JsonFormat, GivesEqualStructsTheSameBytes) {
+  RecordReader reader("pyslash-json 1\nzone -\nfield string " + hex("t") + "\nfield wide " + hex("w") + "\nstruct " +
+                      hex("s") + " 4\nfield string " + hex("a") + "\nfield int32 " + hex("b") + "\nfield string " +
+                      hex("c") + "\nfield wide " + hex("w") + "\nfield string " + hex("u") + "\n");
+  std::vector<std::string> inner{R"("a":"of more than eight bytes")", R"("b":7)", R"("c":"")", R"("w":null)"};
+  std::vector<std::vector<uint8_t>> rows;
+  do {
+    std::vector<std::string> outer{R"("t":"x")", R"("s":{)", R"("u":"y")"};
+    for (size_t i = 0; i < inner.size(); ++i) outer[1] += (i == 0 ? "" : ",") + inner[i];
+    outer[1] += "}";
+    std::ranges::sort(outer);
+    do {
+      const std::string record = "{" + outer[0] + "," + outer[1] + "," + outer[2] + "}";
+      const auto row = reader.read(bytes_of(record));
+      ASSERT_TRUE(row) << record;
+      rows.emplace_back(row->begin(), row->end());
+      ASSERT_EQ(rows.back(), rows.front()) << record;
+    } while (std::ranges::next_permutation(outer).found);
+  } while (std::ranges::next_permutation(inner).found);
+  EXPECT_EQ(rows.size(), 24u * 6);
+  const uint8_t* const row = rows[0].data();
+  const auto word = [&](size_t at) { return load<uint64_t>(row + at); };
+  const auto place = [](uint64_t offset, uint64_t size) { return offset << 32 | size; };
+  EXPECT_EQ(word(0), 2u);
+  EXPECT_EQ(word(8), place(40, 1));
+  EXPECT_EQ(word(16), place(48, 0));  // of the field that is null
+  EXPECT_EQ(word(24), place(64, 80));
+  EXPECT_EQ(word(32), place(144, 1));
+  EXPECT_EQ(word(64), 8u);
+  EXPECT_EQ(word(72), place(40, 24));
+  EXPECT_EQ(word(80), 7u);
+  EXPECT_EQ(word(88), place(64, 0));
+  EXPECT_EQ(word(96), place(64, 0));
+  EXPECT_EQ(rows[0].size(), 152u);
+}
+
 // What was learned of the layout of the records before does not change what a record is read as.
 TEST(JsonFormat, ReadsRecordsOfAnyLayout) {
   const std::string schema = "pyslash-json 1\nzone 0\nfield int64 " + hex("a") + "\nstruct " + hex("s") +

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.json_records import SCHEMA, Records
-from tests.support.same_rows import assert_same
+from tests.support.same_rows import assert_same, assert_same_bytes
 
 SEED = 20260
 RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "18000"))  # more for a longer search
@@ -62,6 +64,8 @@ def check(spark: SparkSession, folder: Path, records: Sequence[bytes | None], sc
     expected, found = reading.expected(), reading.found()
     assert reading.obstacles == []
     assert_same(found, expected, lambda row: records[row])
+    again = Reading(spark, folder, records, schema, options)  # whose records are counted apart
+    assert_same_bytes(again.natively, again.by_spark, lambda row: records[row])
     return reading
 
 
@@ -84,6 +88,34 @@ def test_plain_records_are_read_natively(spark: SparkSession, tmp_path: Path) ->
     assert check(spark, tmp_path, records, schema).left_to_spark == 0
     filled = sum(re.search(rb'"list"\s*:\s*\[', record) is not None for record in records)
     assert check(spark, tmp_path, records, SCHEMA).left_to_spark == filled > 0
+
+
+STRUCTS = (
+    "id int, name string, wide decimal(30, 5), "
+    "user struct<city: string, id: int, name: string, home: struct<town: string, zip: string, wide: decimal(20, 0)>>, "
+    "none struct<text: string>, zip string"
+)
+
+
+def test_structs_have_the_bytes_that_spark_gives_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the order of members, and which of them are null or absent: by its bytes Spark tells a struct apart."""
+    draw = random.Random(SEED)
+
+    def an_object(**members: str) -> str:
+        chosen = [f'"{name}": {"null" if draw.random() < 0.1 else value}' for name, value in members.items()]
+        draw.shuffle(chosen)
+        return "{" + ", ".join(member for member in chosen if draw.random() < 0.9) + "}"
+
+    def text() -> str:
+        return json.dumps("é" * draw.randrange(12), ensure_ascii=draw.random() < 0.5)
+
+    def record() -> bytes:
+        home = an_object(zip=text(), town=text(), wide="null")
+        user = an_object(name=text(), home=home, id=str(draw.randrange(9)), city=text(), other="[1]")
+        none = draw.choice(["null", "{}", an_object(text=text())])
+        return an_object(zip=text(), user=user, none=none, wide="null", id="7", name=text()).encode()
+
+    assert check(spark, tmp_path, [record() for _ in range(1000)], STRUCTS).left_to_spark == 0
 
 
 def test_corrupt_records(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,6 +150,7 @@ def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: 
         ("array<int>", {}, "from_json gives array<int>, not a struct"),
         ("map<string, int>", {}, "from_json gives map<string,int>, not a struct"),
         ("number int, number string", {}, "from_json has the column number twice"),
+        ("number int, deep struct<gap: interval>", {}, "from_json has the column gap of the type interval"),
     ],
 )
 def test_what_only_spark_reads(

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ from pyslash.spark.session import changed
 from tests.pipelines.test_kafka import produce, source
 from tests.support.avro_records import AvroRecords, long_bytes, sized
 from tests.support.record_stream import START, Run
-from tests.support.same_rows import assert_same
+from tests.support.same_rows import assert_same, assert_same_bytes
 
 pytestmark = pytest.mark.usefixtures("avro_jars")
 SCHEMAS = int(os.environ.get("PYSLASH_AVRO_SCHEMAS", "60"))  # more for a longer search
@@ -50,12 +51,17 @@ class Reading:
         pq.write_table(pa.table({"value": pa.array(records, pa.binary())}), path)
         parsed = spark.read.parquet(str(path)).select(from_avro("value", schema, options).alias("found"))
         self.by_spark = query(parsed)
-        bridge = JvmBridge(spark).java
         with changed(spark, {"spark.sql.adaptive.enabled": "false"}):  # as in micro-batches
-            plan = self.by_spark._jdf.queryExecution().executedPlan()
-        self._avro = bridge.natively(plan)
-        self.is_native = not self._avro.plan().equals(plan)
-        self.natively = DataFrame(bridge.again(spark._jsparkSession, self._avro.plan()), spark)
+            self._plan = self.by_spark._jdf.queryExecution().executedPlan()
+        self._avro, self.natively = self._read()
+        self.is_native = not self._avro.plan().equals(self._plan)
+
+    def _read(self) -> tuple[Any, DataFrame]:
+        """The plan with native code, and its rows."""
+        spark = self.by_spark.sparkSession
+        bridge = JvmBridge(spark).java
+        avro = bridge.natively(self._plan)
+        return avro, DataFrame(bridge.again(spark._jsparkSession, avro.plan()), spark)
 
     @property
     def left_to_spark(self) -> int:
@@ -71,6 +77,8 @@ class Reading:
         """Compare both readings bit by bit."""
         expected, found = self.by_spark.toArrow(), self.natively.toArrow()
         assert_same(found, expected, lambda row: records[row])
+        _, again = self._read()  # whose records are counted apart
+        assert_same_bytes(again, self.by_spark, lambda row: records[row])
         return self
 
 
@@ -107,6 +115,21 @@ def record(*fields: object) -> str:
     """A schema; a field is its type."""
     named = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(fields)]
     return json.dumps({"type": "record", "name": "r", "fields": named})
+
+
+def test_structs_have_the_bytes_that_spark_gives_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where a decimal is null that only Spark reads."""
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 4}
+    fixed = {"type": "fixed", "name": "x", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 0}
+    fields = [
+        {"name": "w", "type": ["null", wide]},
+        {"name": "x", "type": [fixed, "null"]},
+        {"name": "t", "type": "string"},
+    ]
+    inner = {"type": "record", "name": "s", "fields": fields}
+    records = [b"\x00\x00\x02\x02t\x02", b"\x00\x02\x02\x05\x02\x00\x04", b"\x00\x00\x02\x00\x00"]
+    reading = Reading(spark, tmp_path, records, record(["null", wide], inner, "int"), {}).check(records)
+    assert (reading.left_to_spark, reading.obstacles) == (1, [])
 
 
 LIST = {"type": "array", "items": "string"}

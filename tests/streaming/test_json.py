@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.ran import ran
 from tests.support.record_stream import SCHEMA, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
+from tests.support.stream import in_order
 
 
 @pytest.mark.parametrize("query", [by_fields, by_a_time_of_its_own])
@@ -42,3 +46,91 @@ def test_pages_of_json_files(spark: SparkSession, tmp_path: Path, monkeypatch: p
     compare(grouped.agg(F.count("*"), F.sum("value"), *texts), tmp_path)
     assert len(in_pages) == 3
     assert all(1000 < count < 7000 for count in in_pages)
+
+
+USER = "user struct<id: string, name: string, home: struct<town: string, zip: string>, wide: decimal(30, 2)>"
+USERS = f"at timestamp, {USER}, value int"
+WATERMARK = "5 seconds"
+
+
+def write_users(folder: Path, seed: int) -> None:
+    """Three files whose records have their members in any order; where a name is escaped, only Spark reads them."""
+    draw = random.Random(seed)
+    folder.mkdir(parents=True)
+
+    def an_object(**members: object) -> dict[str, object]:
+        names = draw.sample([*members], len(members))
+        return {name: members[name] for name in names if members[name] is not None or draw.random() < 0.5}
+
+    for batch in range(3):
+        lines = []
+        for _ in range(200):
+            home = draw.choice([None, an_object(town="Ulm", zip=draw.choice(["1", None]))])
+            user = an_object(id=f"u{draw.randrange(4)}", name=draw.choice(["Ann", "Bo", None]), home=home, wide=None)
+            at = f"2020-01-01T00:00:{10 * batch + 10 + draw.randrange(10)}Z"
+            line = json.dumps(an_object(at=at, user=user, value=draw.randrange(100)))
+            lines.append(line.replace('"user"', draw.choice(['"user"', '"user"', r'"\u0075ser"'])))
+        (folder / f"{batch}.json").write_text("\n".join(lines))
+        in_order(folder / f"{batch}.json", batch)
+
+
+def files_of_users(spark: SparkSession, folder: Path) -> DataFrame:
+    """Their rows by the JSON source."""
+    rows = spark.readStream.schema(USERS).option("maxFilesPerTrigger", 1).json(str(folder))
+    return rows.withWatermark("at", WATERMARK)
+
+
+def parsed_users(spark: SparkSession, folder: Path) -> DataFrame:
+    """The same by from_json."""
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+    return lines.select(F.from_json("value", USERS).alias("event")).select("event.*").withWatermark("at", WATERMARK)
+
+
+def whole_records(spark: SparkSession, folder: Path) -> DataFrame:
+    """All that a from_json gives as the struct."""
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+    rows = lines.select(
+        F.from_json("value", USER).alias("user"), F.from_json("value", "at timestamp, value int").alias("event")
+    )
+    return rows.select("user", "event.*").withWatermark("at", WATERMARK)
+
+
+def grouped(rows: DataFrame, _: DataFrame) -> DataFrame:
+    return rows.groupBy(F.window("at", "10 seconds"), "user").agg(F.count("*"), F.sum("value"))
+
+
+def in_a_set(rows: DataFrame, _: DataFrame) -> DataFrame:
+    return rows.groupBy(F.window("at", "10 seconds")).agg(F.size(F.collect_set("user")), F.count("user"))
+
+
+def deduplicated(rows: DataFrame, _: DataFrame) -> DataFrame:
+    return rows.dropDuplicates(["user"]).select("user")
+
+
+def joined(rows: DataFrame, others: DataFrame) -> DataFrame:
+    right = others.select(F.col("user").alias("other"), F.col("at").alias("then"), F.col("value").alias("other_value"))
+    near = F.expr(
+        "user = other and then between at - interval 2 seconds and at + interval 1 second and value = other_value"
+    )
+    return rows.join(right, near).select("user", "other", "at", "then")
+
+
+@pytest.mark.parametrize("query", [grouped, in_a_set, deduplicated, joined])
+@pytest.mark.parametrize("source", [files_of_users, parsed_users, whole_records])
+def test_structs_as_keys(
+    spark: SparkSession,
+    tmp_path: Path,
+    source: Callable[[SparkSession, Path], DataFrame],
+    query: Callable[[DataFrame, DataFrame], DataFrame],
+) -> None:
+    """Structs are told apart by their values, whatever the order of members and whoever has read them."""
+    for seed, side in enumerate(("left", "right")):
+        write_users(tmp_path / side, seed)
+    others = source(spark, tmp_path / "right")
+    expected, found = (
+        ran(source(spark, tmp_path / "left"), tmp_path, lambda rows: query(rows, others), "append", mode)
+        for mode in ("off", "require")
+    )
+    assert sum(map(len, expected.batches)) > 1
+    assert found.batches == expected.batches
+    assert sum(one["records_by_spark"] for one in found.progress) > 10

@@ -142,7 +142,8 @@ class AvroRecords:
         return {"type": kind, **logical}, write
 
     def _option(self) -> tuple[Schema, Write]:
-        schema, write = self._random.choice([self._primitive, self._logical, self._enum])()
+        kinds = [self._primitive, self._logical, self._enum] + ([] if self._plain else [self._odd_logical])
+        schema, write = self._random.choice(kinds)()
         null_first = self._random.random() < 0.7
 
         def written() -> bytes:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.session import changed
-from tests.support.same_rows import assert_same
+from tests.support.same_rows import assert_same, assert_same_bytes
 
 
 class Reading:
@@ -36,6 +36,8 @@ class Reading:
         assert self.obstacles == []
         assert_same(found, expected, lambda row: expected.slice(row, 1).to_pylist())
         assert self._scanned() == 2 * before
+        again = Reading(self.by_spark)  # whose records are counted apart
+        assert_same_bytes(again.natively, self.by_spark, lambda row: expected.slice(row, 1).to_pylist())
         return found
 
     def check_failure(self) -> None:

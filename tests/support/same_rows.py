@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import DataFrame
 
 
 def assert_same(found: pa.Table, expected: pa.Table, place: Callable[[int], object]) -> None:
@@ -18,6 +19,19 @@ def assert_same(found: pa.Table, expected: pa.Table, place: Callable[[int], obje
             different = pc.or_kleene(pc.not_equal(ours, sparks), pc.xor(ours.is_null(), sparks.is_null()))
             row = pc.index(different.fill_null(True), True).as_py()
             pytest.fail(f"{name} of {place(row)!r}: {ours[row]}, and Spark reads {sparks[row]}")
+
+
+def assert_same_bytes(found: DataFrame, expected: DataFrame, place: Callable[[int], object]) -> None:
+    """UnsafeRows of the same bytes: by these Spark tells structs apart."""
+    ours, sparks = words(found), words(expected)
+    assert len(ours) == len(sparks)
+    for row, (one, other) in enumerate(zip(ours, sparks, strict=True)):
+        assert one == other, f"{place(row)!r}"
+
+
+def words(rows: DataFrame) -> list[str]:
+    """The words of each UnsafeRow, as hexadecimal numbers."""
+    return str(rows._jdf.queryExecution().executedPlan().executeToIterator().mkString("\n")).split("\n")
 
 
 def leaves(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:

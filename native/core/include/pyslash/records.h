@@ -23,6 +23,7 @@ class RecordReader {
   //   zone 3600                    seconds to the east of UTC of times that name no zone; -: Spark reads such times
   //   field int64 6964             a column: its type, and its name as hexadecimal UTF-8
   //   field other 6964             of a type that is not read here: only null is
+  //   field wide 6964              the same, a decimal of more than 18 digits
   //   field none -                 a column that no record has
   //   struct 75736572 2            a column that is a struct of the next two fields
   //
@@ -47,14 +48,17 @@ class RecordReader {
   //   column option null decimal 9 a union with null and another type; also fixed-decimal 5 9, of five bytes
   //   unused array text            a column that nobody needs: null. Also map text, fixed 16, union 2 int text
   //   column enum 2 41 42          its symbols, as hexadecimal UTF-8
+  //   column option null wide      a decimal of more than 18 digits: only null is read
   //
-  // Status::invalid_plan if it is none. `sized`: rows of lines stand each behind its int64 size.
+  // Status::invalid_plan if it is none. `sized`: rows of lines stand each behind its int64 size, and are only rows:
+  // what stands behind the fields of one comes in any order.
   explicit RecordReader(std::string_view schema, bool sized = false);
   ~RecordReader();
   RecordReader(RecordReader&&) noexcept;
   RecordReader& operator=(RecordReader&&) noexcept;
 
-  // The record as an UnsafeRow (docs/design/007), valid until the next call; nothing if Spark has to read it.
+  // The record as an UnsafeRow (docs/design/007), valid until the next call; nothing if Spark has to read it. Of a
+  // record and of its structs it has the bytes that Spark's own rows have: by these Spark tells structs apart.
   std::optional<Bytes> read(Bytes record);
 
   // A piece of a part of a text file, whose lines are records. A line ends with \n, \r or \r\n, as Hadoop has it.

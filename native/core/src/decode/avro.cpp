@@ -93,6 +93,7 @@ size_t beyond_text_of(const AvroType& type) {
     for (const auto& symbol : type.symbols) longest = std::max(longest, symbol.size());
     return longest;
   }
+  if (type.kind == AvroKind::wide) return RowBuilder::wide_bytes;
   if (type.kind != AvroKind::record) return 0;
   size_t bytes = RowBuilder::fixed_bytes(type.types.size()) + 8 * type.types.size();
   for (const AvroType& field : type.types) bytes += field.is_column ? beyond_text_of(field) : 0;
@@ -143,6 +144,8 @@ class AvroFormat final : public RecordFormat {
     return true;
   }
 
+  void keep_room(Place place) { rows_->keep_room(place.row, place.fields, place.index); }
+
   bool value(AvroCursor& data, const AvroType& type, Place place) {
     int64_t number = 0;
     switch (type.kind) {
@@ -191,7 +194,11 @@ class AvroFormat final : public RecordFormat {
       }
       case AvroKind::option: {
         size_t branch = 0;
-        return data.index(branch, type.types.size()) && value(data, type.types[branch], place);
+        if (!data.index(branch, type.types.size())) return false;
+        // Spark tells structs apart by their bytes.
+        const bool is_null = type.types[branch].kind == AvroKind::null;
+        if (is_null && type.types[1 - branch].kind == AvroKind::wide) keep_room(place);
+        return value(data, type.types[branch], place);
       }
       case AvroKind::one_of: {
         size_t branch = 0;
@@ -201,6 +208,7 @@ class AvroFormat final : public RecordFormat {
       case AvroKind::array:
       case AvroKind::map:
       case AvroKind::other:
+      case AvroKind::wide:
         return false;
     }
     return false;
@@ -279,6 +287,7 @@ class AvroFormat final : public RecordFormat {
       case AvroKind::map:
         return skip_blocks(data, [&] { return data.text(text) && skip(data, type.types[0]); });
       case AvroKind::other:
+      case AvroKind::wide:
         return false;
     }
     return false;

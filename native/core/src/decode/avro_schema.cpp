@@ -11,7 +11,7 @@ namespace {
 constexpr size_t max_depth = 64;
 constexpr int64_t max_number = 1 << 20;  // of fields, symbols, bytes
 
-constexpr std::array<std::pair<std::string_view, AvroKind>, 23> kinds{{
+constexpr std::array<std::pair<std::string_view, AvroKind>, 24> kinds{{
     {"null", AvroKind::null},
     {"boolean", AvroKind::boolean},
     {"int", AvroKind::int32},
@@ -35,6 +35,7 @@ constexpr std::array<std::pair<std::string_view, AvroKind>, 23> kinds{{
     {"map", AvroKind::map},
     {"union", AvroKind::one_of},
     {"other", AvroKind::other},
+    {"wide", AvroKind::wide},
 }};
 
 AvroKind kind_of(std::string_view word) {

@@ -33,6 +33,7 @@ enum class AvroKind : uint8_t {
   map,
   one_of,
   other,  // which only Spark reads
+  wide,   // the same, of a type for whose null Spark keeps room
 };
 
 struct AvroType {

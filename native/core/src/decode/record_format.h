@@ -34,7 +34,8 @@ inline bool is_blank(Bytes line) {
   return std::ranges::all_of(line, [](uint8_t byte) { return byte <= ' '; });
 }
 
-std::unique_ptr<RecordFormat> json_format(std::string_view schema);
+// `as_values`: rows are structs that Spark may compare, not only rows of which fields are read.
+std::unique_ptr<RecordFormat> json_format(std::string_view schema, bool as_values);
 std::unique_ptr<RecordFormat> csv_format(std::string_view schema);
 std::unique_ptr<RecordFormat> avro_format(std::string_view schema);
 

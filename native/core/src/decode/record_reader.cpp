@@ -37,8 +37,8 @@ class LineEnds {
   size_t carriage_;
 };
 
-std::unique_ptr<RecordFormat> format_of(std::string_view schema) {
-  if (schema.starts_with("pyslash-json ")) return json_format(schema);
+std::unique_ptr<RecordFormat> format_of(std::string_view schema, bool as_values) {
+  if (schema.starts_with("pyslash-json ")) return json_format(schema, as_values);
   if (schema.starts_with("pyslash-csv ")) return csv_format(schema);
   if (schema.starts_with("pyslash-avro ")) return avro_format(schema);
   throw Error(Status::invalid_plan, std::string(schema.substr(0, schema.find('\n'))) + " is no format of records");
@@ -49,7 +49,9 @@ std::unique_ptr<RecordFormat> format_of(std::string_view schema) {
 class RecordReader::Impl {
  public:
   Impl(std::string_view schema, bool sized)
-      : format_(format_of(schema)), sized_(sized), beyond_text_(format_->most_beyond_text() + sizeof(int64_t)) {}
+      : format_(format_of(schema, !sized)),
+        sized_(sized),
+        beyond_text_(format_->most_beyond_text() + sizeof(int64_t)) {}
 
   std::optional<Bytes> read(Bytes record) {
     uint64_t present = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "pyslash/bytes.h"
@@ -14,6 +15,8 @@ namespace pyslash {
 // Writes without looking at the end: whoever appends has made room.
 class RowBuilder {
  public:
+  static constexpr size_t wide_bytes = 16;  // of a decimal of more than 18 digits
+
   // Bytes of a row's null bits and fields.
   static constexpr size_t fixed_bytes(size_t fields) { return null_bytes(fields) + fields * 8; }
 
@@ -69,6 +72,27 @@ class RowBuilder {
     std::memcpy(at, text.data(), text.size());
     size_ += text.size();
     set_appended(row, fields, field, begin);
+  }
+
+  // The field is null, and has the room that Spark keeps for a decimal which may take its place.
+  void keep_room(size_t row, size_t fields, size_t field) {
+    uint8_t* const at = bytes_.get() + row;
+    store(at + null_bytes(fields) + field * 8, 0, static_cast<uint64_t>(size_ - row) << 32);
+    std::memset(bytes_.get() + size_, 0, wide_bytes);
+    size_ += wide_bytes;
+  }
+
+  // What has been appended for a field, from the start of its row.
+  struct Place {
+    size_t offset;
+    size_t size;
+  };
+  // Nothing if the field is null.
+  std::optional<Place> appended(size_t row, size_t fields, size_t field) const {
+    const uint8_t* const at = bytes_.get() + row;
+    if ((at[field / 8] >> field % 8 & 1) != 0) return std::nullopt;
+    const auto place = load<uint64_t>(at + null_bytes(fields) + field * 8);
+    return Place{place >> 32, place & 0xffffffff};
   }
 
   // Eight bytes before a row, for its size.

@@ -26,6 +26,7 @@ public final class AvroSchema extends RecordSchema {
   private static final Set<String> AS_OBJECTS = Set.of("java-class", "java-key-class"); // of classes, by Avro's reader
   private static final String LIMITS = "org.apache.avro.limits."; // system properties
   private static final String OTHER = "other";
+  private static final String WIDE = "wide"; // the same, where Spark keeps room for a null
   private static final int MOST_DEPTH = 32;
   private static final int MOST_SYMBOLS = 1 << 12; // of an enum
   private static final int MOST_FIXED = 1 << 20; // bytes
@@ -143,8 +144,7 @@ public final class AvroSchema extends RecordSchema {
 
   private static String decimal(Schema avro, DataType spark, String word) {
     if (avro.getLogicalType() instanceof LogicalTypes.Decimal decimal) {
-      boolean isLong = decimal.getPrecision() <= MOST_DIGITS;
-      return isLong && spark.equals(new DecimalType(decimal.getPrecision(), decimal.getScale()))
+      return !isWide(spark) && spark.equals(new DecimalType(decimal.getPrecision(), decimal.getScale()))
           ? word + decimal.getPrecision()
           : OTHER;
     }
@@ -167,7 +167,8 @@ public final class AvroSchema extends RecordSchema {
     }
     StringBuilder words = new StringBuilder("option");
     for (Schema one : types) {
-      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : type(one, spark, used, depth + 1));
+      String type = isWide(spark) ? WIDE : type(one, spark, used, depth + 1);
+      words.append(' ').append(one.getType() == Schema.Type.NULL ? "null" : type);
     }
     return words.toString();
   }

@@ -4,7 +4,9 @@ import io.pyslash.catalyst.OnlySpark;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
@@ -47,8 +49,19 @@ public final class JsonSchema extends RecordSchema {
         text.append("struct ").append(name).append(' ').append(struct.length()).append('\n');
         describe(struct, null);
       } else {
-        text.append("field ").append(type(column.dataType())).append(' ').append(name).append('\n');
+        text.append("field ").append(typeOf(column)).append(' ').append(name).append('\n');
       }
     }
+  }
+
+  private String typeOf(StructField column) {
+    DataType type = column.dataType();
+    if (isWide(type)) {
+      return "wide";
+    }
+    if (UnsafeRow.isMutable(type) && !UnsafeRow.isFixedLength(type)) { // Spark keeps room for its null, too
+      throw new OnlySpark(reader + " has the column " + column.name() + " of the type " + type.simpleString());
+    }
+    return type(type);
   }
 }

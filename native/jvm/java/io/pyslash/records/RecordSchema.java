@@ -89,9 +89,13 @@ public abstract class RecordSchema {
     return HexFormat.of().formatHex(name.getBytes(StandardCharsets.UTF_8));
   }
 
+  /** A decimal that native code does not read, and for whose null Spark keeps room in a row. */
+  static boolean isWide(DataType type) {
+    return type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS;
+  }
+
   static String type(DataType type) {
-    boolean isLong = type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS;
-    String name = isLong || type.equals(DataTypes.BinaryType) ? null : NativeTypes.nameOf(type);
+    String name = isWide(type) || type.equals(DataTypes.BinaryType) ? null : NativeTypes.nameOf(type);
     return name == null ? "other" : name;
   }
 }
