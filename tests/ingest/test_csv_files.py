@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DecimalType, IntegerType, StructField, StructType
 
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.csv_records import COLUMNS, SCHEMA, Records
@@ -246,6 +247,29 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     found = JvmBridge(spark).java.natively(plan)
     assert found.plan().equals(plan)
     assert [str(reason).lower() for reason in found.obstacles()] == [f"the csv source has the option {option.lower()}"]
+
+
+def test_more_columns_than_native_code_reads(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's parser has room for some more."""
+    (tmp_path / "records.csv").write_bytes(b",".join(b"%d" % place for place in range(20_010)) + b"\n1,2\n")
+    rows = spark.read.schema(StructType([StructField(f"c{i}", IntegerType()) for i in range(20_010)]))
+    for columns, reasons in (
+        (["c19999", "c7"], []),
+        (["c20000", "c7"], ["the CSV source has more than 20000 columns"]),
+    ):
+        reading = Reading(rows.csv(str(tmp_path)).select(*columns))
+        assert reading.natively.toArrow().equals(reading.by_spark.toArrow())
+        assert reading.obstacles == reasons
+
+
+def test_decimals_of_negative_scale(spark: SparkSession, tmp_path: Path) -> None:
+    """Native code has none: only null is read."""
+    (tmp_path / "records.csv").write_bytes(b"1200,1\n,2\n")
+    schema = StructType([StructField("price", DecimalType(5, -2)), StructField("number", IntegerType())])
+    with settings(spark, legacy__allowNegativeScaleOfDecimal="true"):
+        reading = Reading(spark.read.schema(schema).csv(str(tmp_path)))
+        reading.check()
+        assert reading.left_to_spark == 1
 
 
 @pytest.mark.nightly

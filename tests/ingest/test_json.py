@@ -16,8 +16,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.session import changed
 from tests.support.json_records import SCHEMA, Records
 from tests.support.same_rows import assert_same, assert_same_bytes
 
@@ -29,7 +31,12 @@ class Reading:
     """A from_json of records, by Spark and with native code."""
 
     def __init__(
-        self, spark: SparkSession, folder: Path, records: Sequence[bytes | None], schema: str, options: dict[str, str]
+        self,
+        spark: SparkSession,
+        folder: Path,
+        records: Sequence[bytes | None],
+        schema: str | StructType,
+        options: dict[str, str],
     ) -> None:
         path = folder / "records.parquet"  # of a local relation the optimizer would read the JSON
         pq.write_table(pa.table({"value": pa.array(records, pa.binary())}), path)
@@ -58,7 +65,9 @@ class Reading:
         return [str(reason) for reason in self._json.obstacles()]
 
 
-def check(spark: SparkSession, folder: Path, records: Sequence[bytes | None], schema: str, **options: str) -> Reading:
+def check(
+    spark: SparkSession, folder: Path, records: Sequence[bytes | None], schema: str | StructType, **options: str
+) -> Reading:
     """Compare both readings bit by bit."""
     reading = Reading(spark, folder, records, schema, options)
     expected, found = reading.expected(), reading.found()
@@ -167,6 +176,23 @@ def test_what_only_spark_reads(
         return
     reading = Reading(spark, tmp_path, [b'{"number": 1}'], schema, options)
     assert [text.lower() for text in set(reading.obstacles)] == [reason.lower()]
+
+
+@pytest.mark.parametrize("depth", [15, 16, 40])
+def test_structs_that_are_too_deep(spark: SparkSession, tmp_path: Path, depth: int) -> None:
+    """So many, one in the other: Spark reads what is too far down for native code."""
+    schema = "number int, a " + "struct<a: " * depth + "int" + ">" * depth
+    records = [b'{"number": 1, "a":%s}' % (b'{"a":' * deep + b"null" + b"}" * deep) for deep in range(depth + 1)]
+    records.append(b'{"number": 2, "a":%s}' % (b'{"a":' * depth + b"7" + b"}" * depth))
+    assert check(spark, tmp_path, records, schema).left_to_spark == max(0, depth - 15 + (depth > 15))
+
+
+def test_decimals_of_negative_scale(spark: SparkSession, tmp_path: Path) -> None:
+    """Native code has none: only null is read."""
+    schema = StructType([StructField("price", DecimalType(5, -2)), StructField("wide", DecimalType(30, -2))])
+    records = [b'{"price": 1200}', b"{}", b'{"wide": null}', b'{"wide": 1e20, "price": null}']
+    with changed(spark, {"spark.sql.legacy.allowNegativeScaleOfDecimal": "true"}):
+        assert check(spark, tmp_path, records, schema).left_to_spark == 2
 
 
 def test_times_as_spark_2_read_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ final class CsvSchema extends RecordSchema {
           "sep", "delimiter", "quote", "escape", "header", "enforceschema", "nullvalue", "emptyvalue", "encoding", "charset",
           "ignoreleadingwhitespace", "ignoretrailingwhitespace", "maxcharspercolumn", "inferschema", "samplingratio",
           "preferdate", "enabledatetimeparsingfallback", "escapequotes", "quoteall");
+  private static final int MOST_FIELDS = 20_000; // of a record, as native code has it
 
   /**
    * `data`: all columns of the files; `columns`: those that are read; `options`: as they are given, and as Spark has them.
@@ -40,7 +41,11 @@ final class CsvSchema extends RecordSchema {
       if (column.name().equals(corrupt)) {
         text.append("field none -\n");
       } else {
-        text.append("field ").append(type(column.dataType())).append(' ').append(fields.fieldIndex(column.name())).append('\n');
+        int place = fields.fieldIndex(column.name());
+        if (place >= MOST_FIELDS) {
+          throw new OnlySpark(reader + " has more than " + MOST_FIELDS + " columns");
+        }
+        text.append("field ").append(type(column.dataType())).append(' ').append(place).append('\n');
       }
     }
   }

@@ -13,6 +13,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Columns that records of JSON are read into. */
 public final class JsonSchema extends RecordSchema {
+  private static final int MOST_DEPTH = 16; // of fields, as native code has it
+
   /**
    * Of a `from_json`.
    *
@@ -35,19 +37,19 @@ public final class JsonSchema extends RecordSchema {
       String reader, StructType columns, Map<String, String> options, Set<String> harmless, String zone, SQLConf conf) {
     super(reader, options, harmless, conf);
     text.append("pyslash-json 1\nzone ").append(offset(zone)).append('\n');
-    describe(columns, corrupt);
+    describe(columns, corrupt, 1);
   }
 
-  /** `corrupt`: the column that no record has; null: there is none such in a struct. */
-  private void describe(StructType columns, String corrupt) {
+  /** `corrupt`: the column that no record has; null: there is none such in a struct. `depth`: 1 of the record's own. */
+  private void describe(StructType columns, String corrupt, int depth) {
     check(columns);
     for (StructField column : columns.fields()) {
       String name = hex(column.name());
       if (column.name().equals(corrupt)) {
         text.append("field none -\n");
-      } else if (column.dataType() instanceof StructType struct && struct.length() > 0) {
+      } else if (column.dataType() instanceof StructType struct && struct.length() > 0 && depth < MOST_DEPTH) {
         text.append("struct ").append(name).append(' ').append(struct.length()).append('\n');
-        describe(struct, null);
+        describe(struct, null, depth + 1);
       } else {
         text.append("field ").append(typeOf(column)).append(' ').append(name).append('\n');
       }

@@ -95,7 +95,8 @@ public abstract class RecordSchema {
   }
 
   static String type(DataType type) {
-    String name = isWide(type) || type.equals(DataTypes.BinaryType) ? null : NativeTypes.nameOf(type);
+    boolean isNegative = type instanceof DecimalType decimal && decimal.scale() < 0; // Spark's legacy
+    String name = isWide(type) || isNegative || type.equals(DataTypes.BinaryType) ? null : NativeTypes.nameOf(type);
     return name == null ? "other" : name;
   }
 }
