@@ -7,6 +7,7 @@ import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyslash.spark.jvm_bridge import JvmBridge
+from tests.support.inside import Inside, a_task
 from tests.support.json_records import SCHEMA, Records
 from tests.support.line_files import Reading, hadoops_own_files, lines, settings, splits
 
@@ -202,6 +204,30 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     assert len(json.obstacles()) == 1
     found = str(json.obstacles()[0]).lower()
     assert found.startswith((reason.lower(), "the json source has the option linesep"))
+
+
+def test_a_file_is_closed_that_native_code_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Where it has no reader for the columns, nor memory: when the task ends."""
+    path = tmp_path / "records.json"
+    path.write_bytes(b"{}")
+    jvm: Any = spark._jvm
+    conf, columns = spark._jsparkSession.sessionState().conf(), spark.createDataFrame([], "number int")._jdf.schema()
+    filters, options = jvm.java.util.ArrayList(), jvm.java.util.HashMap()
+    source = Inside(spark, "records.LineRecords$Source").new(conf, columns, columns, filters, options)
+    json = jvm.org.apache.spark.sql.execution.datasources.json.JsonFileFormat()
+    records = Inside(spark, "records.LineRecords").call(None, "of", json, source)
+    Inside(spark, "records.JsonRecords").field("schema").set(records, b"of no format")
+    files = Path("/proc", str(jvm.java.lang.ProcessHandle.current().pid()), "fd")
+
+    def is_open() -> bool:
+        return path.resolve() in {one.resolve() for one in files.iterdir()}
+
+    with a_task(spark):
+        opened = Inside(spark, "records.TextBytes$Streamed").new(jvm.java.io.FileInputStream(str(path)), None)
+        assert is_open()
+        with pytest.raises(Py4JJavaError, match="no format of records"):
+            Inside(spark, "records.LineRows").new(records, None, opened, 0, 2, False, None)
+    assert not is_open()
 
 
 @pytest.mark.nightly

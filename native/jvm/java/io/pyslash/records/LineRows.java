@@ -52,6 +52,7 @@ final class LineRows extends AbstractIterator<Object> {
   private boolean hasHeader; // the header is still to come
   private boolean isEnd; // of the file
   private boolean isOver; // no line is behind those of the answer
+  private boolean isClosed;
   private boolean isFull; // lines of the page wait for room for their rows
   private long reader;
   private long page;
@@ -79,9 +80,16 @@ final class LineRows extends AbstractIterator<Object> {
       long length,
       boolean asPages,
       LongAccumulator leftToSpark) {
+    this.input = input;
+    if (task != null) { // first, so that a constructor that fails leaves nothing open
+      task.<Void>addTaskCompletionListener(
+          ended -> {
+            close();
+            return null;
+          });
+    }
     this.records = records;
     this.file = file;
-    this.input = input;
     this.leftToSpark = leftToSpark;
     ahead = length;
     skipsFirst = start != 0;
@@ -93,13 +101,6 @@ final class LineRows extends AbstractIterator<Object> {
     this.asPages = asPages && filtered.length == 0;
     reader = Native.createRecordReader(records.schema(), this.asPages);
     resize(FIRST_BYTES);
-    if (task != null) {
-      task.<Void>addTaskCompletionListener(
-          ended -> {
-            close();
-            return null;
-          });
-    }
   }
 
   @Override
@@ -253,9 +254,10 @@ final class LineRows extends AbstractIterator<Object> {
   }
 
   private void close() {
-    if (page == 0) {
+    if (isClosed) {
       return;
     }
+    isClosed = true;
     Native.closeRecordReader(reader);
     Platform.freeMemory(page);
     page = 0;

@@ -84,7 +84,6 @@ public final class RecordDecoder implements Function<Object, Object>, Serializab
     task = current;
     row = new UnsafeRow(fields);
     reader = Native.createRecordReader(schema, false);
-    grow(FIRST_BYTES);
     current.<Void>addTaskCompletionListener(
         ended -> {
           if (ended == task) {
@@ -92,6 +91,7 @@ public final class RecordDecoder implements Function<Object, Object>, Serializab
           }
           return null;
         });
+    grow(FIRST_BYTES);
   }
 
   private void grow(long bytes) {

@@ -67,7 +67,13 @@ abstract class TextBytes implements AutoCloseable {
   static TextBytes of(Path path, CompressionCodec codec, Configuration conf) throws IOException {
     FSDataInputStream input = path.getFileSystem(conf).open(path);
     Decompressor decompressor = CodecPool.getDecompressor(codec); // null: the codec needs none
-    return new Streamed(codec.createInputStream(input, decompressor), decompressor);
+    try {
+      return new Streamed(codec.createInputStream(input, decompressor), decompressor);
+    } catch (IOException | RuntimeException failure) {
+      CodecPool.returnDecompressor(decompressor);
+      input.close();
+      throw failure;
+    }
   }
 
   /** Spark tells from these how much a task has read. */
