@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.ingest import update_job
 from pyslash.spark.jvm_bridge import InputFigures, JvmBridge
 from pyslash.spark.session import changed
+from tests.support.inside import Inside, a_task
 from tests.support.stream import Outcome, Stream, differences, run, seconds
 
 # One of each width, as keys: what is read of each value decides the group.
@@ -136,3 +138,20 @@ def test_without_generated_code_rows_come_as_rows(
     with changed(spark, settings):
         check(stream, query(stream.read()), stream.expected_batches(query), 2)
     assert [one.in_columns for one in figures if one.in_columns] == []
+
+
+def test_memory_is_freed_once_where_there_is_not_enough(spark: SparkSession) -> None:
+    """A task that has no room for a string ends, and with it the page."""
+    page, schema = (
+        Inside(spark, "ingest.ColumnPage"),
+        spark.createDataFrame([], "number long, text string")._jdf.schema(),
+    )
+    with a_task(spark):
+        made = page.call(None, "of", schema)
+        text = page.field("text")
+        assert text.getLong(made) != 0
+        with pytest.raises(Py4JJavaError, match="OutOfMemoryError"):
+            page.call(made, "flush", 1 << 60)
+        assert text.getLong(made) == 0
+        page.call(made, "flush", 100)
+        assert text.getLong(made) != 0

@@ -37,14 +37,14 @@ final class ColumnPage {
   private static final ThreadLocal<ColumnPage> OF_TASK = new ThreadLocal<>();
 
   private final long[] columns;
-  private final long values; // of all columns
+  private final long values; // of all columns, and the table behind them
   private final long table;
   private final TaskContext context;
   private long accumulator;
   private long taken;
   private EventTimes times; // null: nobody wants them
   private long text;
-  private long textBytes = FIRST_TEXT_BYTES;
+  private long textBytes;
 
   private ColumnPage(StructType schema, TaskContext context) {
     this.context = context;
@@ -54,10 +54,9 @@ final class ColumnPage {
     for (StructField field : fields) {
       bytes += (long) ROWS * (width(field.dataType()) + 1);
     }
-    values = Platform.allocateMemory(bytes);
+    values = Platform.allocateMemory(bytes + COLUMNS_AT + (long) COLUMN_BYTES * fields.length);
     Platform.setMemory(values, (byte) 1, bytes); // columns that have no null tell nothing of them
-    table = Platform.allocateMemory(COLUMNS_AT + (long) COLUMN_BYTES * fields.length);
-    text = Platform.allocateMemory(textBytes);
+    table = values + bytes;
     long next = values;
     for (int i = 0; i < fields.length; i++) {
       int width = width(fields[i].dataType());
@@ -69,7 +68,6 @@ final class ColumnPage {
       next = columns[3 * i + 1] + ROWS;
     }
     Platform.putLong(null, table + ROWS_AT, 0);
-    tellText();
   }
 
   /** That of the task that this thread runs, which is there until the task ends. */
@@ -81,6 +79,7 @@ final class ColumnPage {
       OF_TASK.set(page);
       ColumnPage made = page;
       context.addTaskCompletionListener((TaskCompletionListener) ended -> made.free());
+      made.grow(FIRST_TEXT_BYTES);
     }
     return page;
   }
@@ -138,23 +137,24 @@ final class ColumnPage {
       }
     }
     if (textBytesWanted > textBytes) {
-      Platform.freeMemory(text);
-      text = Platform.allocateMemory(textBytesWanted);
-      textBytes = textBytesWanted;
-      tellText();
+      grow(textBytesWanted);
     }
     return table;
+  }
+
+  private void grow(long bytes) {
+    Platform.freeMemory(text);
+    text = 0;
+    textBytes = 0;
+    text = Platform.allocateMemory(bytes);
+    textBytes = bytes;
+    Platform.putLong(null, table + TEXT_AT, text);
+    Platform.putLong(null, table + TEXT_BYTES_AT, textBytes);
   }
 
   private void free() {
     OF_TASK.remove();
     Platform.freeMemory(values);
-    Platform.freeMemory(table);
     Platform.freeMemory(text);
-  }
-
-  private void tellText() {
-    Platform.putLong(null, table + TEXT_AT, text);
-    Platform.putLong(null, table + TEXT_BYTES_AT, textBytes);
   }
 }

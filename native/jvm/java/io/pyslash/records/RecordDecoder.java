@@ -97,6 +97,7 @@ public final class RecordDecoder implements Function<Object, Object>, Serializab
   private void grow(long bytes) {
     Platform.freeMemory(page);
     page = 0;
+    pageBytes = 0;
     page = Platform.allocateMemory(2 * bytes);
     pageBytes = 2 * bytes;
   }
