@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from pyslash import _native, errors
 from tests.native.blocks import FOREVER, INCARNATION, PREFIXES, QUERY, sealed_rows
 from tests.native.model import Query
 
+CRC_AT = 128  # of the head, in its header
+PREFIX_BITS_AT = 192 + 12  # of the first segment
 QUERY_OF_COUNTS = Query(10, 5, 0, (("int64", True),), (1,), (("count", None),))
 
 
@@ -44,6 +48,15 @@ def test_ranges_are_what_a_reader_needs(arena: _native.Arena) -> None:
 def _span(ranges: list[tuple[int, int]]) -> tuple[int, int]:
     [(offset, length)] = ranges
     return offset, offset + length
+
+
+def test_a_segment_may_be_of_one_prefix(arena: _native.Arena) -> None:
+    """Of all 32 bits, which no build writes."""
+    head = bytearray(sealed_rows(QUERY_OF_COUNTS, arena, [(1, 1)]))
+    struct.pack_into("<I", head, PREFIX_BITS_AT, 32)
+    struct.pack_into("<I", head, CRC_AT, 0)
+    struct.pack_into("<I", head, CRC_AT, _native.crc32c(head))
+    assert _native.Head(head).prefix_ranges == PREFIXES
 
 
 @pytest.mark.parametrize(("rows", "watermark", "late"), [([], -100, 0), ([(1, 1), (9, 2)], 20, 2), ([(None, 1)], 0, 0)])

@@ -28,10 +28,10 @@ nb::list panes(const HeadFace& self) {
   return list;
 }
 
-uint32_t prefix_ranges(const HeadFace& self) {
+uint64_t prefix_ranges(const HeadFace& self) {
   uint32_t bits = 0;
   for (const SegmentEntry& entry : self.head.segments) bits = std::max(bits, entry.prefix_bits);
-  return uint32_t{1} << bits;
+  return uint64_t{1} << bits;
 }
 
 nb::list ranges_of(const HeadFace& self, int64_t pane_lo, int64_t pane_hi, uint64_t prefix_lo, uint64_t prefix_hi) {
