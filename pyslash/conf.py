@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyslash.errors import ConfigError
@@ -488,6 +489,24 @@ class Conf:
     def recovers(self) -> bool:
         """Whether a lost agent's state comes back from anywhere."""
         return self.keeps_files or self.replicates
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings of a properties file of Spark's: a name, blanks or `=`, a value.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(error)) from None
+    found = {}
+    for line in lines:
+        if (text := line.strip()) and not text.startswith("#"):
+            name, _, value = re.sub(r"[\s=]+", " ", text, count=1).partition(" ")
+            found[name] = value
+    return found
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from pathlib import Path
+
+from pyslash.conf import read_properties
+from pyslash.spark.jvm_bridge import jar_path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +22,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def submit(args: argparse.Namespace) -> None:
-    """Have the session that the job makes get these settings."""
+    """Have the session that the job makes get these settings, in a driver that is this process, with the jar."""
     told = ["--properties-file", args.properties_file] if args.properties_file else []
-    told += [word for setting in args.conf for word in ("--conf", setting)]
-    if told:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "pyspark-shell"])
+    told += [word for setting in [*args.conf, "spark.submit.deployMode=client"] for word in ("--conf", setting)]
+    if args.properties_file or args.conf:
+        given = read_properties(Path(args.properties_file)) if args.properties_file else {}
+        given |= dict(setting.split("=", 1) for setting in args.conf if "=" in setting)
+        jars = ",".join(filter(None, [given.get("spark.jars"), str(jar_path())]))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "--jars", jars, "pyspark-shell"])

@@ -85,7 +85,7 @@ def _answer(gateway: Any, door: Any) -> None:
         sessions.setDefaultSession(default.get())
     else:
         sessions.clearDefaultSession()
-    session.choose_python(spark)
+    session.choose_python(spark, beside=True)
     spark_log.install()
     door.answer(PluginCallback(context), FiguresCallback(), QuestionsCallback(context))
 

@@ -67,17 +67,19 @@ def conf_of(spark: SparkSession) -> Conf:
     return conf
 
 
-def choose_python(spark: SparkSession) -> None:
+def choose_python(spark: SparkSession, beside: bool = False) -> None:
     """Let executors on this machine run the Python that runs the driver, unless the user has named another.
 
     PySpark takes `PYSPARK_PYTHON`, or else the `python3` of the PATH, which need not be the environment that the job
     was started with: cron, an IDE or a notebook server run `.../bin/python job.py` without activating it. It leaves
-    `spark.pyspark.python` to spark-submit.
+    `spark.pyspark.python` to spark-submit, which puts it before the environment's, for a job in Python. `beside`: this
+    process is beside the driver, and has the environment that spark-submit was called in.
     """
-    if os.environ.get("PYSPARK_PYTHON"):
-        return
     context = spark.sparkContext
-    if python := context.getConf().get("spark.pyspark.python") or (runs_here(spark) and sys.executable):
+    named = context.getConf().get("spark.pyspark.python")
+    if os.environ.get("PYSPARK_PYTHON") and not (beside and named):
+        return
+    if python := named or (runs_here(spark) and sys.executable):
         context.pythonExec = python
 
 

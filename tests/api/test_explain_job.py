@@ -66,7 +66,10 @@ print("the job has read", sys.argv, spark.range(3).count(), spark.conf.get("spar
 """
     job = HEAD + COVERED + NOT_COVERED + STATELESS + rest
     (tmp_path / "job.py").write_text(job)
-    (tmp_path / "some.conf").write_text("spark.master local[1]\nspark.slash.arena.size 64m\nspark.ui.enabled false\n")
+    settings = ["spark.master local[1]", "spark.slash.arena.size 64m", "spark.ui.enabled=false"]
+    # As our own files for clusters have them.
+    settings += ["spark.plugins  io.pyslash.SlashPlugin", "spark.submit.deployMode cluster"]
+    (tmp_path / "some.conf").write_text("\n".join(settings))
     command = [sys.executable, "-m", "pyslash", "explain", "--properties-file", "some.conf", *JOB]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 1, done.stderr[-3000:]

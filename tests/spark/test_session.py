@@ -112,6 +112,18 @@ def test_the_python_of_executors(master: str, named: str | None, chosen: str, mo
     assert context.pythonExec == chosen
 
 
+@pytest.mark.parametrize(("beside", "chosen"), [(False, "python3"), (True, "/their/python")])
+def test_spark_submit_puts_the_setting_before_the_environment(
+    beside: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process beside its driver has the environment, as the job's own has it already turned around."""
+    monkeypatch.setenv("PYSPARK_PYTHON", "/of/the/environment")
+    conf = {"spark.pyspark.python": "/their/python"}
+    context = SimpleNamespace(master="yarn", pythonExec="python3", getConf=lambda: conf)
+    session.choose_python(SimpleNamespace(sparkContext=context), beside)
+    assert context.pythonExec == chosen
+
+
 def test_a_key_that_does_not_exist_is_an_error_with_the_nearest_one(spark: SparkSession, settings: Any) -> None:
     pyslash.enable(spark)
     settings("spark.slash.mdoe", "require")

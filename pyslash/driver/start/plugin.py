@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
@@ -19,7 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pyslash.driver.sinks import OpenSink, sink_of
 from pyslash.driver.start import hook
-from pyslash.errors import ConfigError, SlashError
+from pyslash.errors import ConfigError, RowBridgeUnavailableError, SlashError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.spark import own_errors
 from pyslash.spark.failure import EpochCallback, thrown_by_jvm
@@ -131,11 +132,15 @@ def install(spark: SparkSession) -> None:
     """Have the JVM ask this process about queries of this session, and of those that are made from now on.
 
     Raises:
-        RowBridgeUnavailableError: the jar is missing, or cannot be added.
+        RowBridgeUnavailableError: the jar is missing, or cannot be added; or PySpark does not pin threads.
         UnknownSparkError: this release of Spark lacks what pyslash takes of it by name.
     """
     global _answers
     context = spark.sparkContext
+    if not isinstance(context._gateway, ClientServer):
+        raise RowBridgeUnavailableError(
+            "PYSPARK_PIN_THREAD=false, so that what a query's thread asks is not answered in that thread; leave it out"
+        )
     driver = _driver(spark)
     ensure_callback_server_started(context._gateway)
     driver.answer(spark._jsparkSession, PluginCallback(context))
@@ -164,7 +169,8 @@ def uninstall() -> None:
 
 def _is_named(spark: SparkSession) -> bool:
     """Whether the application's settings have named the plugin."""
-    return PLUGIN in spark.sparkContext.getConf().get("spark.plugins", "").split(",")
+    named = spark.sparkContext.getConf().get("spark.plugins", "").split(",")
+    return PLUGIN in (name.strip() for name in named)
 
 
 def _driver(spark: SparkSession) -> Any:

@@ -7,14 +7,13 @@ import importlib.util
 import json
 import os
 import platform
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from pyslash.conf import ARENA_SIZE, Conf, check_names, parse_bytes
+from pyslash.conf import ARENA_SIZE, Conf, check_names, parse_bytes, read_properties
 from pyslash.errors import ConfigError
 from pyslash.inspect.doctor import fabric, memory, software
 from pyslash.inspect.doctor.finding import Finding, Status
@@ -183,15 +182,10 @@ class _Properties:
 
 def _properties(path: str) -> _Properties:
     """The settings of a properties file of Spark's: a name, blanks or `=`, a value."""
-    found = {}
     try:
-        lines = Path(path).read_text().splitlines()
-        for line in lines:
-            if (text := line.strip()) and not text.startswith("#"):
-                name, _, value = re.sub(r"[\s=]+", " ", text, count=1).partition(" ")
-                found[name] = value
+        found = read_properties(Path(path))
         check_names(found)
         Conf.read(found.get)
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
+    except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return _Properties(Path(path), found)

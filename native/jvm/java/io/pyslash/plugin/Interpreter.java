@@ -14,10 +14,17 @@ import org.apache.spark.SparkConf;
 record Interpreter(String command, String origin) {
   private static final String OF_PYSPARK = "_PYSPARK_DRIVER_CONN_INFO_PATH"; // set where PySpark has started this JVM
 
+  private static final String OF_JOB = "the job's own";
+
+  /** Whether it runs the job as well: no setting names another one then. */
+  boolean isOfJob() {
+    return origin.equals(OF_JOB);
+  }
+
   static Interpreter of(SparkConf conf) {
     String parent = System.getenv(OF_PYSPARK) == null ? null : parent();
     if (parent != null) {
-      return new Interpreter(parent, "the job's own");
+      return new Interpreter(parent, OF_JOB);
     }
     for (String key : new String[] {"spark.pyspark.driver.python", "spark.pyspark.python"}) {
       if (conf.contains(key)) {
@@ -45,7 +52,11 @@ record Interpreter(String command, String origin) {
         return null;
       }
       String program = Files.readString(process.resolve("cmdline")).split("\0", 2)[0];
-      return program.contains("/") ? process.resolve("cwd").toRealPath().resolve(program).toString() : program;
+      if (program.contains("/")) {
+        Path path = process.resolve("cwd").toRealPath().resolve(program);
+        return Files.isExecutable(path) ? path.toString() : null; // a process may call itself anything
+      }
+      return program.startsWith("python") ? program : null;
     } catch (IOException | SecurityException ended) {
       return null;
     }

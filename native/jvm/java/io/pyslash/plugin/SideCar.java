@@ -145,6 +145,8 @@ final class SideCar implements AutoCloseable {
         + python.origin()
         + "), "
         + what
-        + "\nName a Python that has pyslash by spark.pyspark.driver.python";
+        + (python.isOfJob()
+            ? "\nInstall pyslash in the job's environment"
+            : "\nName a Python that has pyslash by spark.pyspark.driver.python");
   }
 }

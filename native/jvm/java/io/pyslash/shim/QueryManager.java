@@ -32,10 +32,19 @@ public final class QueryManager extends StreamingQueryManager {
   private static final MethodHandle SPARKS_START = sparksStart();
 
   private final Function<QueryStart, StreamingQuery> starter;
+  private StreamingQueryManager before; // in whose place this one is, and on whom the job may wait
 
   private QueryManager(SparkSession session, Function<QueryStart, StreamingQuery> starter) {
     super(session, session.sessionState().conf());
     this.starter = starter;
+  }
+
+  @Override
+  public void notifyQueryTermination(StreamingQuery query) {
+    super.notifyQueryTermination(query);
+    if (before != null) {
+      before.notifyQueryTermination(query);
+    }
   }
 
   /** From now on the queries of this session are started by {@code starter}. */
@@ -65,6 +74,7 @@ public final class QueryManager extends StreamingQueryManager {
         Member.set(Member.opened(field), manager, Member.get(field, built));
       }
     }
+    manager.before = built;
     return manager;
   }
 
