@@ -40,10 +40,11 @@ Groups = tuple[list[int], list[Aggregate], list[list[int]]]
 class AggregationPlan(OperatorPlan):
     """An aggregation of a query that is covered.
 
-    `slots` says of each column which key, or behind those which aggregate's input, it is: what several of them read is
-    carried once. `result_schema` is that of merged rows: the bounds of the window, keys, aggregates. `emitted` are its
-    columns in the order that the query has them in, if its state has its keys in another one. `separated` are the
-    query's windows, if they overlap and a row stands in each of them by itself: `window` is then their last slide.
+    `slots` says of each column which keys, or behind those which aggregates' inputs, it is: what several of them read
+    is carried once. `shape` is the JVM's `StreamingOperator.Shape`, that of each micro-batch. `result_schema` is that
+    of merged rows: the bounds of the window, keys, aggregates. `emitted` are its columns in the order that the query
+    has them in, if its state has its keys in another one. `separated` are the query's windows, if they overlap and a
+    row stands in each of them by itself: `window` is then their last slide.
     """
 
     node: ClassVar[str] = "StateStoreSaveExec"
@@ -51,7 +52,8 @@ class AggregationPlan(OperatorPlan):
     """Whether a window is a key like any other, which Spark makes."""
 
     aggregates: list[Aggregate]
-    slots: list[int]
+    slots: list[list[int]]
+    shape: str
     result_schema: StructType
     emitted: tuple[str, ...] = ()
     separated: TimeWindow | None = None
@@ -62,7 +64,7 @@ class AggregationPlan(OperatorPlan):
         slots = [self.slots[source - 1 - without_slot] for source in evolution.sources[without_slot:]]
         return self._over(evolution, slots)
 
-    def _over(self, evolution: Evolution, slots: list[int]) -> Self:
+    def _over(self, evolution: Evolution, slots: list[list[int]]) -> Self:
         fields, keys = self.result_schema.fields, evolution.keys
         at = [*range(BOUNDS), *(BOUNDS + key for key in keys), *range(BOUNDS + len(keys), len(fields))]
         return replace(
@@ -140,6 +142,7 @@ class AggregationPlan(OperatorPlan):
             Uncovered: the message is the reason.
         """
         found = cls._found(bridge, plan, node, mode)
+        shape = str(found.shape())
         window = cls._window(found, windows_truncated)
         functions = cls._functions(found)
         functions = functions if found.isTimed() else folding(functions)
@@ -160,6 +163,7 @@ class AggregationPlan(OperatorPlan):
             aggregates=aggregates,
             columns=carried.columns,
             slots=carried.slots,
+            shape=shape,
             spec=cls._spec(found, window, carried.columns, keys, _calls(aggregates, inputs)),
             result_schema=schema,
             scan_obstacle=bridge.scanObstacle(found.input(_input_columns(carried.slots, carried.columns))),
@@ -180,6 +184,7 @@ class AggregationPlan(OperatorPlan):
             Uncovered: Spark has planned this micro-batch otherwise.
         """
         found = self._found(bridge, plan, node, self.mode)
+        understood(lambda: found.keepShape(self.shape))
         if self.separated is not None:
             _separate(found, self.separated)
         _keep_buffers(found, self.aggregates, self.window)
@@ -302,11 +307,11 @@ class Aggregation(StatefulOperator):
         return None
 
 
-def _input_columns(slots: list[int], columns: list[Column]) -> str:
+def _input_columns(slots: list[list[int]], columns: list[Column]) -> str:
     """As `io.pyslash.catalyst.StreamingAggregate` takes them: one text, since py4j sends a list element by element."""
     of_slots = columns[len(columns) - len(slots) :]
     return json.dumps(
-        [{"slot": slot, "nullable": column.nullable} for slot, column in zip(slots, of_slots, strict=True)]
+        [{"slots": read, "nullable": column.nullable} for read, column in zip(slots, of_slots, strict=True)]
     )
 
 

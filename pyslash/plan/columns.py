@@ -26,14 +26,16 @@ class Column:
 
 
 class InputColumns:
-    """Collects them. `slots` says of each column where the operator has it among all that it reads."""
+    """Collects them. `slots` says of each column where the operator has it among all that it reads: in several places,
+    if several of them read the same.
+    """
 
     def __init__(
         self, describe: Callable[[JavaObject], JavaObject], *, first: Iterable[Column] = (), all_nullable: bool = False
     ) -> None:
         """`describe` gives the SQL of an expression; `first` ones have no slot; `all_nullable`: any may be null."""
         self.columns = [*first]
-        self.slots: list[int] = []
+        self.slots: list[list[int]] = []
         self._describe = describe
         self._all_nullable = all_nullable
         self._carried: list[JavaObject] = []
@@ -48,14 +50,16 @@ class InputColumns:
         Raises:
             Uncovered: native code cannot have `what`, which the message says.
         """
+        without_slot = len(self.columns) - len(self.slots)
         for index, known in enumerate(self._carried, len(self.columns) - len(self._carried) + 1):
             if known.semanticEquals(expression):
+                self.slots[index - 1 - without_slot].append(slot)
                 return index
         if not expression.deterministic():
             raise Uncovered(f"{what} is not deterministic")
         native = native_type(str(expression.dataType().simpleString()), what)
         nullable = self._all_nullable or bool(expression.nullable())
         self.columns.append(Column(native, nullable, str(self._describe(expression))))
-        self.slots.append(slot)
+        self.slots.append([slot])
         self._carried.append(expression)
         return len(self.columns)

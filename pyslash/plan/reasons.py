@@ -376,6 +376,12 @@ REASONS = (
         _ANY,
         "a schema that says the column may be null, for sources that give nulls later",
     ),
+    Reason(
+        "this micro-batch is optimized to {}, and the query began with {}",
+        _ANY,
+        "spark.sql.optimizer.excludedRules=org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation, which has "
+        "Spark keep the branches of a union that have no new rows; without it, plain Spark's own rows are wrong here",
+    ),
     Reason("{} is not deterministic", _ANY, _DETERMINISTIC),
     Reason("the type {} of {} is not covered yet", _ANY, _TYPE),
 )

@@ -1,16 +1,46 @@
 package io.pyslash.catalyst;
 
 import io.pyslash.shim.StreamPlanning;
+import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp;
+import org.apache.spark.sql.catalyst.expressions.CurrentDate;
+import org.apache.spark.sql.catalyst.expressions.CurrentTimestampLike;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.streaming.OutputMode;
+import scala.Option;
+import scala.runtime.AbstractPartialFunction;
 
 /** The physical plan of a streaming query before it has started, as Spark's own explain() makes it. */
 public final class PlannedQuery {
   private PlannedQuery() {}
 
   public static SparkPlan of(SparkSession session, LogicalPlan analysed, OutputMode mode) {
-    return StreamPlanning.plan(session, BatchTime.of(analysed), mode);
+    return StreamPlanning.plan(session, analysed.transformAllExpressions(new BatchTime()), mode);
+  }
+
+  /**
+   * The current time as an expression of the micro-batch, as Spark has it in a stream; without this, the plan would hold
+   * the time at which it was made, and be another one at the next start.
+   */
+  private static final class BatchTime extends AbstractPartialFunction<Expression, Expression> {
+    @Override
+    public boolean isDefinedAt(Expression expression) {
+      return expression instanceof CurrentTimestampLike
+          || expression instanceof CurrentDate
+          || expression instanceof LocalTimestamp;
+    }
+
+    @Override
+    public Expression apply(Expression expression) {
+      Option<String> zone = Option.apply("UTC"); // an instant has no zone, and Spark wants one
+      if (expression instanceof TimeZoneAwareExpression aware) {
+        zone = aware.timeZoneId();
+      }
+      return new CurrentBatchTimestamp(0L, expression.dataType(), zone);
+    }
   }
 }

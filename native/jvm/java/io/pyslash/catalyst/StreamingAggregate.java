@@ -1,5 +1,6 @@
 package io.pyslash.catalyst;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.pyslash.core.Json;
 import io.pyslash.shim.StatefulNodes;
 import java.util.ArrayList;
@@ -12,24 +13,14 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
 import org.apache.spark.sql.catalyst.expressions.Subtract;
-import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
-import org.apache.spark.sql.catalyst.expressions.aggregate.First;
-import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
-import org.apache.spark.sql.catalyst.expressions.aggregate.MaxBy;
-import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
-import org.apache.spark.sql.catalyst.expressions.aggregate.MinBy;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.CoalesceExec;
@@ -46,8 +37,6 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -81,7 +70,7 @@ public final class StreamingAggregate extends StreamingOperator {
   private final boolean mergesSessionsEarly; // in the tasks that read rows, where late ones are not dropped yet
   private final SparkPlan restore;
   private final List<Expression> keys = new ArrayList<>();
-  private final List<List<Expression>> inputs = new ArrayList<>(); // of the aggregates; none: counts every row
+  private final List<List<RowValue>> read = new ArrayList<>(); // of the aggregates; none: counts every row
   private final Seq<AggregateExpression> functions;
   private BuffersExec.Panes panes; // of what Spark's own code keeps buffers of; null: of nothing
   private BuffersExec.Windows windows; // in each of which rows stand by themselves; null: in panes
@@ -174,9 +163,9 @@ public final class StreamingAggregate extends StreamingOperator {
               : "the window's time column carries no watermark: call withWatermark() on it");
     }
     for (AggregateExpression function : CollectionConverters.asJava(functions)) {
-      List<Expression> values = inputsOf(function);
-      values.forEach(this::withoutWindow);
-      inputs.add(values);
+      List<RowValue> values = RowValue.of(function);
+      values.forEach(value -> withoutWindow(value.value()));
+      read.add(values);
     }
   }
 
@@ -236,15 +225,13 @@ public final class StreamingAggregate extends StreamingOperator {
     foldsBuffers = folds;
     Set<Integer> kept = new HashSet<>();
     Json.parse(which).forEach(number -> kept.add(number.intValue()));
-    for (int i = 0; i < inputs.size(); i++) {
+    for (int i = 0; i < read.size(); i++) {
       AggregateExpression function = functions.apply(i);
       if (kept.contains(i)) {
         Expression filter = function.filter().isDefined() ? function.filter().get() : null;
-        inputs.set(i, List.of(new BufferOf(function.aggregateFunction(), filter)));
-      } else if (function.filter().isEmpty() && (inputs.get(i).isEmpty() || heedsNulls(function))) {
-        List<Expression> values = new ArrayList<>(inputs.get(i));
-        values.add(one());
-        inputs.set(i, values);
+        read.set(i, List.of(new RowValue(new BufferOf(function.aggregateFunction(), filter))));
+      } else {
+        read.set(i, RowValue.withPresence(function, read.get(i)));
       }
     }
   }
@@ -264,8 +251,7 @@ public final class StreamingAggregate extends StreamingOperator {
 
   /** The same with buffers: what their functions read crosses to {@link BuffersExec}, which leaves it out. */
   private SparkPlan withBuffers(String columns) {
-    List<Expression> values = new ArrayList<>(keys);
-    inputs.forEach(values::addAll);
+    List<RowValue> slots = slots();
     List<BufferOf> buffers = new ArrayList<>();
     // Functions may read the event time itself, which is not where a row stands in its windows.
     NamedExpression moment =
@@ -274,16 +260,16 @@ public final class StreamingAggregate extends StreamingOperator {
     List<BuffersExec.Column> found = new ArrayList<>();
     found.add(new BuffersExec.Column(moment.toAttribute(), 0, false, false));
     for (InputColumn wanted : InputColumn.parse(columns)) {
-      int at = wanted.slot();
+      Expression value = wanted.among(slots).value();
       String name = "column" + found.size();
-      if (values.get(at) instanceof BufferOf buffer) {
+      if (value instanceof BufferOf buffer) {
         Attribute column = WindowedInput.alias(buffer, name).toAttribute();
         found.add(new BuffersExec.Column(column, buffers.size(), false, true));
         buffers.add(buffer);
       } else {
-        NamedExpression column = WindowedInput.alias(values.get(at), name);
+        NamedExpression column = WindowedInput.alias(value, name);
         Attribute nullable = column.toAttribute().withNullability(true); // in a row of buffers
-        found.add(new BuffersExec.Column(nullable, rows.size(), at < keys.size(), false));
+        found.add(new BuffersExec.Column(nullable, rows.size(), wanted.slot() < keys.size(), false));
         rows.add(column);
       }
     }
@@ -311,13 +297,13 @@ public final class StreamingAggregate extends StreamingOperator {
     SparkPlan groups = planned(merged);
     List<Attribute> given = CollectionConverters.asJava(groups.output());
     List<Expression> values = new ArrayList<>(given.subList(BOUNDS, BOUNDS + keys.size()));
-    for (int i = 0; i < inputs.size(); i++) {
+    for (int i = 0; i < read.size(); i++) {
       Attribute kept = given.get(BOUNDS + keys.size() + i);
-      for (Expression value : inputs.get(i)) {
+      for (RowValue one : read.get(i)) {
         values.add(
-            value instanceof BufferOf buffer
+            one.value() instanceof BufferOf buffer
                 ? new FoldedBuffers(kept, buffer.function(), epoch, least)
-                : Literal$.MODULE$.create(null, value.dataType()));
+                : Literal$.MODULE$.create(null, one.value().dataType()));
       }
     }
     List<NamedExpression> row = new ArrayList<>(List.of(WindowedInput.alias(given.get(0), "moment")));
@@ -352,13 +338,24 @@ public final class StreamingAggregate extends StreamingOperator {
     return functions;
   }
 
-  /**
-   * What each function reads; nothing if it counts every row. The last of its inputs is null where a `FILTER` leaves the
-   * row out; a function that heeds nulls has that as an input of its own.
-   */
   @Override
-  public List<List<Expression>> inputs() {
-    return inputs;
+  List<List<RowValue>> read() {
+    return read;
+  }
+
+  @Override
+  List<String> functionNames() {
+    return CollectionConverters.asJava(functions).stream().map(one -> one.aggregateFunction().nodeName()).toList();
+  }
+
+  @Override
+  void readAs(JsonNode shape) {
+    if (shape.required("gap").longValue() == 0) {
+      input.giveEnds();
+    }
+    for (int i = 0; i < read.size(); i++) {
+      read.set(i, RowValue.of(functions.apply(i), Json.strings(shape.required("inputs").get(i))));
+    }
   }
 
   /** The attributes that the state gives: keys, functions. */
@@ -463,10 +460,14 @@ public final class StreamingAggregate extends StreamingOperator {
   /** The number of a function that Spark's own code computes. */
   private int aBuffer() {
     int function = 0;
-    while (inputs.get(function).stream().noneMatch(BufferOf.class::isInstance)) {
+    while (!isBuffer(function)) {
       function++;
     }
     return function;
+  }
+
+  private boolean isBuffer(int function) {
+    return read.get(function).stream().anyMatch(one -> one.value() instanceof BufferOf);
   }
 
   private static Expression key(Attribute column, Expression key, Attribute as) {
@@ -476,10 +477,10 @@ public final class StreamingAggregate extends StreamingOperator {
   /** The result of a function, out of the column that native code has given. */
   private Expression result(Attribute column, int function) {
     AggregateFunction of = functions.apply(function).aggregateFunction();
-    if (inputs.get(function).stream().anyMatch(BufferOf.class::isInstance)) {
+    if (isBuffer(function)) {
       return SparkResult.ofBuffers(column, of);
     }
-    return isEstimated(of)
+    return RowValue.isEstimated(of)
         ? SparkResult.ofRegisters(column, of)
         : KeyBytes.given(column, of.dataType());
   }
@@ -525,83 +526,6 @@ public final class StreamingAggregate extends StreamingOperator {
       return normalized.child();
     }
     return value;
-  }
-
-  private static List<Expression> inputsOf(AggregateExpression function) {
-    List<Expression> arguments =
-        CollectionConverters.asJava(((Expression) function.aggregateFunction()).children());
-    List<Expression> values = new ArrayList<>(taken(function.aggregateFunction(), arguments));
-    if (function.filter().isDefined()) {
-      if (values.isEmpty() || heedsNulls(function)) {
-        values.add(one());
-      }
-      Expression last = values.remove(values.size() - 1);
-      values.add(new If(function.filter().get(), last, Literal$.MODULE$.create(null, last.dataType())));
-    }
-    return values;
-  }
-
-  private static List<Expression> taken(AggregateFunction function, List<Expression> arguments) {
-    if (function instanceof Count) {
-      return counted(arguments);
-    }
-    if (function instanceof First || function instanceof Last) {
-      return arguments.stream().map(KeyBytes::kept).toList();
-    }
-    if (function instanceof MaxBy || function instanceof MinBy) {
-      return List.of(KeyBytes.kept(arguments.get(0)), OrderBytes.of(arguments.get(1)));
-    }
-    if (function instanceof Max || function instanceof Min) {
-      return extreme(arguments.get(0));
-    }
-    return isEstimated(function) ? List.of(hashed(arguments.get(0))) : arguments;
-  }
-
-  /** What max() and min() read: the value, or, of a type that native code does not know, the value and its order. */
-  private static List<Expression> extreme(Expression value) {
-    Expression order = OrderBytes.of(value);
-    return order == value ? List.of(value) : List.of(KeyBytes.kept(value), order);
-  }
-
-  /** Whether native code computes it, of hashes: of plain types, so that no collation decides what is distinct. */
-  private static boolean isEstimated(AggregateFunction function) {
-    return function instanceof HyperLogLogPlusPlus distinct
-        && NativeTypes.nameOf(distinct.child().dataType()) != null;
-  }
-
-  /** The hash that Spark's HyperLogLog++ takes of a value; null of null. */
-  private static Expression hashed(Expression value) {
-    boolean isFloating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
-    Expression normalized = isFloating ? new NormalizeNaNAndZero(value) : value;
-    Expression hash = new XxHash64(seq(normalized));
-    return value.nullable()
-        ? new If(new IsNotNull(value), hash, Literal$.MODULE$.create(null, DataTypes.LongType))
-        : hash;
-  }
-
-  /** Whether a row counts whose value is null. */
-  private static boolean heedsNulls(AggregateExpression function) {
-    return function.aggregateFunction() instanceof First first && !first.ignoreNulls()
-        || function.aggregateFunction() instanceof Last last && !last.ignoreNulls();
-  }
-
-  /** What count() counts where it is not null; nothing: every row. */
-  private static List<Expression> counted(List<Expression> arguments) {
-    List<Expression> nullable = arguments.stream().filter(Expression::nullable).toList();
-    if (nullable.isEmpty()) {
-      return List.of();
-    }
-    DataType type = nullable.get(0).dataType();
-    if (nullable.size() == 1 && NativeTypes.nameOf(type) != null) {
-      return nullable;
-    }
-    Expression present =
-        nullable.stream().<Expression>map(IsNotNull::new).reduce((one, other) -> new And(one, other)).get();
-    return List.of(new If(present, one(), Literal$.MODULE$.create(null, DataTypes.IntegerType)));
-  }
-
-  private static Expression one() {
-    return Literal$.MODULE$.create(1, DataTypes.IntegerType);
   }
 
   private static BaseAggregateExec finalOver(SparkPlan node, SparkPlan save) {

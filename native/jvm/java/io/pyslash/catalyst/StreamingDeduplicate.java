@@ -38,7 +38,7 @@ public final class StreamingDeduplicate extends StreamingOperator {
   private final List<Attribute> unique; // columns that tell rows apart
   private final List<Expression> keys = new ArrayList<>(); // the same as native code takes them
   private final List<Attribute> others = new ArrayList<>(); // columns of which the first row counts
-  private final List<List<Expression>> firsts = new ArrayList<>(); // the same, one each
+  private final List<List<RowValue>> firsts = new ArrayList<>(); // the same, one each
 
   /**
    * The deduplication that this operator of the plan does.
@@ -72,7 +72,7 @@ public final class StreamingDeduplicate extends StreamingOperator {
       boolean isFloating = column.dataType() instanceof DoubleType || column.dataType() instanceof FloatType;
       if (keyOf(column) < 0 || isFloating) {
         others.add(column);
-        firsts.add(List.of(KeyBytes.kept(column)));
+        firsts.add(List.of(new RowValue(KeyBytes.kept(column))));
       }
     }
   }
@@ -95,8 +95,13 @@ public final class StreamingDeduplicate extends StreamingOperator {
 
   /** The columns of which the state has the first row's, each a list of its own. */
   @Override
-  public List<List<Expression>> inputs() {
+  List<List<RowValue>> read() {
     return firsts;
+  }
+
+  @Override
+  List<String> functionNames() {
+    return others.stream().map(Attribute::name).toList();
   }
 
   /** The attributes that the state gives: keys, columns of first rows. A column may be both. */

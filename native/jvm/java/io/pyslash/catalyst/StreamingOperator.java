@@ -1,5 +1,7 @@
 package io.pyslash.catalyst;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import io.pyslash.core.Json;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -14,6 +16,12 @@ import org.apache.spark.sql.types.StructType;
 
 /** An operator that keeps groups of its rows, found in Spark's physical plan and taken apart around its state. */
 public abstract class StreamingOperator extends PlannedOperator {
+  /**
+   * What crosses into native code: the types of the keys, the functions and the types of what they read, and the gap of
+   * sessions. The columns of a query's state are of one shape, whatever Spark's optimizer makes of a micro-batch's rows.
+   */
+  record Shape(List<String> keys, List<String> functions, List<List<String>> inputs, long gap) {}
+
   /** The operator of this plan. */
   StreamingOperator(SparkPlan plan, SparkPlan operator) {
     super(plan, operator);
@@ -26,7 +34,51 @@ public abstract class StreamingOperator extends PlannedOperator {
   public abstract List<Expression> keys();
 
   /** What each function reads of a row; nothing if it counts every row. */
-  public abstract List<List<Expression>> inputs();
+  abstract List<List<RowValue>> read();
+
+  /** What reads that, by a name. */
+  abstract List<String> functionNames();
+
+  /** The expressions of what each function reads. */
+  public List<List<Expression>> inputs() {
+    return read().stream().map(values -> values.stream().map(RowValue::value).toList()).toList();
+  }
+
+  /** Of each slot that an {@link InputColumn} may have. */
+  final List<RowValue> slots() {
+    List<RowValue> slots = new ArrayList<>();
+    keys().forEach(key -> slots.add(new RowValue(key)));
+    read().forEach(slots::addAll);
+    return slots;
+  }
+
+  /** The {@link Shape}, in JSON. */
+  public String shape() {
+    List<String> types = keys().stream().map(key -> key.dataType().catalogString()).toList();
+    List<List<String>> inputs =
+        read().stream().map(values -> values.stream().map(one -> one.value().dataType().catalogString()).toList()).toList();
+    return Json.of(new Shape(types, functionNames(), inputs, input().gap()));
+  }
+
+  /**
+   * From now on functions read, of the rows of a micro-batch, what they read when the query began.
+   *
+   * @param began the {@link #shape} of then
+   * @throws OnlySpark Spark has optimized this micro-batch into something else
+   */
+  public void keepShape(String began) {
+    JsonNode then = Json.parse(began);
+    if (Json.strings(then.required("functions")).equals(functionNames())) {
+      readAs(then);
+    }
+    String now = shape();
+    if (!now.equals(began)) {
+      throw new OnlySpark("this micro-batch is optimized to " + now + ", and the query began with " + began);
+    }
+  }
+
+  /** What functions read, as inputs of another shape if that is possible. */
+  void readAs(JsonNode shape) {}
 
   /** The attribute that is the event time; a moment in the place of one, where there is none. */
   public Attribute time() {
@@ -50,13 +102,12 @@ public abstract class StreamingOperator extends PlannedOperator {
    * @throws OnlySpark a column may be null that was planned as never null
    */
   public SparkPlan input(String columns) {
-    List<Expression> values = new ArrayList<>(keys());
-    inputs().forEach(values::addAll);
+    List<RowValue> slots = slots();
     List<NamedExpression> projected = new ArrayList<>();
     projected.add(input().moment());
     input().sessionEnd().ifPresent(projected::add);
     for (InputColumn wanted : InputColumn.parse(columns)) {
-      Expression column = values.get(wanted.slot());
+      Expression column = wanted.among(slots).value();
       if (column.nullable() && !wanted.nullable()) {
         throw new OnlySpark(
             describe(column) + " may be null in this micro-batch, and was never null when the query began");

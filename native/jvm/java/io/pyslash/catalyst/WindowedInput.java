@@ -75,7 +75,7 @@ public final class WindowedInput {
   private final List<WindowedInput> branches = new ArrayList<>(); // of a union that windows were moved into
   private final boolean expands;
   private final boolean isOfSessions;
-  private final long gap; // 0: each row's session has an end of its own, or there are no sessions
+  private long gap; // 0: each row's session has an end of its own, or there are no sessions
   private final Expression sessionEnd; // of a row's session; null: there are none
   private InterpretedMutableProjection assigner; // of windows, as Spark evaluates them
 
@@ -257,6 +257,11 @@ public final class WindowedInput {
   /** Microseconds from a row to the end of its session; 0 where that differs from row to row. */
   long gap() {
     return gap;
+  }
+
+  /** From now on each row's session has an end of its own, whether or not it is as long as others. */
+  void giveEnds() {
+    gap = 0;
   }
 
   /** The end of each row's session, where rows have ends of their own. */

@@ -4,6 +4,8 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * What crosses between Java and Python in several parts. py4j would make a call for each element of a list and for each field
@@ -31,5 +33,12 @@ public final class Json {
     } catch (JsonProcessingException error) {
       throw new IllegalArgumentException("this is no JSON: " + error.getMessage());
     }
+  }
+
+  /** A list of strings. */
+  public static List<String> strings(JsonNode list) {
+    List<String> strings = new ArrayList<>();
+    list.forEach(one -> strings.add(one.textValue()));
+    return strings;
   }
 }
