@@ -119,6 +119,21 @@ def test_what_computed_columns_are_is_told(events: DataFrame) -> None:
     assert operator(df).identity.time == "ts"
 
 
+def test_where_an_argument_is_evaluated_is_no_part_of_what_it_is(events: DataFrame) -> None:
+    """The names are in checkpoints."""
+    df = events.groupBy(F.window("ts", "10 seconds")).agg(
+        F.expr("max_by(v + 1, k) FILTER (WHERE v > 0)"),
+        F.expr("first(k / v) FILTER (WHERE v > 0)"),
+        F.expr("max(v + 1)"),
+    )
+    assert operator(df).identity.columns == (
+        "(v + 1)",
+        "(IF((v > 0), k, CAST(NULL AS BIGINT)))",
+        "(CAST(k AS DOUBLE) / CAST(v AS DOUBLE))",
+        "(IF((v > 0), 1, CAST(NULL AS INT)))",
+    )
+
+
 def test_fingerprint_follows_everything_that_decides_the_rows(events: DataFrame) -> None:
     def counts(rows: DataFrame) -> str:
         return operator(rows.groupBy(F.window("ts", "10 seconds"), "k").count()).fingerprint

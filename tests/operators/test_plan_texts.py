@@ -45,6 +45,9 @@ QUERIES: dict[str, Query] = {
     "windows": _windowed("count(*)", "sum(v)", "try_sum(k)", "avg(d)", "max_by(s, v)", "first(s, true)"),
     "other windows": _windowed("avg(v)", "count(*)", "count(s)", "sum(d)", "max_by(s, v)", "min(v + 1)"),
     "sliding": _windowed("min(s)", "approx_count_distinct(v)", window="'10 seconds', '4 seconds', '1 second'"),
+    "filters": _windowed(
+        "max_by(v + 1, k) FILTER (WHERE v > 0)", "corr(v, k)", "max(v + 1)", "last(s) FILTER (WHERE k > 0)"
+    ),
     "buffers": _windowed("collect_list(v)", "count(v)"),
     "no aggregate": lambda rows: rows.select("k", "s").groupBy("k", "s").agg(F.max("k")).select("k", "s"),
     "global": lambda rows: rows.agg(F.count("*"), F.sum("v")),

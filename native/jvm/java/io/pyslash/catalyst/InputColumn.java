@@ -4,6 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.pyslash.core.Json;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.types.DataType;
 
 /**
  * A column of an operator's input as Python asks for it.
@@ -29,8 +33,19 @@ record InputColumn(List<Integer> slots, boolean nullable) {
     return slots.get(0);
   }
 
-  /** What it carries: the value of one that needs more than its nulls, if there is one. */
-  RowValue among(List<RowValue> values) {
-    return slots.stream().map(values::get).filter(value -> !value.isCounted()).findFirst().orElse(values.get(slot()));
+  /**
+   * What it carries: the value of one that needs more than its nulls, if there is one. Where nobody reads it, it is null, or
+   * any value if it must not be.
+   */
+  Expression among(List<RowValue> values) {
+    List<RowValue> readers = slots.stream().map(values::get).toList();
+    Expression value =
+        readers.stream().filter(one -> !one.isCounted()).findFirst().orElse(readers.get(0)).value();
+    Expression where = RowValue.anywhere(readers);
+    if (where == null) {
+      return value;
+    }
+    DataType type = value.dataType();
+    return new If(where, value, nullable ? Literal$.MODULE$.create(null, type) : NativeTypes.zero(type));
   }
 }

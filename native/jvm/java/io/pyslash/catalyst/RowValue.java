@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Covariance;
 import org.apache.spark.sql.catalyst.expressions.aggregate.First;
 import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Last;
@@ -18,6 +19,9 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.MaxBy;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.expressions.aggregate.MinBy;
+import org.apache.spark.sql.catalyst.expressions.aggregate.PearsonCorrelation;
+import org.apache.spark.sql.catalyst.expressions.aggregate.RegrIntercept;
+import org.apache.spark.sql.catalyst.expressions.aggregate.RegrSlope;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -28,11 +32,14 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * A value that a key or an aggregate function reads of a row.
  *
+ * @param where the condition on which Spark evaluates it, and elsewhere it may be an error; null: it does in every row
  * @param isCounted whether only its nulls count: the value is whatever Spark has left of it
  */
-record RowValue(Expression value, boolean isCounted) {
+record RowValue(Expression value, Expression where, boolean isCounted) {
+  private static final int NONE = -1;
+
   RowValue(Expression value) {
-    this(value, false);
+    this(value, null, false);
   }
 
   /**
@@ -71,13 +78,73 @@ record RowValue(Expression value, boolean isCounted) {
     return more;
   }
 
-  private static List<RowValue> filtered(AggregateExpression function, List<Expression> values) {
-    if (function.filter().isDefined() && !values.isEmpty()) {
-      Expression last = values.remove(values.size() - 1);
-      values.add(new If(function.filter().get(), last, nothing(last.dataType())));
+  /** Where some of these read a value; null: in every row. */
+  static Expression anywhere(List<RowValue> readers) {
+    List<Expression> conditions = new ArrayList<>();
+    for (RowValue reader : readers) {
+      if (reader.where == null) {
+        return null;
+      }
+      if (conditions.stream().noneMatch(reader.where::semanticEquals)) {
+        conditions.add(reader.where);
+      }
     }
-    boolean isCounted = function.aggregateFunction() instanceof Count;
-    return values.stream().map(value -> new RowValue(value, isCounted)).toList();
+    return conditions.stream().reduce((one, other) -> new If(one, truth(true), other)).get();
+  }
+
+  private static List<RowValue> filtered(AggregateExpression expression, List<Expression> values) {
+    AggregateFunction function = expression.aggregateFunction();
+    Expression filter = expression.filter().isDefined() ? expression.filter().get() : null;
+    List<RowValue> found = new ArrayList<>();
+    for (int i = 0; i < values.size(); i++) {
+      Expression value = values.get(i);
+      boolean tells = filter != null && i == values.size() - 1; // which rows are left out
+      Expression present = presence(function, i);
+      Expression where = tells && present == null || isPlain(value) ? null : both(filter, present);
+      Expression told = tells ? new If(filter, value, nothing(value.dataType())) : value;
+      found.add(new RowValue(told, where, function instanceof Count));
+    }
+    return found;
+  }
+
+  /** What Spark looks at before it evaluates this argument; null: at nothing. */
+  private static Expression presence(AggregateFunction function, int argument) {
+    int first = first(function);
+    if (first == NONE || first == argument) {
+      return null;
+    }
+    Expression leading = ((Expression) function).children().apply(first);
+    return leading.nullable() ? new IsNotNull(leading) : null;
+  }
+
+  /** The argument that Spark evaluates first, and no other one where it is null. */
+  private static int first(AggregateFunction function) {
+    if (function instanceof Covariance || function instanceof PearsonCorrelation) {
+      return 0;
+    }
+    boolean isSecond =
+        function instanceof MaxBy
+            || function instanceof MinBy
+            || function instanceof RegrSlope
+            || function instanceof RegrIntercept;
+    return isSecond ? 1 : NONE;
+  }
+
+  /** Whether it cannot be an error. */
+  private static boolean isPlain(Expression value) {
+    return value instanceof UnaryFunction bytes ? isPlain(bytes.child()) : value.children().isEmpty();
+  }
+
+  /** Both conditions, of which there may be none: not as an And, of which Spark may evaluate either side beforehand. */
+  private static Expression both(Expression one, Expression other) {
+    if (one == null || other == null) {
+      return one == null ? other : one;
+    }
+    return new If(one, other, truth(false));
+  }
+
+  private static Expression truth(boolean value) {
+    return Literal$.MODULE$.create(value, DataTypes.BooleanType);
   }
 
   /** Whatever the filter. */

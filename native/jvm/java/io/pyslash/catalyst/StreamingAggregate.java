@@ -260,7 +260,7 @@ public final class StreamingAggregate extends StreamingOperator {
     List<BuffersExec.Column> found = new ArrayList<>();
     found.add(new BuffersExec.Column(moment.toAttribute(), 0, false, false));
     for (InputColumn wanted : InputColumn.parse(columns)) {
-      Expression value = wanted.among(slots).value();
+      Expression value = wanted.among(slots);
       String name = "column" + found.size();
       if (value instanceof BufferOf buffer) {
         Attribute column = WindowedInput.alias(buffer, name).toAttribute();

@@ -107,7 +107,7 @@ public abstract class StreamingOperator extends PlannedOperator {
     projected.add(input().moment());
     input().sessionEnd().ifPresent(projected::add);
     for (InputColumn wanted : InputColumn.parse(columns)) {
-      Expression column = wanted.among(slots).value();
+      Expression column = wanted.among(slots);
       if (column.nullable() && !wanted.nullable()) {
         throw new OnlySpark(
             describe(column) + " may be null in this micro-batch, and was never null when the query began");
