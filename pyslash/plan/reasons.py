@@ -260,6 +260,11 @@ REASONS = (
         "split the filter: one of the window alone, one of the other columns",
     ),
     Reason(
+        "the filter {} under the aggregation reads the window, and changes with the micro-batch",
+        _AGGREGATION,
+        "a longer slide, so that a row has at most 64 windows; or the filter above the aggregation",
+    ),
+    Reason(
         "grouping sets, cube and rollup of windows of which a row has so many are not covered",
         _AGGREGATION,
         "a longer slide, so that a row has at most 64 windows; or a query for each grouping",

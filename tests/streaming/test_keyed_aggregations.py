@@ -208,6 +208,43 @@ def test_the_window_of_the_current_time_is_that_of_the_micro_batch(stream: Strea
     assert counted[0] == counted[1]
 
 
+def sliding_where(condition: str) -> Query:
+    return lambda rows: called(rows.withColumn("w", F.window("ts", "10 seconds", "5 seconds")).where(condition), "w")
+
+
+@pytest.mark.parametrize("output", ["update", "complete"])
+def test_a_filter_of_windows_is_that_of_the_micro_batch_that_has_the_row(
+    spark: SparkSession, tmp_path: Path, output: str
+) -> None:
+    stream, least = Stream(spark, tmp_path, SCHEMA, delay_seconds=30), tmp_path / "least.json"
+    query = sliding_where("unix_seconds(w.end) > (SELECT max(least) FROM least)")
+    generator, counted = random.Random(7), 0
+    for end in (1010, 990, 1020):
+        least.write_text(f'{{"least": {end}}}')
+        spark.read.schema("least bigint").json(str(least)).createOrReplaceTempView("least")
+        add(stream, generator, 1000)
+        expected = ran(stream.read(), tmp_path, query, output, "off").batches
+        assert ran(stream.read(), tmp_path, query, output, "require", **HOMES).batches == expected
+        counted += sum(map(len, expected))
+    assert counted > 5
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_of_batch"),
+    [
+        ("w.end > current_timestamp() - INTERVAL 30 SECONDS", True),
+        ("date(w.end) < current_date()", True),
+        ("w.end > localtimestamp()", True),
+        ("second(w.end) > 60 * rand()", True),
+        ("second(w.end) > 10", False),
+        ("second(w.end) > 10 AND ts < current_timestamp()", False),
+    ],
+)
+def test_windows_that_each_micro_batch_filters_are_keys(stream: Stream, condition: str, is_of_batch: bool) -> None:
+    text = str(pyslash.explain(sliding_where(condition)(stream.read())))
+    assert ("no window but the keys" in text, "0:00:10 sliding by 0:00:05" in text) == (is_of_batch, not is_of_batch)
+
+
 def test_panes_are_dropped_as_the_watermark_moves(stream: Stream) -> None:
     for batch in range(4):
         add(stream, random.Random(batch), 2000 + 100 * batch)
@@ -228,9 +265,16 @@ def test_panes_are_dropped_as_the_watermark_moves(stream: Stream) -> None:
             lambda rows: rows.rollup(F.window("ts", "10 minutes", "5 seconds"), "k").count(),
             "grouping sets, cube and rollup of windows of which a row has so many are not covered",
         ),
+        (
+            lambda rows: called(
+                rows.withColumn("w", F.window("ts", "10 minutes", "5 seconds")).where("w.end < current_timestamp()"),
+                "w",
+            ),
+            "under the aggregation reads the window, and changes with the micro-batch",
+        ),
         (lambda rows: called(rows.withColumn("at", F.col("ts")), "ts", "at"), "more than one event time"),
     ],
-    ids=["buffers of totals", "many windows", "two times"],
+    ids=["buffers of totals", "many windows", "many windows of the batch", "two times"],
 )
 def test_what_is_left_to_spark_has_a_reason(stream: Stream, query: Query, reason: str) -> None:
     assert reason in pyslash.explain(query(stream.read()))

@@ -546,6 +546,10 @@ public final class WindowedInput {
       if (!references(conjunct).stream().allMatch(this::isWindow)) {
         throw new OnlySpark("the filter " + conjunct.sql() + " under the aggregation reads the window and other columns");
       }
+      if (PlannedQuery.isOfBatch(conjunct)) {
+        throw new OnlySpark(
+            "the filter " + conjunct.sql() + " under the aggregation reads the window, and changes with the micro-batch");
+      }
       windowConditions.add(conjunct);
     }
   }
