@@ -82,6 +82,7 @@ class EpochRecord:
             since=list(plan.first_batch),
             is_adopted=plan.is_adopted,
             row_schemas=list(identity.row_schemas),
+            types=list(identity.types),
             offsets=inputs.offsets.sources,
             timestamp_ms=inputs.offsets.timestamp_ms,
             input=plan.fingerprint,

@@ -224,7 +224,7 @@ class AggregationPlan(OperatorPlan):
     @classmethod
     def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
         """The columns that no key and no aggregate reads. Behind a group's rows, those of its buffers have nulls."""
-        return InputColumns(found.describe, all_nullable=_has_buffers(functions))
+        return InputColumns(found, all_nullable=_has_buffers(functions))
 
     @classmethod
     def _groups(cls, found: JavaObject, carried: InputColumns, functions: list[Aggregate]) -> Groups:

@@ -86,7 +86,7 @@ class DeduplicationPlan(AggregationPlan):
     @classmethod
     def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
         # A column is an attribute here, which one micro-batch's plan has as nullable, and another one's has not.
-        return InputColumns(found.describe, all_nullable=True)
+        return InputColumns(found, all_nullable=True)
 
     @classmethod
     def _groups(cls, found: JavaObject, carried: InputColumns, functions: list[Aggregate]) -> Groups:

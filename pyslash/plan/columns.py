@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyslash.plan.catalyst import JavaObject
@@ -18,6 +18,8 @@ class Column:
     type: str
     nullable: bool
     sql: str
+    spark_type: str = ""
+    """Of a column of bytes: the type whose values they are, without the names of fields."""
 
     @property
     def spec(self) -> ColumnSpec:
@@ -30,13 +32,11 @@ class InputColumns:
     if several of them read the same.
     """
 
-    def __init__(
-        self, describe: Callable[[JavaObject], JavaObject], *, first: Iterable[Column] = (), all_nullable: bool = False
-    ) -> None:
-        """`describe` gives the SQL of an expression; `first` ones have no slot; `all_nullable`: any may be null."""
+    def __init__(self, operator: JavaObject, *, first: Iterable[Column] = (), all_nullable: bool = False) -> None:
+        """Of a `StreamingOperator`; `first` ones have no slot; `all_nullable`: any may be null."""
         self.columns = [*first]
         self.slots: list[list[int]] = []
-        self._describe = describe
+        self._operator = operator
         self._all_nullable = all_nullable
         self._carried: list[JavaObject] = []
 
@@ -59,7 +59,8 @@ class InputColumns:
             raise Uncovered(f"{what} is not deterministic")
         native = native_type(str(expression.dataType().simpleString()), what)
         nullable = self._all_nullable or bool(expression.nullable())
-        self.columns.append(Column(native, nullable, str(self._describe(expression))))
+        sql, kind = self._operator.describe(expression), self._operator.typeInBytes(expression)
+        self.columns.append(Column(native, nullable, str(sql), str(kind)))
         self.slots.append([slot])
         self._carried.append(expression)
         return len(self.columns)

@@ -152,12 +152,14 @@ class OperatorPlan(ABC):
     def identity(self) -> PlanIdentity:
         """What state of this query can be told by from state of another."""
         columns = tuple(column.sql for column in self.columns)
-        return PlanIdentity(self.spec, columns, self.time.sql, self.first_batch, self.is_adopted)
+        types = (self.time.type, *(column.spark_type for column in self.columns))
+        return PlanIdentity(self.spec, columns, self.time.sql, self.first_batch, self.is_adopted, types=types)
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
         plan = evolution.plan
-        columns = [Column(column.type, column.nullable, column.sql) for column in plan.inputs]
+        types = {column.sql: column.spark_type for column in self.columns}
+        columns = [Column(one.type, one.nullable, one.sql, types.get(one.sql, "")) for one in plan.inputs]
         return replace(
             self,
             columns=columns,

@@ -47,7 +47,7 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `plan`, `columns`, `time`, `since`, `is_adopted` and `row_schemas` are those of the query's `PlanIdentity`.
+    `plan`, `columns`, `time`, `since`, `is_adopted`, `row_schemas` and `types` are those of the query's `PlanIdentity`.
     `offsets` and `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the
     operator: together they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
@@ -87,6 +87,7 @@ class Manifest:
     held: dict[str, tuple[int, int]] | None = None
     owed_times: list[tuple[int, int, int, float]] = field(default_factory=list)
     row_schemas: list[str] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
 
     @property
     def version(self) -> str:
@@ -120,6 +121,7 @@ class Manifest:
             tuple(self.since),
             self.is_adopted,
             tuple(self.row_schemas),
+            tuple(self.types),
         )
 
     def encode(self) -> bytes:

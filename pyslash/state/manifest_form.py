@@ -56,7 +56,7 @@ def _is_agent(value: Any) -> bool:
 
 _times = list_of(tuple_of(_unsigned, _signed, _signed, lambda value: type(value) in (int, float)), _MOST)
 
-OPTIONAL = frozenset({"owed_times", "row_schemas"})
+OPTIONAL = frozenset({"owed_times", "row_schemas", "types"})
 """Fields that few manifests have; without them, those of the others are as they were before these came."""
 
 _CHECKS: dict[str, Check] = {
@@ -75,6 +75,7 @@ _CHECKS: dict[str, Check] = {
     "times": _times,
     "owed_times": _times,
     "row_schemas": list_of(_words, 2),
+    "types": list_of(_words, _MOST),
     "blocks": list_of(tuple_of(is_incarnation, _unsigned, _crc), _MOST),
     "agents": list_of(_is_agent, _MOST),
     "files": list_of(_is_file, _MOST),

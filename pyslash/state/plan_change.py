@@ -6,7 +6,7 @@ import logging
 
 from pyslash.errors import PlanMismatchError
 from pyslash.plan.change.evolution import Evolution, evolve, unchanged
-from pyslash.plan.change.identity import OF_A_PROCESSOR, PlanIdentity, key_order
+from pyslash.plan.change.identity import PlanIdentity, may_be_renamed
 from pyslash.state.manifest import Manifest
 from pyslash.units import Epoch
 
@@ -24,10 +24,7 @@ def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch:
     if last is None:
         return unchanged(query)
     before = last.identity
-    is_reordered = key_order(before, query) != [*range(len(query.keys))]
-    # All processors have one spec: what a processor's names are of is in its names alone.
-    may_be_renamed = before.spec == query.spec and query.time != OF_A_PROCESSOR
-    if change == "names" and may_be_renamed and not is_reordered:
+    if change == "names" and may_be_renamed(before, query):
         return unchanged(query, before)
     evolution = evolve(before, query, epoch)
     if evolution.gained and change != "aggregates":

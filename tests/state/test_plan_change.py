@@ -11,6 +11,7 @@ from pyslash.errors import PlanMismatchError
 from pyslash.operators.transform.plan import _SPEC
 from pyslash.plan.change.identity import OF_A_PROCESSOR, PlanIdentity
 from pyslash.plan.change.processor import KeptVariable, ProcessorState
+from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.state.plan_change import evolution_of
 
 
@@ -54,3 +55,37 @@ def test_a_variable_that_is_not_declared_is_remembered_until_it_is_deleted() -> 
     last.identity = evolution.plan
     assert evolution_of(last, now, "exact", 3).dropped == ()
     assert evolution_of(last, processor(value("a", "int")), "exact", 3).keeps_blocks
+
+
+def joined(how: str = "INNER", condition: str = "k = r_k") -> PlanIdentity:
+    columns = (ColumnSpec("binary", False),) * 6
+    spec = PlanSpec(window=ANY_WINDOW, columns=columns, keys=(5,), row_bits=0, joins=True)
+    return PlanIdentity(spec, (how, "expires", "epoch", "evicted", condition, "k, v"), "the watermark")
+
+
+def grouped(key: str, call: str, kind: str = "") -> PlanIdentity:
+    """By a key whose values are bytes, over a function in buffers of Spark's."""
+    columns = (ColumnSpec("binary", True), ColumnSpec("binary", True))
+    spec = PlanSpec(window=ANY_WINDOW, columns=columns, keys=(1,), aggregates=(AggregateSpec("collect", (2,)),))
+    return PlanIdentity(spec, (key, call), "ts", types=("timestamp", kind, ""))
+
+
+@pytest.mark.parametrize(
+    ("before", "query", "continues"),
+    [
+        (grouped("s", "collect_list(v)"), grouped("renamed", "collect_list(v)"), True),
+        (grouped("s", "collect_list(v)", "STRUCT<INT>"), grouped("renamed", "collect_list(v)", "STRUCT<INT>"), True),
+        (grouped("s", "collect_list(v)", "STRUCT<INT>"), grouped("renamed", "collect_list(v)", "STRUCT<DATE>"), False),
+        (grouped("s", "collect_list(v)"), grouped("s", "percentile(v, 0.5)"), False),
+        (joined(), joined("LEFT OUTER"), False),
+        (joined(), joined(condition="k = r_k AND v > 0"), False),
+    ],
+)
+def test_other_names_are_no_other_values(before: PlanIdentity, query: PlanIdentity, continues: bool) -> None:
+    """Plans alone tell no join from another, and not what bytes are values of."""
+    last: Any = SimpleNamespace(identity=before)
+    if continues:
+        assert evolution_of(last, query, "names", 1).keeps_blocks
+    else:
+        with pytest.raises(PlanMismatchError):
+            evolution_of(last, query, "names", 1)

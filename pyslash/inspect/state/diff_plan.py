@@ -10,7 +10,7 @@ from pyslash.driver.start.hook import QueryStart
 from pyslash.driver.start.rehearsal import rehearse
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.plan.change.evolution import evolve
-from pyslash.plan.change.identity import PlanIdentity, key_order
+from pyslash.plan.change.identity import PlanIdentity, may_be_renamed
 from pyslash.plan.reasons import Uncovered
 from pyslash.spark.session import conf_of
 from pyslash.state.manifest import Manifest
@@ -84,7 +84,7 @@ def _compared(manifest: Manifest, query: PlanIdentity, change: str) -> Compariso
     try:
         evolution = evolve(before, query, Epoch(manifest.epoch + 1))
     except PlanMismatchError as error:
-        if _differs_in_names(before, query):
+        if may_be_renamed(before, query):
             return Comparison(INCOMPLETE, [_allowed("names", change)])
         return Comparison(REFUSED, [line.strip() for line in str(error).splitlines()])
     gained = dict(evolution.gained)
@@ -95,7 +95,7 @@ def _compared(manifest: Manifest, query: PlanIdentity, change: str) -> Compariso
     lines += [f"+ {sql}, of all rows, from states that are there" for sql in followed]
     if gained:
         lines.append(_allowed("aggregates", change))
-        if _differs_in_names(before, query):
+        if may_be_renamed(before, query):
             lines.append("or, if the columns are the same under other names: " + _allowed("names", change))
         return Comparison(INCOMPLETE, lines)
     return Comparison(SAME if evolution.keeps_blocks else REWRITTEN, lines)
@@ -104,10 +104,6 @@ def _compared(manifest: Manifest, query: PlanIdentity, change: str) -> Compariso
 def _allowed(wanted: str, change: str) -> str:
     named = f"spark.slash.plan.change={wanted}"
     return f"the job has {named}, which allows it" if change == wanted else f"{named} would allow it"
-
-
-def _differs_in_names(before: PlanIdentity, query: PlanIdentity) -> bool:
-    return before.spec == query.spec and key_order(before, query) == [*range(len(query.keys))]
 
 
 class _Reached(BaseException):

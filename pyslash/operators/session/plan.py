@@ -130,7 +130,7 @@ class SessionPlan(AggregationPlan):
     @classmethod
     def _input(cls, found: JavaObject, functions: list[Aggregate]) -> InputColumns:
         ends = [] if int(found.gap()) else [Column(time_of(found).type, True, str(found.sessionEnd()))]
-        return InputColumns(found.describe, first=ends)
+        return InputColumns(found, first=ends)
 
     @classmethod
     def _spec(

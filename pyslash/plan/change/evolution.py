@@ -14,7 +14,7 @@ from itertools import product
 
 from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.change.identity import Input, Output, PlanIdentity, differences, key_order
+from pyslash.plan.change.identity import Input, Output, PlanIdentity, changed_types, differences, key_order
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 from pyslash.units import Epoch
 
@@ -64,9 +64,10 @@ def evolve(before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> Evolution
     Raises:
         PlanMismatchError: the state cannot become that of this query; the message names each field in the way.
     """
-    if before == query:
+    changed = changed_types(before, query)
+    if before == query and not changed:
         return unchanged(query)
-    obstacles = _obstacles(before, query)
+    obstacles = changed or _obstacles(before, query)
     if obstacles:
         raise PlanMismatchError(
             "the state in the checkpoint cannot become that of this query:\n  "

@@ -74,7 +74,9 @@ class PlanIdentity:
     `first_batch` has, for each column, the first batch whose rows it covers; nothing: all columns cover all rows.
     `is_adopted`: some of the state was plain Spark's, which knows how many rows and nulls a group has only where an
     aggregate counted them (docs/design/037).
-    `row_schemas`: the columns of the rows that a join keeps of its left and right side, as Spark's JSON.
+    `row_schemas`: the columns of the rows that a join keeps of its left and right side, as Spark's JSON. `types`: the
+    native type of the event time, and for each column that of Spark whose values it has as bytes, or nothing;
+    checkpoints that earlier builds have written do not tell them.
     """
 
     spec: PlanSpec
@@ -83,6 +85,7 @@ class PlanIdentity:
     first_batch: tuple[int, ...] = ()
     is_adopted: bool = False
     row_schemas: tuple[str, ...] = field(default=(), compare=False)
+    types: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:
@@ -200,6 +203,36 @@ def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True
         listed = (" ".join(f"{one.sql} {_type(one)}" for one in plan.inputs) for plan in (before, now))
         found.append("the input columns: {} -> {}".format(*listed))
     return found
+
+
+def changed_types(before: PlanIdentity, now: PlanIdentity) -> list[str]:
+    """What has another type of Spark's under the same name, as one line each, as far as both queries tell."""
+    found = []
+    if before.time == now.time and _differ(before.types[:1], now.types[:1]):
+        found.append(f"the event time {now.time}: {before.types[0]} -> {now.types[0]}")
+    known = {sql: kind for sql, kind in zip(before.columns, before.types[1:], strict=False) if kind}
+    for sql, kind in zip(now.columns, now.types[1:], strict=False):
+        if kind and known.get(sql, kind) != kind:
+            found.append(f"{sql}: {known[sql]} -> {kind}")
+    return found
+
+
+def may_be_renamed(before: PlanIdentity, now: PlanIdentity) -> bool:
+    """Whether nothing but the names of columns may differ, in their places.
+
+    Names alone tell one join from another, and a processor, and functions in buffers of Spark's: their plans are alike.
+    """
+    if before.spec != now.spec or before.join != now.join or now.time == OF_A_PROCESSOR:
+        return False
+    if any(old.is_buffer and old.sql != new.sql for old, new in zip(before.aggregates, now.aggregates, strict=True)):
+        return False
+    same_places = key_order(before, now) == [*range(len(now.keys))]
+    return same_places and not any(map(_differ, zip(before.types), zip(now.types)))
+
+
+def _differ(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two types differ, if both are told."""
+    return bool(one and other and one[0] and other[0] and one[0] != other[0])
 
 
 def key_order(before: PlanIdentity, now: PlanIdentity) -> list[int]:

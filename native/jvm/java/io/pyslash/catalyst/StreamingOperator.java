@@ -3,7 +3,10 @@ package io.pyslash.catalyst;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.pyslash.core.Json;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -11,8 +14,11 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 
 /** An operator that keeps groups of its rows, found in Spark's physical plan and taken apart around its state. */
 public abstract class StreamingOperator extends PlannedOperator {
@@ -88,6 +94,26 @@ public abstract class StreamingOperator extends PlannedOperator {
   /** The SQL of a key, of an input or of the event time, over the columns that the query's input has. */
   public String describe(Expression expression) {
     return StableSql.of(input().inlined(expression));
+  }
+
+  /** The type whose values a key or an input has as bytes, without the names of fields; empty if it has none. */
+  public String typeInBytes(Expression expression) {
+    Option<Expression> bytes = expression.find(part -> part instanceof KeyBytes || part instanceof OrderBytes);
+    return bytes.isEmpty() ? "" : nameless(((UnaryFunction) bytes.get()).child().dataType());
+  }
+
+  private static String nameless(DataType type) {
+    if (type instanceof StructType struct) {
+      Stream<String> fields = Arrays.stream(struct.fields()).map(field -> nameless(field.dataType()));
+      return fields.collect(Collectors.joining(", ", "STRUCT<", ">"));
+    }
+    if (type instanceof ArrayType array) {
+      return "ARRAY<" + nameless(array.elementType()) + ">";
+    }
+    if (type instanceof MapType map) {
+      return "MAP<" + nameless(map.keyType()) + ", " + nameless(map.valueType()) + ">";
+    }
+    return type.sql();
   }
 
   @Override
