@@ -25,9 +25,10 @@ from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
 from pyslash.state.files.directory import BlockFile
 from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
-from pyslash.units import Epoch, Run
+from pyslash.units import Epoch, Micros, Run
 
 logger = logging.getLogger("pyslash")
+_SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"
 _MOST_FILES = 8  # of a checkpoint that is as large as most are; each is of one task
 
 
@@ -57,6 +58,8 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
     logged = execution.offsets(last)
     # What evicted groups in the last batch is what makes rows late in this one.
     evicted_us = execution.cut.late_us
+    if execution.session.conf.get(_SEVERAL, "true").lower() == "false":
+        evicted_us = min(evicted_us, Micros(logged.watermark_ms * 1000))  # rows are late by this batch's own watermark
     found = _written(operator, StateSource(execution.session, execution.checkpoint, last), manifests.run)
     files = [BlockFile(*one, "", True) for one in found]
     manifest = Manifest(

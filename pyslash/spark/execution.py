@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import UUID, uuid5
@@ -30,17 +30,21 @@ WATERMARK: Final = "_slash_watermark"
 
 @dataclass(frozen=True)
 class LoggedOffsets:
-    """An entry of Spark's offset log: `sources` digests the sources' offsets, `timestamp_ms` is the batch's time."""
+    """An entry of Spark's offset log: `sources` digests the sources' offsets, `timestamp_ms` is the batch's time, and
+    `watermark_ms` what evicts in it, of a query with one stateful operator.
+    """
 
     sources: str
     timestamp_ms: int
+    watermark_ms: int = field(default=0, compare=False)
 
     @classmethod
     def parse(cls, entry: bytes) -> LoggedOffsets:
         """The entry as it is in its file: a version, metadata, then the sources' offsets, a line each."""
         _, metadata, *sources = entry.decode().splitlines()
         digest = hashlib.sha256("\n".join(sources).encode()).hexdigest()
-        return cls(digest, int(json.loads(metadata)["batchTimestampMs"]))
+        told = json.loads(metadata)
+        return cls(digest, int(told["batchTimestampMs"]), int(told["batchWatermarkMs"]))
 
 
 @dataclass(frozen=True)

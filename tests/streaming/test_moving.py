@@ -37,11 +37,27 @@ def rows_of(*attempts: Attempt) -> list[tuple[int, list[str]]]:
     return [batch for one in attempts for batch in one.batches]
 
 
-@pytest.mark.parametrize("store", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+STORES = "org.apache.spark.sql.execution.streaming.state."
+# Its last batch moves the watermark, and by the same watermark rows are late and windows close in the next one.
+ONE_WATERMARK = {
+    "spark.sql.streaming.statefulOperator.allowMultiple": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {PROVIDER: f"{STORES}HDFSBackedStateStoreProvider"},
+        {PROVIDER: f"{STORES}RocksDBStateStoreProvider"},
+        ONE_WATERMARK,
+    ],
+    ids=["HDFS", "RocksDB", "one watermark"],
+)
 def test_a_query_moves_in_and_out_again(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], conf: dict[str, str]
 ) -> None:
-    with changed(spark, {PROVIDER: f"org.apache.spark.sql.execution.streaming.state.{store}"}):
+    with changed(spark, conf):
         moves_in_and_out(spark, tmp_path, capsys)
 
 
@@ -68,7 +84,7 @@ def moves_in_and_out(spark: SparkSession, tmp_path: Path, capsys: pytest.Capture
             add(still, rows)
         runs.append(attempt(tumbling(still.read()), tmp_path / "still", "off"))
     assert rows_of(first, second, third) == rows_of(*runs)
-    assert sum(len(rows) for _, rows in rows_of(first, second, third)) > 3
+    assert sum(len(rows) for _, rows in rows_of(first, second, third)) >= 3
 
 
 def timeless(stream: Stream) -> DataFrame:
