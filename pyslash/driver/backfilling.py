@@ -12,6 +12,7 @@ from pyslash.spark.spark_log import notice
 from pyslash.state.backfill import Backfill, Backfills
 from pyslash.state.manifest import ManifestLog
 from pyslash.state.receipt import Receipt
+from pyslash.units import NO_EPOCH, Epoch
 
 logger = logging.getLogger("pyslash")
 # On a store that is not local a look costs more than some micro-batches do.
@@ -30,6 +31,7 @@ class Backfilling:
         self._manifests = manifests
         self._settled: set[str] = set()  # a run's state never goes back
         self._looked: float | None = None
+        self._epoch = NO_EPOCH  # of that look
 
     def take(self, inputs: EpochInputs) -> list[Receipt]:
         """Blocks of backfills that are due, published as blocks of this epoch. Without an agent they stay due.
@@ -38,18 +40,21 @@ class Backfilling:
             CheckpointError, CorruptBlockError, StateLostError: a backfill cannot be read.
             ArenaFullError: there is no room for it.
         """
-        if not self._coordinator.agents or not self._is_time():
+        if not self._coordinator.agents or not self._is_time(inputs.epoch):
             return []
         due = self._backfills.due(inputs.last, self._manifests.look, self._settled)
         if self._plan.emission.new_only:
             due = due[:1]  # of rows with one key that of the older backfill is emitted
         taken = [receipt for one in due for receipt in self._take(one, inputs)]
-        self._looked = time.monotonic()
+        self._looked, self._epoch = time.monotonic(), inputs.epoch
         return taken
 
-    def _is_time(self) -> bool:
-        # A run's first epoch always looks: the one before may have left a record, and no manifest.
-        return self._looked is None or self._backfills.is_local or time.monotonic() - self._looked >= _SECONDS
+    def _is_time(self, epoch: Epoch) -> bool:
+        # A run's first epoch always looks: the one before may have left a record, and no manifest. So does an update
+        # that is repeated once there is room: what it has taken before was discarded.
+        if self._looked is None or self._backfills.is_local or epoch == self._epoch:
+            return True
+        return time.monotonic() - self._looked >= _SECONDS
 
     def _take(self, one: Backfill, inputs: EpochInputs) -> list[Receipt]:
         location, manifest = self._backfills.state(one.name)

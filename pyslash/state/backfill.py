@@ -14,24 +14,18 @@ backfill, if that epoch's manifest is its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from pyslash.errors import StateLostError
 from pyslash.state.manifest import BLOCKS, Manifest
-from pyslash.state.savepoint import check_name, copied
+from pyslash.state.savepoint import BACKFILL, BACKFILLS, TAKEN, Look, check_name, copied, taken_in
 from pyslash.state.stored import StoredState
 from pyslash.state.tree import Tree
 from pyslash.units import Epoch, Micros, Run
 
-BACKFILLS = "slash/backfills"
-_MARKER = "backfill.json"
 _REFUSED = "refused"
-_TAKEN = "taken"
-
-Look = Callable[[Epoch], Manifest | None]
-"""The manifest of an epoch of the query, if it is there."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ class Backfills:
     def has(self, name: str) -> bool:
         """Whether there is one of this name."""
         check_name(name, "backfill")
-        return self._tree.has(f"{BACKFILLS}/{name}/{_MARKER}")
+        return self._tree.has(f"{BACKFILLS}/{name}/{BACKFILL}")
 
     def read(self, name: str) -> Backfill:
         """The one of this name.
@@ -115,7 +109,7 @@ class Backfills:
             CheckpointError: there is none, or it cannot be read.
             StateLostError: it is not what was written.
         """
-        path = f"{BACKFILLS}/{name}/{_MARKER}"
+        path = f"{BACKFILLS}/{name}/{BACKFILL}"
         try:
             fields = json.loads(self._tree.read(path))
             final_by = [[(int(by), int(groups)) for by, groups in one] for one in fields["final_by"]]
@@ -132,11 +126,11 @@ class Backfills:
             StateLostError: the run has left no state in files.
         """
         source, target = Tree(self.run_location(made.name)), Tree(self.location(made.name))
-        if not target.has(_MARKER):
+        if not target.has(BACKFILL):
             target.delete()  # of one that was killed
         with target.made() as tree:
             copied(source, tree)
-            tree.write(_MARKER, json.dumps(asdict(made)).encode())
+            tree.write(BACKFILL, json.dumps(asdict(made)).encode())
 
     def forget_run(self, name: str) -> None:
         """Delete what the run of a backfill, finished or not, has left."""
@@ -179,19 +173,11 @@ class Backfills:
 
     def taken_in(self, name: str, last: Manifest | None, look: Look) -> Epoch | None:
         """The epoch that has made a backfill part of the state as of the manifest `last`; None: it is not."""
-        records = [path.rpartition("/")[2].split("-") for path in self._tree.below(f"{BACKFILLS}/{name}/{_TAKEN}")]
-        if not records or last is None:
-            return None
-        run, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
-        if epoch > last.epoch:
-            return None
-        manifest = look(epoch)
-        # Whoever begins another run takes what is due before its manifests have pushed this one out.
-        return epoch if manifest is None or manifest.run == run else None
+        return taken_in(self._tree, name, last, look)
 
     def take(self, name: str, epoch: Epoch, run: Run) -> None:
         """Note that a run is about to log an epoch with a backfill."""
-        path = f"{BACKFILLS}/{name}/{_TAKEN}/{epoch}-{run}"
+        path = f"{BACKFILLS}/{name}/{TAKEN}/{epoch}-{run}"
         if not self._tree.has(path):
             self._tree.write(path, b"{}")
 

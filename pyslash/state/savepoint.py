@@ -3,6 +3,7 @@
     CHECKPOINT/slash/savepoints/NAME/
       metadata, offsets, commits, sources, state    of Spark's own logs, what it takes to continue behind the batch
       slash/manifests/N, slash/blocks, operator-n   one manifest an operator, and the block files that it names
+      slash/backfills/NAME                          that the state has taken them, without their blocks
       savepoint.json                                is written last: a folder without it is no savepoint
 
 Block files are never changed, so they are shared by hard links where both are on one local file system. What the query
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -22,9 +23,14 @@ from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
 from pyslash.state.files.directory import numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.tree import Tree
-from pyslash.units import NO_EPOCH, Epoch
+from pyslash.units import NO_EPOCH, Epoch, Run
 
 SAVEPOINTS = "slash/savepoints"
+BACKFILLS = "slash/backfills"
+BACKFILL = "backfill.json"
+TAKEN = "taken"
+Look = Callable[[Epoch], Manifest | None]
+"""The manifest of an epoch of a query, if it is there."""
 MARKER = "savepoint.json"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _METADATA = "metadata"
@@ -181,10 +187,38 @@ def copied(source: Tree, target: Tree) -> Savepoint:
     for folder, manifest in manifests:
         target.write(f"{folder}{MANIFESTS}/{epoch}", _without_agents(manifest).encode())
         target.write(f"{folder}{RUNS}/{manifest.run}", b"of a savepoint")  # later runs have higher numbers
+    for path in _of_backfills(source, manifests[0][1]):
+        target.write(path, source.read(path))
     size = sum(file.bytes for _, manifest in manifests for file in manifest.files)
     query = str(json.loads(source.read(_METADATA))["id"])
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     return Savepoint("", epoch, query, now, len(shared), size, sum(shared))
+
+
+def taken_in(tree: Tree, name: str, last: Manifest | None, look: Look) -> Epoch | None:
+    """The epoch that has made a backfill part of the state as of the manifest `last`; None: it is not."""
+    records = [path.rpartition("/")[2].split("-") for path in tree.below(f"{BACKFILLS}/{name}/{TAKEN}")]
+    if not records or last is None:
+        return None
+    run, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
+    if epoch > last.epoch:
+        return None
+    manifest = look(epoch)
+    # Whoever begins another run takes what is due before its manifests have pushed this one out.
+    return epoch if manifest is None or manifest.run == run else None
+
+
+def _of_backfills(source: Tree, last: Manifest) -> Iterator[str]:
+    """The files that say which backfills are part of the state as of a manifest."""
+
+    def look(epoch: Epoch) -> Manifest | None:
+        path = f"{MANIFESTS}/{epoch}"
+        return Manifest.decode(source.read(path), path) if source.has(path) else None
+
+    for name in source.folders(BACKFILLS):
+        folder = f"{BACKFILLS}/{name}"
+        if source.has(f"{folder}/{BACKFILL}") and taken_in(source, name, last, look) is not None:
+            yield from (f"{folder}/{BACKFILL}", *source.below(f"{folder}/{TAKEN}"))
 
 
 def _committed(source: Tree) -> Epoch:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyslash import cli
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.state.backfill import Backfills
-from pyslash.state.savepoint import save
+from pyslash.state.savepoint import fork, save
 from pyslash.state.stored import StoredState
 from tests.support.attempt import Attempt, add, make_stream, settings
 from tests.support.backfilled import (
@@ -177,6 +177,24 @@ def test_a_checkpoint_that_goes_back_takes_it_again(spark: SparkSession, tmp_pat
     assert again.error is None
     assert rows_of([again]) == first
     assert rows_of([before, again]) == rows_of(case.expected())
+
+
+def test_a_fork_has_taken_it_too(spark: SparkSession, tmp_path: Path) -> None:
+    """And what the query has not taken by then is not the fork's, which may have a backfill of that name made."""
+    case, folder = Case(spark, tmp_path, keys, "update"), tmp_path / "fork"
+    assert case.run().error is None
+    case.backfill()
+    case.later()
+    assert case.run().error is None
+    case.backfill("another", stream=make_stream(spark, tmp_path / "other", [[(1056, "x", 1)]]))
+    save(str(case.checkpoint), "saved")
+    fork(str(case.checkpoint), "saved", str(folder))
+    backfills = Backfills(str(folder))
+    assert [one.name for one in backfills.all()] == ["history"]
+    case.checkpoint = folder
+    case.backfill()  # a script that is run again
+    newest = StoredState.at(str(folder)).manifest()
+    assert backfills.due(newest, lambda epoch: newest if epoch == newest.epoch else None, set()) == []
 
 
 def test_another_job_is_refused(spark: SparkSession, tmp_path: Path) -> None:
