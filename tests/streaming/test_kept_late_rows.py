@@ -100,6 +100,19 @@ def test_a_folder_has_the_rows_that_spark_drops(spark: SparkSession, tmp_path: P
         assert (row["operator"], row["input"]) == (0, 0)
 
 
+def test_columns_may_be_called_as_folders_are(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes the folder's value for such a column's, whatever the file has."""
+    stream, late = made(spark, tmp_path / "rows", 4), tmp_path / "late"
+    named = stream.read().withColumnRenamed("k", "Query").withColumnRenamed("n", "epoch")
+    tried = attempt(
+        named.groupBy(F.window("ts", "5 seconds"), "Query").agg(F.sum("epoch")), tmp_path / "checkpoint", late=str(late)
+    )
+    assert tried.error is None
+    rows = spark.read.parquet(str(late)).collect()
+    assert {row["Query_"] for row in rows} == {1, 2, 3}
+    assert all(4000 <= row["epoch_"] < 4500 for row in rows)
+
+
 def test_of_sessions_those_that_would_have_been_over(spark: SparkSession, tmp_path: Path) -> None:
     stream, late = made(spark, tmp_path / "s", 1), tmp_path / "late"
 

@@ -12,6 +12,8 @@ from pyslash.errors import LateRowsError
 from pyslash.spark.execution import SparkBatch
 from pyslash.units import Epoch
 
+_FOLDERS = ("query", "operator", "input", "epoch")
+
 
 class LateRows:
     """Where the late rows of an operator go.
@@ -41,7 +43,8 @@ class LateRows:
             LateRowsError: they cannot be written.
         """
         query = execution.of(0).query_id
-        for number, rows in enumerate(execution.late_rows()):
+        for number, late in enumerate(execution.late_rows()):
+            rows = _beside_folders(late)
             folder = f"{self._folder}/query={query}/operator={operator}/input={number}"
             try:
                 if self._format == "delta":
@@ -60,3 +63,9 @@ class LateRows:
         """To a table that takes each version of a writer once."""
         writer = rows.write.format(self._format).mode("append").option("mergeSchema", "true")
         writer.option("txnAppId", folder).option("txnVersion", str(epoch)).save(folder)
+
+
+def _beside_folders(rows: DataFrame) -> DataFrame:
+    """With other names for columns that are called as folders are, which Spark would read in their place."""
+    names = [f"{name}_" if name.lower() in _FOLDERS else name for name in rows.columns]
+    return rows.toDF(*names)
