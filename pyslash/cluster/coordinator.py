@@ -201,14 +201,17 @@ class Coordinator:
             StateLostError: an agent that holds state of the query is gone.
         """
         reported = ReportedBlocks()
+        # Whose share a standby has taken over may live yet, and must not bring the same blocks in again. It keeps what it
+        # holds as of then: if that standby is lost before the next manifest, it has the share.
+        gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
         if manifest.epoch > self._restored_epoch:
-            # Whose share a standby has taken over may live yet, and must not bring the same blocks in again.
-            gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
             self.group.add_agents([agent for agent in manifest.agents if agent.incarnation not in gone])
             reported = ReportedBlocks(manifest.blocks, but=gone)
 
-        def commit(client: AgentClient) -> LiveReply:
+        def commit(client: AgentClient) -> LiveReply | None:
             name = name_of(client)
+            if name in gone:
+                return None
             blocks = reported.of(name)
             replicas = [[source, reported.pairs(source)] for source in self.replicas.sources(name)]
             heads, known = list(blocks.values()), self.version.known(name)
@@ -216,7 +219,7 @@ class Coordinator:
                 manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes, known
             )
 
-        replies = self.group.each(commit)
+        replies = {name: reply for name, reply in self.group.each(commit).items() if reply is not None}
         edits = {self.group.agent(name): reply.edit for name, reply in replies.items()}
         self.version.commit(manifest.epoch, manifest.version, edits)
         self.room.committed(replies)

@@ -146,6 +146,8 @@ class _Witnesses:
             return False
         if name not in self.shares:
             return not held.blocks or (held.epoch <= epoch and bool(self.taken_by(name)))
+        if held.epoch == epoch and not held.blocks and self._has_share(name):
+            return False  # a later run has begun with it anew
         # The commit of the manifest's epoch may not have reached it yet; it will be repeated.
         # An epoch of an earlier run than its manifest's is another one: the checkpoint has gone back behind it since.
         if held.epoch == epoch:
@@ -153,6 +155,10 @@ class _Witnesses:
         if name in self._earlier:
             return held.epoch == epoch - 1 and held.run >= self._earlier[name]
         return not held.blocks or (held.epoch < 0 and bool(self.taken_by(name)))
+
+    def _has_share(self, name: str) -> bool:
+        """Whether the manifest says that an agent holds something that is still needed."""
+        return self._newest.held is not None and _is_needed(self._newest, name, self._first_pane)
 
     def own(self, name: str) -> frozenset[str]:
         """The shares that an agent holds as its own, if it is up to date."""
