@@ -201,8 +201,8 @@ class Coordinator:
             StateLostError: an agent that holds state of the query is gone.
         """
         reported = ReportedBlocks()
-        # Whose share a standby has taken over may live yet, and must not bring the same blocks in again. It keeps what it
-        # holds as of then: if that standby is lost before the next manifest, it has the share.
+        # Whose share a standby has taken over may live yet, and must not bring the same blocks in again. It keeps what
+        # it holds as of then: if that standby is lost before the next manifest, it has the share.
         gone = self._replaced if manifest.epoch <= self._repaired_epoch else set()
         if manifest.epoch > self._restored_epoch:
             self.group.add_agents([agent for agent in manifest.agents if agent.incarnation not in gone])
