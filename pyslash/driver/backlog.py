@@ -39,14 +39,18 @@ _NEVER_MS = 1 << 50
 _LOG_OFFSET = re.compile(rb'logOffset\\*":(\d+)')  # of Spark's source of files; quoted in the second format of the log
 
 
+def _is_one(sources: Sequence[str]) -> bool:
+    return list(sources) in (["kafka"], ["files"])
+
+
 def obstacle(sources: Sequence[str], operators: Sequence[OperatorPlan]) -> str:
     """Why a query with these sources and operators reads its records in order; empty if it need not."""
-    if list(sources) not in (["kafka"], ["files"]):
+    if not _is_one(sources):
         return f"it reads {', '.join(sources) or 'nothing'}, and not one source of Kafka or of files"
     if len(operators) > 1:
         return "it has several stateful operators, one above the other"
-    if operators[0].backfill_obstacle or operators[0].emission.new_only:
-        return f"its rows depend on the order in which records come: {operators[0].summary}"
+    if ordered := operators[0].ordered_by_arrival:
+        return f"its rows depend on the order in which records come: {ordered}"
     return ""
 
 
@@ -60,10 +64,10 @@ def reordered(
     is_fresh_first = conf.backlog == "fresh-first"
     analysed: Any = rows._jdf.queryExecution().analyzed()
     sources = answer(bridge.sources(analysed))
-    if not is_fresh_first and not _may_have_debt(sources, rows, settings):
-        return None
-    if reason := obstacle(sources, operators):
+    if is_fresh_first and (reason := obstacle(sources, operators)):
         logger.warning("query %s reads its backlog in order: %s", settings.query_name or "without a name", reason)
+        is_fresh_first = False
+    if not is_fresh_first and not _may_have_debt(sources, rows, settings):
         return None
     order = "FRESH_FIRST" if is_fresh_first else "ORDERED"
     expire_ms = conf.backlog_expire * 1000 if conf.backlog_expire is not None else _NEVER_MS
@@ -101,7 +105,7 @@ def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSett
     chosen some without an entry there, because the query was killed in between.
     """
     spark, location = rows.sparkSession, settings.checkpoint(rows.sparkSession)
-    if location is None or not {"kafka", "files"}.intersection(sources):
+    if location is None or not _is_one(sources):
         return False
     checkpoint = Checkpoint(spark, location)
     newest = checkpoint.newest

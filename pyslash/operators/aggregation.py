@@ -127,6 +127,11 @@ class AggregationPlan(OperatorPlan):
             return "it has functions that Spark's own code computes over overlapping windows"
         return ""
 
+    @property
+    def ordered_by_arrival(self) -> str:
+        """Its functions that go by the order of rows, or all of it."""
+        return ", ".join(one.sql for one in self.aggregates if one.goes_by_order) or super().ordered_by_arrival
+
     @cached_property
     def input_columns(self) -> str:
         """The columns of the input, as `OperatorCut.begin` takes them."""

@@ -129,6 +129,11 @@ class OperatorPlan(ABC):
         return "two states that its code has made of different rows do not make one"
 
     @property
+    def ordered_by_arrival(self) -> str:
+        """What of it depends on the order in which records come; empty if nothing does."""
+        return self.summary if self.backfill_obstacle or self.emission.new_only else ""
+
+    @property
     def begin_at(self) -> int | None:
         """The column of merged rows that says when a group begins, for `Emission.final_by`; None: its pane does."""
         return None

@@ -21,6 +21,7 @@ from pyarrow import json as arrow_json
 from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.errors import InvalidInputError
@@ -299,10 +300,13 @@ def test_a_query_whose_rows_depend_on_their_order_reads_in_order(
     fill(tmp_path / "files", count=3)
     shutil.copytree(tmp_path / "files", tmp_path / "others")
     both = source(spark, tmp_path / "files").unionByName(source(spark, tmp_path / "others"))
+    timed = source(spark, tmp_path / "files").withWatermark("at", "1 second").groupBy(F.window("at", "8 seconds"))
+    ordered = timed.agg(F.last("value"), F.count("*"))
     for number, (rows, why) in enumerate(
         [
             (source(spark, tmp_path / "files").dropDuplicates(["key"]), "depend on the order in which records come"),
             (by_key(both), "it reads files, files"),
+            (ordered, "depend on the order in which records come: last(value)"),
             (by_key(source(spark, tmp_path / "files", LATESTFIRST="true")), "it reads files (latestFirst)"),
         ]
     ):
@@ -312,6 +316,30 @@ def test_a_query_whose_rows_depend_on_their_order_reads_in_order(
         assert {one["debt"] for one in given.progress} == {0}
         assert "debt" not in offsets(tmp_path / str(number))[0]
         assert not (tmp_path / str(number) / "slash" / "files-skipped").exists()
+
+
+def test_debt_from_before_its_rows_depended_on_their_order_is_paid(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of builds that took `last` for a function of records in any order."""
+    fill(tmp_path / "files")
+    timed = source(spark, tmp_path / "files").withWatermark("at", "1 second").groupBy(F.window("at", "8 seconds"))
+    rows = timed.agg(F.last("value"), F.count("*").alias("count"))
+
+    def fail(batch: DataFrame, number: int) -> None:
+        if number == 1:
+            raise SinkError
+
+    with monkeypatch.context() as before, settings(spark, mode="require", backlog="fresh-first"):
+        before.setattr("pyslash.driver.backlog.obstacle", lambda sources, operators: "")
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
+        with pytest.raises(StreamingQueryException, match="SinkError"):
+            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    assert "debt" in offsets(tmp_path / "ours")[-1]
+    given = Given()
+    run(rows, tmp_path / "ours", "append", given, mode="require", backlog="fresh-first")
+    assert [one["debt"] for one in given.progress if one["rows"]] == [6, 5, 4, 3, 2, 1, 0]
+    assert {row["count"] for batch in given.batches for row in batch} == {800}
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.nightly)])

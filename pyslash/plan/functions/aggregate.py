@@ -16,7 +16,8 @@ FOLDS = "folds"
 class Aggregate:
     """A native aggregate (docs/block-format.md). `ansi`: an overflow is an error; `parameter`: "" if it has none.
 
-    `merges_anyhow`: of buffers, that their result does not depend on how rows are shared among them.
+    `merges_anyhow`: of buffers, that their result does not depend on how rows are shared among them. `goes_by_order`:
+    its result depends on the order of rows, as `last` does.
     """
 
     function: str
@@ -24,6 +25,7 @@ class Aggregate:
     sql: str
     parameter: str = ""
     merges_anyhow: bool = True
+    goes_by_order: bool = False
 
     @property
     def is_buffer(self) -> bool:
@@ -68,10 +70,10 @@ def eval_mode(expression: JavaObject) -> str:
         return str(expression.evalContext().evalMode().toString())
 
 
-def named(function: str) -> Callable[[Call], Aggregate]:
+def named(function: str, *, goes_by_order: bool = False) -> Callable[[Call], Aggregate]:
     """Reads calls of which native code need know nothing but this name and the inputs."""
 
     def read(call: Call) -> Aggregate:
-        return Aggregate(function, False, call.sql)
+        return Aggregate(function, False, call.sql, goes_by_order=goes_by_order)
 
     return read

@@ -5,6 +5,7 @@ Native code keeps the buffers, as a list for each group (docs/design/031).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,11 +14,17 @@ from pyslash.plan.functions.aggregate import FOLDS, Aggregate
 
 # Of others the result depends on the order of rows, or, as of sketches, on which rows are merged first.
 _MERGE_ANYHOW = frozenset({"BitmapConstructAgg", "BitmapOrAgg", "CollectSet", "HyperLogLogPlusPlus", "Percentile"})
+# From rows in another order these make the same, but for what is approximate in a sketch. Those of users may not.
+_IN_ANY_ORDER = re.compile(
+    "(Approx|Bitmap|Hll|HyperLogLog|Kll|Percentile|Theta|Tuple).*|Average|CollectSet|HistogramNumeric|Mode|Sum"
+)
 
 
 def read(function: JavaObject, sql: str) -> Aggregate:
     """The native aggregate that keeps buffers of the function."""
-    return Aggregate("collect", False, sql, merges_anyhow=name_of(function) in _MERGE_ANYHOW)
+    name = name_of(function)
+    goes_by_order = _IN_ANY_ORDER.fullmatch(name) is None
+    return Aggregate("collect", False, sql, merges_anyhow=name in _MERGE_ANYHOW, goes_by_order=goes_by_order)
 
 
 def folding(functions: Iterable[Aggregate]) -> list[Aggregate]:

@@ -11,6 +11,7 @@ def by_position(function: str) -> Callable[[Call], Aggregate]:
     """`first` or `last`; the null of a row counts unless it is told to ignore nulls."""
 
     def read(call: Call) -> Aggregate:
-        return Aggregate(function, False, call.sql, "ignore_nulls" if call.java.ignoreNulls() else "")
+        parameter = "ignore_nulls" if call.java.ignoreNulls() else ""
+        return Aggregate(function, False, call.sql, parameter, goes_by_order=True)
 
     return read

@@ -135,6 +135,15 @@ def test_what_has_no_native_form_keeps_sparks_buffers(events: DataFrame, call: s
     assert found.explain_lines[-1] == ("aggregate", f"{found.aggregates[0].sql} in buffers of Spark")
 
 
+def test_what_goes_by_the_order_of_rows(events: DataFrame) -> None:
+    """First and last ones, ties, lists, and whatever users write; not sketches and sums of Spark's own code."""
+    calls = (*COVERED, *IN_BUFFERS, "listagg(s)", "median(i)", "approx_percentile(i, 0.5)", "collect_set(i)")
+    ordered = {call for call in calls if operator(events, call).ordered_by_arrival}
+    functions = ("first(", "last(", "any_value(", "first_value(", "last_value(", "max_by(", "min_by(", "collect_list(")
+    collated = {"max(s COLLATE UTF8_LCASE)"}
+    assert ordered == {call for call in calls if call.startswith((*functions, "listagg("))} | collated
+
+
 def test_beside_buffers_other_functions_leave_rows_of_buffers_out(events: DataFrame) -> None:
     calls = ["count(*)", "collect_list(i)", "first(s)", "sum(i)", "max(s)", "collect_list(i)", "count(s)"]
     df = events.groupBy(F.window("ts", "10 seconds"), "s").agg(*map(F.expr, calls))
