@@ -32,8 +32,13 @@ logger = logging.getLogger("pyslash")
 LATE = ("refuse", "drop")
 """What may become of groups that come too late."""
 _MINUTE_US = 60_000_000
-# Of a query that runs on pyslash or not at all, and leaves its state in files.
-_SETTINGS = {"spark.slash.mode": "require", "spark.slash.durability": "checkpoint"}
+# Of a query that runs on pyslash or not at all, leaves its state in files, and reads all that there is.
+_SETTINGS = {
+    "spark.slash.mode": "require",
+    "spark.slash.durability": "checkpoint",
+    "spark.slash.backlog": "ordered",
+    "spark.slash.shed": "off",
+}
 
 
 def backfill(

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from pyslash import cli
 from pyslash.errors import InvalidInputError, PlanMismatchError
+from pyslash.spark.session import changed
 from pyslash.state.backfill import Backfills
 from pyslash.state.savepoint import fork, save
 from pyslash.state.stored import StoredState
@@ -107,6 +108,16 @@ def test_complete_mode_has_all_groups_from_then_on(spark: SparkSession, tmp_path
     after, (expected,) = case.run(), case.expected()
     assert after.error is None
     assert [rows for _, rows in after.batches] == [rows for _, rows in expected.batches[1:]]
+
+
+def test_it_reads_all_of_the_history_where_queries_read_the_newest_first(spark: SparkSession, tmp_path: Path) -> None:
+    """More small files than such a micro-batch opens."""
+    case = Case(spark, tmp_path, total, "complete", history=[[(1060, "old", 1)]] * 40)
+    assert case.run().error is None
+    with changed(spark, {"spark.slash.backlog": "fresh-first"}):
+        case.backfill()
+    case.later()
+    assert case.run().batches[-1][1] == case.expected()[-1].batches[-1][1]
 
 
 def test_a_running_query_takes_it_with_its_next_batch_and_once(spark: SparkSession, tmp_path: Path) -> None:
