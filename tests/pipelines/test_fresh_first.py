@@ -171,6 +171,23 @@ def test_records_that_wait_for_too_long(spark: SparkSession, kafka: str, tmp_pat
     assert sum(one["rows"] for one in given.progress) == 10
 
 
+def test_partitions_without_news(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """One has never had a record, and in the end another one has no more: the connector wants to be told of each."""
+    topic = "fresh-quiet"
+    create(kafka, topic, partitions=3)
+    rows = by_key(events(source(spark, kafka, topic)))
+    plain, ours = Given(), Given()
+    produce(spark, kafka, topic, records(0, RECORDS))
+    run(rows, tmp_path / "ours", "update", ours, mode="require", backlog="fresh-first")
+    for number in range(4):
+        produce(spark, kafka, topic, records(RECORDS + number, 1))
+        run(rows, tmp_path / "ours", "update", ours, mode="require", backlog="fresh-first")
+    run(rows, tmp_path / "plain", "update", plain, mode="off")
+    assert ours.last == plain.last
+    assert ours.progress[0]["debt"] == RECORDS - MOST
+    assert offsets(tmp_path / "ours")[-1] == offsets(tmp_path / "plain")[-1]
+
+
 def test_a_topic_that_begins_anew_is_an_error_as_in_order(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """By the connector's own words: records may have been lost."""
     from confluent_kafka.admin import AdminClient

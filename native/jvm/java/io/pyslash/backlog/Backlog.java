@@ -144,8 +144,8 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
   }
 
   /**
-   * What has been read since an earlier state: ranges of offsets, in each of which a partition is at most once. One without
-   * a beginning is new.
+   * What has been read since an earlier state: ranges of offsets, in each of which a partition is once. One without a
+   * beginning is new; the connector wants to be told also of those that have no records in it.
    */
   List<Range> since(Backlog start) {
     List<Range> layers = new ArrayList<>();
@@ -170,6 +170,11 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
       }
     }
     for (int i = 0; i < begins.size(); i++) {
+      for (Map.Entry<Partition, Long> other : head.byPartition().entrySet()) {
+        if (ends.get(i).putIfAbsent(other.getKey(), other.getValue()) == null) {
+          begins.get(i).put(other.getKey(), other.getValue());
+        }
+      }
       layers.add(new Range(new Offsets(begins.get(i)), new Offsets(ends.get(i)), 0));
     }
     return layers;
