@@ -188,6 +188,24 @@ def test_partitions_without_news(spark: SparkSession, kafka: str, tmp_path: Path
     assert offsets(tmp_path / "ours")[-1] == offsets(tmp_path / "plain")[-1]
 
 
+def test_topics_that_are_not_there_yet(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """No data, as in order."""
+    options = {"kafka.bootstrap.servers": kafka, "subscribePattern": "fresh-later-.*", "startingOffsets": "earliest"}
+    rows, found = events(spark.readStream.format("kafka").options(**options).load()), []
+    with settings(spark, mode="require", backlog="fresh-first"):
+        writer = rows.groupBy("key").count().writeStream.option("checkpointLocation", str(tmp_path / "ours"))
+        sink = writer.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        query = sink.outputMode("update").start()
+        try:
+            query.processAllAvailable()
+            create(kafka, "fresh-later-1")
+            produce(spark, kafka, "fresh-later-1", records(0, 70))
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    assert sorted(row["count"] for row in found) == [10] * 7
+
+
 def test_a_topic_that_begins_anew_is_an_error_as_in_order(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """By the connector's own words: records may have been lost."""
     from confluent_kafka.admin import AdminClient

@@ -72,18 +72,21 @@ public final class BacklogStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    return new JsonOffset(next(Backlog.parse(start.json()).settled(), limit).toJson());
+    Backlog at = Backlog.parse(start.json()).settled();
+    boolean isInOrder = at.debt().isEmpty() && rules.order() != Order.FRESH_FIRST;
+    // The connector's own figures need it, too. There is none while no topic is there.
+    Offset newest = admission().latestOffset(offset(at.head()), isInOrder ? limit : ReadLimit.allAvailable());
+    return newest == null ? null : new JsonOffset(next(at, Backlog.parse(newest.json()).head(), limit).toJson());
   }
 
-  private Backlog next(Backlog at, ReadLimit limit) {
+  private Backlog next(Backlog at, Offsets newest, ReadLimit limit) {
     long now = System.currentTimeMillis();
     if (at.debt().isEmpty() && rules.order() == Order.ORDERED) {
-      return Backlog.at(newest(at, limit));
+      return Backlog.at(newest);
     }
     if (at.debt().isEmpty() && rules.order() == Order.SAMPLED) {
-      return at.sampled(newest(at, limit), pace.most());
+      return at.sampled(newest, pace.most());
     }
-    Offsets newest = newest(at, ReadLimit.allAvailable()); // which the connector's own figures need, too
     Backlog left = at.expired(now - rules.expireMs());
     if (left.owed() < at.owed()) {
       rules.letGo(at.owed() - left.owed(), "records", now - at.oldest());
@@ -93,10 +96,6 @@ public final class BacklogStream
     boolean pays = !at.debt().isEmpty() && (paysNext || rules.order() != Order.FRESH_FIRST || newest.equals(at.head()));
     paysNext = !pays;
     return pays ? at.paid(most) : at.fresh(newest, most, now);
-  }
-
-  private Offsets newest(Backlog at, ReadLimit limit) {
-    return Backlog.parse(admission().latestOffset(offset(at.head()), limit).json()).head();
   }
 
   private static long mostRows(ReadLimit limit) {
