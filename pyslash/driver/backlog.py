@@ -101,20 +101,20 @@ def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame 
 
 
 def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSettings) -> bool:
-    """Whether a query has skipped records: the newest entry of Spark's offset log says so, or its source of files has
-    chosen some without an entry there, because the query was killed in between.
+    """Whether a query has skipped records: an entry of Spark's offset log that it starts from says so, or its source of
+    files has chosen some without an entry there, because the query was killed in between.
     """
     spark, location = rows.sparkSession, settings.checkpoint(rows.sparkSession)
     if location is None or not _is_one(sources):
         return False
     checkpoint = Checkpoint(spark, location)
-    newest = checkpoint.newest
-    entry = entry_of(files_of_spark(spark, location, "offsets"), newest) if newest is not None else None
-    if entry is not None and has_own_offsets(entry):
+    log = files_of_spark(spark, location, "offsets")
+    entries = [entry_of(log, epoch) or b"" for epoch in checkpoint.starts_from]
+    if any(has_own_offsets(entry) for entry in entries):
         return True
     if list(sources) != ["files"] or not checkpoint.has_skipped_files:
         return False
-    read = _LOG_OFFSET.search(entry or b"")
+    read = _LOG_OFFSET.search(entries[0]) if entries else None
     return checkpoint.newest_files > (int(read[1]) if read else -1)
 
 

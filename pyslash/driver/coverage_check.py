@@ -157,6 +157,17 @@ class Checkpoint:
         return Epoch(max(logged)) if logged else None
 
     @property
+    def starts_from(self) -> list[Epoch]:
+        """The micro-batches whose entries in that log a start reads: one that is not committed begins where the one
+        before it has ended.
+        """
+        newest = self.newest
+        if newest is None:
+            return []
+        is_committed = newest == 0 or newest in self._numbers("commits")
+        return [newest] if is_committed else [newest, Epoch(newest - 1)]
+
+    @property
     def has_skipped_files(self) -> bool:
         """Whether its source of files has ever read newer ones before others."""
         return bool(self._files.exists(self._path(self._root, _FILES_SKIPPED)))

@@ -115,16 +115,20 @@ def test_what_arrives_meanwhile_comes_in_between(spark: SparkSession, kafka: str
         assert {row["_slash_fraction"] for row in batch} <= {figures["fraction"]}
 
 
-@pytest.mark.parametrize("then", ["fresh-first", "ordered"])
-def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_path: Path, then: str) -> None:
-    """Also where the query has been set to read in order since; the failed micro-batch comes again as it was."""
-    topic = f"fresh-restart-{then}"
+@pytest.mark.parametrize(("then", "failing"), [("fresh-first", 2), ("ordered", 2), ("ordered", 7)])
+def test_a_restart_goes_on_with_the_debt(
+    spark: SparkSession, kafka: str, tmp_path: Path, then: str, failing: int
+) -> None:
+    """Also where the query has been set to read in order since; the failed micro-batch comes again as it was, the last
+    one that pays, too.
+    """
+    topic = f"fresh-restart-{then}-{failing}"
     rows = by_key(events(source(spark, kafka, topic)))
     plain, ours = Given(), Given()
     produce(spark, kafka, topic, records(0, RECORDS))
 
     def fail(batch: DataFrame, number: int) -> None:
-        if number == 2:
+        if number == failing:
             raise SinkError
         ours.batches.append(batch.collect())
 
@@ -140,7 +144,7 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, kafka: str, tmp_pa
     assert ours.last == plain.last
     assert sum(len(batch) for batch in ours.batches) == len(ours.last)
     assert ours.progress[0]["replayed"]
-    assert ours.progress[0]["debt"] == RECORDS - 3 * MOST
+    assert ours.progress[0]["debt"] == RECORDS - (failing + 1) * MOST
     assert ours.progress[-1]["debt"] == 0
     assert ours.watermarks[-1] == plain.watermarks[-1]
 

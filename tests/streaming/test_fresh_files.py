@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
+from pyslash.state.manifest import Manifest, ManifestLog
 from tests.support.fresh_first import SCHEMA, START, Given, SinkError, by_key, offsets, records, run, settings
 from tests.support.plugin import PLUGIN
 
@@ -176,6 +177,31 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, tmp_path: Path, th
     assert ours.watermarks[-1] == plain.watermarks[-1]
     # What came behind the debt is read first, or last.
     assert chosen(tmp_path / "ours")[3 if then == "fresh-first" else -1] == [f"{FILES:03}.json"]
+
+
+def test_the_micro_batch_that_pays_the_last_debt_comes_again_in_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It alone tells Spark of the event times of what was read first: there is nothing newer."""
+    fill(tmp_path / "files")
+    rows = by_key(source(spark, tmp_path / "files"))
+    plain, ours = Given(), Given()
+
+    create = ManifestLog.create
+
+    def fail(log: ManifestLog, manifest: Manifest) -> None:
+        if manifest.epoch == FILES - 1:
+            raise SinkError
+        create(log, manifest)
+
+    with monkeypatch.context() as until_then:
+        until_then.setattr(ManifestLog, "create", fail)
+        with pytest.raises(StreamingQueryException, match="SinkError"):
+            run(rows, tmp_path / "ours", "append", ours, mode="require", backlog="fresh-first")
+    run(rows, tmp_path / "ours", "append", ours, mode="require", backlog="ordered")
+    run(rows, tmp_path / "plain", "append", plain, mode="off")
+    assert ours.last == plain.last
+    assert ours.watermarks[-1] == plain.watermarks[-1]
 
 
 def choose(checkpoint: Path, number: int, path: Path) -> None:
