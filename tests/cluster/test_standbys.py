@@ -243,3 +243,13 @@ def test_a_lost_share_without_live_panes_is_no_loss() -> None:
             assert "640 bytes, is lost" in str(repair)
         else:
             assert repair == Repair([two], {}, {}, {})
+
+
+def test_an_agent_that_a_later_run_has_begun_with_anew_does_not_have_its_share() -> None:
+    """That run has had its standby take over, which is lost by now."""
+    one, two = NAMES[:2]
+    newest = replace(as_of(EPOCH, [one, two], {one: two}, [one]), held={one: (100, 4096)})
+    emptied = {one: holding(EPOCH, {}, run=RUN, blocks=[])}
+    assert "answers, but no longer has it" in str(plan_repair(newest, None, 0, RUN, emptied))
+    assert isinstance(plan_repair(newest, None, 101, RUN, emptied), Repair), "nothing of it is needed any more"
+    assert isinstance(plan_repair(newest, None, 0, RUN, {one: holding(EPOCH, {}, run=RUN)}), Repair)
