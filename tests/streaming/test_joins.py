@@ -141,6 +141,25 @@ def test_a_query_that_starts_again_goes_on_with_its_rows_and_knows_which_have_jo
             add(stream, generator, 1047 + 10 * start)
 
 
+def test_names_of_what_a_condition_reads_twice_are_no_change_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    near = "k = r_k AND r_ts BETWEEN ts AND ts + INTERVAL 13 SECONDS AND r_v % 7 BETWEEN v - 9 AND v"
+
+    def join(left: DataFrame, right: DataFrame) -> DataFrame:
+        left, right = sides(left, right)
+        return left.join(right, F.expr(near))
+
+    left, right = made(spark, tmp_path, batches=3)
+    generator = random.Random(4)
+    for _ in range(2):
+        expected = run(spark, tmp_path, join, "off").batches
+        assert run(spark, tmp_path, join, "require").batches == expected
+        assert any(expected)
+        for stream in (left, right):
+            add(stream, generator, 1050)
+    text = str(pyslash.explain(join(left.read(), right.read())))
+    assert "((r_v % 7L) >= (v - 9L))) AND ((r_v % 7L) <= v)" in text
+
+
 def test_a_semi_join_takes_its_sides_in_sparks_order(spark: SparkSession, tmp_path: Path) -> None:
     """Since 4.2 Spark's new left row does not find a new right row that is evicted at once. A later one gives it."""
     left, right = made(spark, tmp_path, batches=0)

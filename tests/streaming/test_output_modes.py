@@ -182,6 +182,19 @@ def test_names_of_sparks_own_making_are_no_change_of_the_query(stream: Stream, u
         add(stream, range(30), at=1200)
 
 
+def test_names_of_what_a_key_reads_twice_are_no_change_of_the_query(stream: Stream) -> None:
+    def windows(rows: DataFrame) -> DataFrame:
+        name = F.expr("nullif(trim(concat(' ', k % 3, ' ')), '1')")
+        return grouped(rows.withColumn("name", name).groupBy(F.window("ts", "20 seconds"), "name"))
+
+    for _ in range(2):
+        expected = ran(stream.read(), stream.folder, windows, "append", "off")
+        assert ran(stream.read(), stream.folder, windows, "append", "require").batches == expected.batches
+        add(stream, range(30), at=1200)
+    name = "trim(concat(' ', CAST((k % 3L) AS STRING), ' '))"
+    assert f"(IF(({name} = '1'), CAST(NULL AS STRING), {name})): string" in str(pyslash.explain(windows(stream.read())))
+
+
 def test_a_whole_result_is_ordered_and_cut_by_spark(stream: Stream) -> None:
     def top(rows: DataFrame) -> DataFrame:
         return QUERIES["keys"](rows).orderBy(F.desc("s"), "k").limit(7)

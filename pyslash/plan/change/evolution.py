@@ -14,7 +14,15 @@ from itertools import product
 
 from pyslash._native import Plan
 from pyslash.errors import PlanMismatchError
-from pyslash.plan.change.identity import Input, Output, PlanIdentity, changed_types, differences, key_order
+from pyslash.plan.change.identity import (
+    Input,
+    Output,
+    PlanIdentity,
+    changed_types,
+    differences,
+    in_words_of,
+    key_order,
+)
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, PlanSpec
 from pyslash.units import Epoch
 
@@ -64,6 +72,7 @@ def evolve(before: PlanIdentity, query: PlanIdentity, epoch: Epoch) -> Evolution
     Raises:
         PlanMismatchError: the state cannot become that of this query; the message names each field in the way.
     """
+    before = in_words_of(query, before)
     changed = changed_types(before, query)
     if before == query and not changed:
         return unchanged(query)

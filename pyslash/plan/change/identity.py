@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from pyslash.plan.window import TimeWindow
 
 OF_A_PROCESSOR = "what a processor in Python has written"
 """In the place of the SQL of an event time: the state is of none."""
+_OF_SPARK = re.compile(r"\b_common_expr_\d+\b")
 
 
 @dataclass(frozen=True)
@@ -174,11 +176,35 @@ class PlanIdentity:
         ]
 
 
+def in_words_of(now: PlanIdentity, before: PlanIdentity) -> PlanIdentity:
+    """What was before, by SQL of `now` wherever nothing but names of Spark's own making differs.
+
+    Earlier builds wrote such a name, with a number that each start changes, in the place of what it stands for.
+    """
+    of_spark = {sql for sql in (before.time, *before.columns) if _OF_SPARK.search(sql)}
+    if not of_spark:
+        return before
+    known = (now.time, *now.columns)
+    told = {sql: next((one for one in known if _any_for_names(sql).fullmatch(one)), sql) for sql in of_spark}
+    columns = tuple(told.get(sql, sql) for sql in before.columns)
+    return replace(before, columns=columns, time=told.get(before.time, before.time))
+
+
+def _any_for_names(sql: str) -> re.Pattern[str]:
+    """SQL like this, with the same SQL everywhere in the place of a name of Spark's own making."""
+    parts, names = _OF_SPARK.split(sql), _OF_SPARK.findall(sql)
+    found = re.escape(parts[0])
+    for at, (name, part) in enumerate(zip(names, parts[1:], strict=True)):
+        found += (f"(?P={name})" if name in names[:at] else f"(?P<{name}>.+)") + re.escape(part)
+    return re.compile(found, re.DOTALL)
+
+
 def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True) -> list[str]:
     """Each difference, as one line. Empty if one query can use the state of the other.
 
     Without `aggregates`, only those that are in the way whatever is aggregated; a key that could be null may cease to.
     """
+    before = in_words_of(now, before)
     if before == now:
         return []
     found = []

@@ -93,7 +93,7 @@ public abstract class StreamingOperator extends PlannedOperator {
 
   /** The SQL of a key, of an input or of the event time, over the columns that the query's input has. */
   public String describe(Expression expression) {
-    return StableSql.of(input().inlined(expression));
+    return input().sql(expression);
   }
 
   /** The type whose values a key or an input has as bytes, without the names of fields; empty if it has none. */
@@ -160,7 +160,7 @@ public abstract class StreamingOperator extends PlannedOperator {
       }
       values.forEach(value -> text.append(StableSql.of(value)).append('\n'));
     }
-    return text.toString();
+    return StableSql.numbered(text.toString());
   }
 
   /**

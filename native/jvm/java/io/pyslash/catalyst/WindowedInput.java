@@ -117,6 +117,7 @@ public final class WindowedInput {
     sessionEnd = null;
     this.moment = moment;
     time = moment.toAttribute();
+    computed.putAll(StableSql.names(below));
     // Names of Spark's own making, as of what several functions share, differ from one start of a query to the next.
     for (SparkPlan node = below; isNaming(node); node = node.children().head()) {
       if (node instanceof ProjectExec project) {
@@ -198,6 +199,7 @@ public final class WindowedInput {
       moment = isOfSessions && gap == 0 ? alias(bound(0), "session_start") : time;
       sessionEnd = isOfSessions ? bound(1) : null;
     }
+    computed.putAll(StableSql.names(below));
     for (SparkPlan operator : above) {
       if (operator instanceof ProjectExec project) {
         readNames(project.projectList());
@@ -327,14 +329,9 @@ public final class WindowedInput {
     return references(expression).stream().anyMatch(one -> isWindow(one) || derived.contains(one.exprId().id()));
   }
 
-  /** The expression over the columns below, without the names that projections in between have given. */
-  Expression inlined(Expression expression) {
-    return replaced(
-        expression,
-        part -> {
-          Expression named = part instanceof Attribute attribute ? computed.get(attribute.exprId().id()) : null;
-          return named == null ? null : inlined(named);
-        });
+  /** The SQL of an expression over the columns below, without the names that projections in between have given. */
+  String sql(Expression expression) {
+    return StableSql.of(expression, computed);
   }
 
   /** The expression with others in the place of some of its parts; null: the part stays, but for what it is made of. */

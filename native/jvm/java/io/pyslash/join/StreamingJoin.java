@@ -2,13 +2,16 @@ package io.pyslash.join;
 
 import io.pyslash.catalyst.OnlySpark;
 import io.pyslash.catalyst.PlannedOperator;
+import io.pyslash.catalyst.StableSql;
 import io.pyslash.catalyst.WindowedInput;
 import io.pyslash.merge.MergeCounts;
 import io.pyslash.merge.MergeSpec;
 import io.pyslash.shim.JoinNode;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
@@ -50,6 +53,7 @@ public final class StreamingJoin extends PlannedOperator {
   private final JoinNode join;
   private final JoinRules rules;
   private final List<JoinSide> sides; // left, right
+  private final Map<Long, Expression> names = new HashMap<>(); // what those of Spark's own making stand for
 
   /**
    * The join that this operator of the plan does.
@@ -64,6 +68,7 @@ public final class StreamingJoin extends PlannedOperator {
       throw new OnlySpark("its condition is not deterministic: " + rules.condition().sql());
     }
     sides = List.of(side(0), side(1));
+    below().forEach(input -> names.putAll(StableSql.names(input)));
     if (Stream.of(0, 1).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
       checkEviction(0, part(join.fullCondition()));
       checkEviction(1, part(join.fullCondition()));
@@ -184,7 +189,7 @@ public final class StreamingJoin extends PlannedOperator {
   public String fingerprint() {
     StringBuilder text = new StringBuilder(told()).append('\n');
     below().forEach(input -> describe(input, text));
-    return text.toString();
+    return StableSql.numbered(text.toString());
   }
 
   /** What joins with what, in SQL. */
@@ -202,15 +207,19 @@ public final class StreamingJoin extends PlannedOperator {
     List<Expression> left = CollectionConverters.asJava(sides.get(0).keys());
     List<Expression> right = CollectionConverters.asJava(sides.get(1).keys());
     return IntStream.range(0, left.size())
-        .mapToObj(i -> left.get(i).sql() + " = " + right.get(i).sql())
+        .mapToObj(i -> sql(left.get(i)) + " = " + sql(right.get(i)))
         .collect(Collectors.joining(" AND "));
   }
 
   /** All conditions. */
   public String conditionSql() {
     Stream<Expression> others = Stream.of(sides.get(0).own(), sides.get(1).own(), rules.condition());
-    return Stream.concat(Stream.of(keysSql()), others.filter(one -> one != null).map(Expression::sql))
+    return Stream.concat(Stream.of(keysSql()), others.filter(one -> one != null).map(this::sql))
         .collect(Collectors.joining(" AND "));
+  }
+
+  private String sql(Expression expression) {
+    return StableSql.of(expression, names);
   }
 
   /** The columns that both sides keep, and the types of the keys: rows that are kept can be read by nothing else. */
@@ -219,21 +228,20 @@ public final class StreamingJoin extends PlannedOperator {
         CollectionConverters.asJava(sides.get(0).keys()).stream()
             .map(key -> key.dataType().catalogString())
             .collect(Collectors.joining(", "));
-    return sides.stream()
+    String rows =
+        sides.stream()
             .map(
                 side ->
                     side.columnList().stream()
                         .map(column -> column.name() + " " + column.dataType().catalogString())
                         .collect(Collectors.joining(", ", "(", ")")))
-            .collect(Collectors.joining(" AND "))
-        + " BY ("
-        + keys
-        + ")";
+            .collect(Collectors.joining(" AND "));
+    return StableSql.numbered(rows) + " BY (" + keys + ")";
   }
 
   /** The columns of the rows of a side (0: left, 1: right), as Spark's JSON: for those who read them without Spark. */
   public String rowSchema(int side) {
-    return DataTypeUtils.fromAttributes(sides.get(side).columns()).json();
+    return StableSql.numbered(DataTypeUtils.fromAttributes(sides.get(side).columns()).json());
   }
 
   /** Rows at or before this (milliseconds) are late; the least long: none are. */

@@ -145,7 +145,7 @@ public final class StreamingTransform extends PlannedOperator {
     StringBuilder text = new StringBuilder();
     describe(child, text);
     CollectionConverters.asJava(node.keys()).forEach(key -> text.append(StableSql.of(key)).append('\n'));
-    return text.append(schema(operator.output())).append('\n').toString();
+    return StableSql.numbered(text.append(schema(operator.output())).append('\n').toString());
   }
 
   /** Rows at or before this (milliseconds) are late; the least long: none are. */
