@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from eval.pipelines.topic import create
 from examples import shed_clicks
 from tests.pipelines.test_fresh_first import SinkError, offsets, settings
 
@@ -66,6 +67,18 @@ def topic(spark: SparkSession, kafka: str) -> str:
     """Too many records for a first micro-batch."""
     produce(spark, kafka, "shed", 0, RECORDS)
     return "shed"
+
+
+def test_a_partition_without_records(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """All that there is now is read, although one partition has nothing."""
+    create(kafka, "shed-quiet", partitions=3)
+    produce(spark, kafka, "shed-quiet", 0, 1_000)
+    found: dict[int, int] = {}
+    with settings(spark, mode="require", shed="bounded"):
+        writer = by_key(stream(spark, kafka, "shed-quiet")).writeStream.outputMode("update")
+        sink = writer.foreachBatch(lambda rows, _: found.update({row["key"]: row["count"] for row in rows.collect()}))
+        sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    assert sum(found.values()) == 1_000
 
 
 def truth(spark: SparkSession, kafka: str, topic: str) -> dict[int, Any]:
