@@ -70,10 +70,10 @@ def eval_mode(expression: JavaObject) -> str:
         return str(expression.evalContext().evalMode().toString())
 
 
-def named(function: str, *, goes_by_order: bool = False) -> Callable[[Call], Aggregate]:
+def named(function: str) -> Callable[[Call], Aggregate]:
     """Reads calls of which native code need know nothing but this name and the inputs."""
 
     def read(call: Call) -> Aggregate:
-        return Aggregate(function, False, call.sql, goes_by_order=goes_by_order)
+        return Aggregate(function, False, call.sql)
 
     return read

@@ -39,8 +39,8 @@ FUNCTIONS: dict[str, Callable[[Call], Aggregate]] = {
     "First": chosen.by_position("first"),
     "Last": chosen.by_position("last"),
     # A row counts unless what orders it is null. Of rows that tie, their order decides.
-    "MaxBy": named("max_by", goes_by_order=True),
-    "MinBy": named("min_by", goes_by_order=True),
+    "MaxBy": named("max_by"),
+    "MinBy": named("min_by"),
     "HyperLogLogPlusPlus": distinct.read,
 }
 

@@ -136,11 +136,11 @@ def test_what_has_no_native_form_keeps_sparks_buffers(events: DataFrame, call: s
 
 
 def test_what_goes_by_the_order_of_rows(events: DataFrame) -> None:
-    """First and last ones, ties, lists, and whatever users write; not sketches and sums of Spark's own code."""
+    """First and last ones, lists, collations, and whatever users write; not sketches and sums of Spark's own code."""
     calls = (*COVERED, *IN_BUFFERS, "listagg(s)", "median(i)", "approx_percentile(i, 0.5)", "collect_set(i)")
     ordered = {call for call in calls if operator(events, call).ordered_by_arrival}
-    functions = ("first(", "last(", "any_value(", "first_value(", "last_value(", "max_by(", "min_by(", "collect_list(")
-    collated = {"max(s COLLATE UTF8_LCASE)"}
+    functions = ("first(", "last(", "any_value(", "first_value(", "last_value(", "collect_list(")
+    collated = {"max(s COLLATE UTF8_LCASE)", "min_by(a, struct(s COLLATE UTF8_LCASE))"}
     assert ordered == {call for call in calls if call.startswith((*functions, "listagg("))} | collated
 
 
