@@ -7,6 +7,7 @@ input ends with the JVM, and so does this process.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -60,9 +61,15 @@ def _obstacle(door: Any) -> str | None:
     from pyspark import __version__
 
     spark = str(door.context().version())
-    if spark != __version__:
+    if _release(spark) != _release(__version__):
         return f"has PySpark {__version__} beside Spark {spark}; install the PySpark of the cluster's release"
     return None
+
+
+def _release(version: str) -> str:
+    """Its numbers alone: vendors and previews spell the rest differently on both sides."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return found[0] if found else version
 
 
 def _answer(gateway: Any, door: Any) -> None:
