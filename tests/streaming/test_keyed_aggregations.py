@@ -86,6 +86,28 @@ def of_a_field(rows: DataFrame, *window: str) -> DataFrame:
     return called(made, F.window("row.ts", *window), "row.k")
 
 
+def of_two_windows(*keys: str) -> Query:
+    """Of which groups have one, or both."""
+    return lambda rows: (
+        rows.withColumn("w", F.window("ts", "5 seconds"))
+        .withColumn("long", F.window("ts", "1 minute"))
+        .where("second(long.start) = 0")
+        .groupBy(*keys)
+        .agg(F.max("long"), F.min("long.end"), F.count("v"))
+    )
+
+
+def of_sessions_and_a_window(*columns: str) -> Query:
+    windows = {"session": F.session_window("ts", "2 seconds"), "w": F.window("ts", "5 seconds")}
+
+    def query(rows: DataFrame) -> DataFrame:
+        for name in columns:
+            rows = rows.withColumn(name, windows[name])
+        return rows.groupBy("session", "w").agg(F.count("v"))
+
+    return query
+
+
 def of_a_computed_time(rows: DataFrame) -> DataFrame:
     return called(rows, F.session_window(F.timestamp_seconds(F.unix_seconds("ts") + F.col("k")), "2 seconds"), "k")
 
@@ -111,6 +133,15 @@ QUERIES: dict[str, tuple[Query, tuple[str, ...]]] = {
     "windows of a field": (lambda rows: of_a_field(rows, "5 seconds"), ("update", "complete")),
     "sliding windows of a field": (lambda rows: of_a_field(rows, "7 seconds", "3 seconds", "1 second"), ("update",)),
     "sessions of a computed time": (of_a_computed_time, ("complete",)),
+    "another window of each row": (of_two_windows("w", "k"), ("append", "update")),
+    "windows by another window": (
+        lambda rows: of_two_windows("long", "w")(rows.withColumn("ts", F.expr("timestamp_seconds(v)"))),
+        ("update",),
+    ),
+    "sessions by a window": (
+        lambda rows: of_sessions_and_a_window("session", "w")(rows.withColumn("ts", F.expr("timestamp_seconds(v)"))),
+        ("complete",),
+    ),
     "windows of the current time": (lambda rows: of_the_current_time(rows, "36500 days"), ("update", "complete")),
 }
 CASES = [(name, mode) for name, (_, modes) in QUERIES.items() for mode in modes]
@@ -121,6 +152,9 @@ QUICK = {
     ("cube of a sliding window", "append"),
     ("sliding windows of a field", "update"),
     ("sessions of a computed time", "complete"),
+    ("another window of each row", "append"),
+    ("windows by another window", "update"),
+    ("sessions by a window", "complete"),
 }
 
 
@@ -273,8 +307,14 @@ def test_panes_are_dropped_as_the_watermark_moves(stream: Stream) -> None:
             "under the aggregation reads the window, and changes with the micro-batch",
         ),
         (lambda rows: called(rows.withColumn("at", F.col("ts")), "ts", "at"), "more than one event time"),
+        (
+            lambda rows: of_sessions_and_a_window("w", "session")(
+                rows.withColumn("ts", F.expr("timestamp_seconds(v)"))
+            ),
+            "it groups by more than one window",
+        ),
     ],
-    ids=["buffers of totals", "many windows", "many windows of the batch", "two times"],
+    ids=["buffers of totals", "many windows", "many windows of the batch", "two times", "two windows"],
 )
 def test_what_is_left_to_spark_has_a_reason(stream: Stream, query: Query, reason: str) -> None:
     assert reason in pyslash.explain(query(stream.read()))

@@ -99,6 +99,7 @@ public final class StreamingAggregate extends StreamingOperator {
     SparkPlan node = save.children().head();
     SparkPlan restored = null;
     int sessionMerges = 0;
+    int sessionAt = -1; // among the grouping expressions
     for (int aggregates = 0; true; node = node.children().head()) {
       if (node instanceof ReusedExchangeExec reused) {
         node = reused.child(); // that of an aggregation beside this one, which has the same input
@@ -107,8 +108,9 @@ public final class StreamingAggregate extends StreamingOperator {
         inStage = true;
       } else if (node instanceof InputAdapter) {
         inStage = false;
-      } else if (node instanceof MergingSessionsExec) {
+      } else if (node instanceof MergingSessionsExec merging) {
         sessionMerges++;
+        sessionAt = sessionMerges == 1 ? grouping(last, merging.sessionExpression()) : sessionAt;
       } else if (node instanceof BaseAggregateExec) {
         if (++aggregates == 3 || isOfSessions) {
           break;
@@ -137,7 +139,7 @@ public final class StreamingAggregate extends StreamingOperator {
     int index = 0;
     for (NamedExpression grouping : groupings) {
       if (grouping instanceof Attribute attribute && input.isWindow(attribute)) {
-        if (found >= 0) {
+        if (found >= 0 || isOfSessions && index != sessionAt) {
           throw new OnlySpark("it groups by more than one window");
         }
         found = index;
@@ -526,6 +528,12 @@ public final class StreamingAggregate extends StreamingOperator {
       return normalized.child();
     }
     return value;
+  }
+
+  /** The place of an expression among those that an aggregate groups by; -1: it is none of them. */
+  private static int grouping(BaseAggregateExec aggregate, NamedExpression expression) {
+    List<NamedExpression> groupings = CollectionConverters.asJava(aggregate.groupingExpressions());
+    return groupings.stream().map(NamedExpression::exprId).toList().indexOf(expression.exprId());
   }
 
   private static BaseAggregateExec finalOver(SparkPlan node, SparkPlan save) {

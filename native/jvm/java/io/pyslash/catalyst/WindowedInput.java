@@ -361,7 +361,7 @@ public final class WindowedInput {
         Map<Long, Attribute> missing = new LinkedHashMap<>();
         passedOn().forEach(attribute -> missing.put(attribute.exprId().id(), attribute));
         for (NamedExpression item : CollectionConverters.asJava(project.projectList())) {
-          if (!readsWindow((Expression) item) && !makesWindow(item)) {
+          if (!readsWindow((Expression) item) && !isMade(item)) {
             kept.add(item);
             missing.remove(item.exprId().id());
           }
@@ -521,7 +521,7 @@ public final class WindowedInput {
 
   private void readNames(Seq<NamedExpression> projection) {
     for (NamedExpression item : CollectionConverters.asJava(projection)) {
-      if (item instanceof Alias alias && !makesWindow(item)) {
+      if (item instanceof Alias alias && !(isWindowed() ? isMade(item) : makesWindow(item))) {
         computed.put(alias.exprId().id(), alias.child());
       }
       if (item instanceof Alias alias && readsWindow(alias.child())) {
@@ -568,6 +568,11 @@ public final class WindowedInput {
 
   private boolean isBound(Expression expression, int ordinal) {
     return expression instanceof GetStructField field && field.ordinal() == ordinal && isWindowItself(field.child());
+  }
+
+  /** Whether it is what rows are given their windows by; others that a row has are columns. */
+  private boolean isMade(NamedExpression item) {
+    return item.exprId().id() == windows.get(0).exprId().id();
   }
 
   private boolean isWindowItself(Expression expression) {
