@@ -61,14 +61,14 @@ record RowValue(Expression value, Expression where, boolean isCounted) {
   static List<RowValue> of(AggregateExpression function, List<String> types) {
     List<Expression> values = taken(function);
     if (function.aggregateFunction() instanceof Count && types.size() == 1) {
-      values = new ArrayList<>(List.of(present(values, DataType.fromDDL(types.get(0)))));
+      values = new ArrayList<>(List.of(present(values, DataType.fromJson('"' + types.get(0) + '"'))));
     } else if (heedsNulls(function) && values.size() < types.size()) {
       values.add(one());
     }
     return filtered(function, values);
   }
 
-  /** The same with one that is null where no value is that counts: in a row that is there for other functions. */
+  /** The same, with one more value if none of them tells by a null that a row is there for other functions alone. */
   static List<RowValue> withPresence(AggregateExpression function, List<RowValue> values) {
     if (values.size() > (heedsNulls(function) ? 1 : 0)) {
       return values;
@@ -99,16 +99,16 @@ record RowValue(Expression value, Expression where, boolean isCounted) {
     for (int i = 0; i < values.size(); i++) {
       Expression value = values.get(i);
       boolean tells = filter != null && i == values.size() - 1; // which rows are left out
-      Expression present = presence(function, i);
-      Expression where = tells && present == null || isPlain(value) ? null : both(filter, present);
+      Expression led = led(function, i);
+      Expression where = tells && led == null || isPlain(value) ? null : both(filter, led);
       Expression told = tells ? new If(filter, value, nothing(value.dataType())) : value;
       found.add(new RowValue(told, where, function instanceof Count));
     }
     return found;
   }
 
-  /** What Spark looks at before it evaluates this argument; null: at nothing. */
-  private static Expression presence(AggregateFunction function, int argument) {
+  /** That the argument is there which Spark evaluates before this one; null: it evaluates none, or it always is. */
+  private static Expression led(AggregateFunction function, int argument) {
     int first = first(function);
     if (first == NONE || first == argument) {
       return null;

@@ -60,14 +60,16 @@ public abstract class StreamingOperator extends PlannedOperator {
 
   /** The {@link Shape}, in JSON. */
   public String shape() {
-    List<String> types = keys().stream().map(key -> key.dataType().catalogString()).toList();
-    List<List<String>> inputs =
-        read().stream().map(values -> values.stream().map(one -> one.value().dataType().catalogString()).toList()).toList();
-    return Json.of(new Shape(types, functionNames(), inputs, input().gap()));
+    List<List<String>> inputs = inputs().stream().map(StreamingOperator::types).toList();
+    return Json.of(new Shape(types(keys()), functionNames(), inputs, input().gap()));
+  }
+
+  private static List<String> types(List<Expression> values) {
+    return values.stream().map(value -> value.dataType().typeName()).toList();
   }
 
   /**
-   * From now on functions read, of the rows of a micro-batch, what they read when the query began.
+   * From now on functions read as many values of the micro-batch's rows, of the same types, as when the query began.
    *
    * @param began the {@link #shape} of then
    * @throws OnlySpark Spark has optimized this micro-batch into something else
@@ -83,7 +85,7 @@ public abstract class StreamingOperator extends PlannedOperator {
     }
   }
 
-  /** What functions read, as inputs of another shape if that is possible. */
+  /** Has functions read what they read in a query of this {@link Shape}, as far as that is possible. */
   void readAs(JsonNode shape) {}
 
   /** The attribute that is the event time; a moment in the place of one, where there is none. */

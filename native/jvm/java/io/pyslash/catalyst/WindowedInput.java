@@ -117,8 +117,8 @@ public final class WindowedInput {
     sessionEnd = null;
     this.moment = moment;
     time = moment.toAttribute();
-    computed.putAll(StableSql.names(below));
     // Names of Spark's own making, as of what several functions share, differ from one start of a query to the next.
+    computed.putAll(StableSql.names(below));
     for (SparkPlan node = below; isNaming(node); node = node.children().head()) {
       if (node instanceof ProjectExec project) {
         readNames(project.projectList());
