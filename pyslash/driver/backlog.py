@@ -108,8 +108,8 @@ def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSett
     if location is None or not _is_one(sources):
         return False
     checkpoint = Checkpoint(spark, location)
-    log = files_of_spark(spark, location, "offsets")
-    entries = [entry_of(log, epoch) or b"" for epoch in checkpoint.starts_from]
+    # A look at the log makes its folder, where sinks that know no restart do not start.
+    entries = [entry_of(files_of_spark(spark, location, "offsets"), epoch) or b"" for epoch in checkpoint.starts_from]
     if any(has_own_offsets(entry) for entry in entries):
         return True
     if list(sources) != ["files"] or not checkpoint.has_skipped_files:
