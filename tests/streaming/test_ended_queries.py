@@ -58,6 +58,29 @@ def test_a_query_ends_with_nobody_who_starts_another(
         pyslash.disable()
 
 
+def test_a_query_is_let_go_of_by_the_look_after_the_one_that_found_it_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=0)
+    stream.add(table(1000))
+    pyslash.enable(spark)
+    try:
+        sweeper = hook._Sweeper()
+        sweeper._step()
+        counted = stream.read().groupBy(F.window("ts", WINDOW), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(lambda rows, epoch: None).trigger(availableNow=True).start()
+        query.awaitTermination()
+        # It began and ended between two looks.
+        found = []
+        for _ in range(2):
+            sweeper._step()
+            found.append(hook.runner_of(query) is None)
+        assert found == [False, True]
+    finally:
+        pyslash.disable()
+
+
 def test_of_ended_queries_the_figures_of_the_last_are_kept(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

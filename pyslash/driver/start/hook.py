@@ -211,14 +211,14 @@ def _without_schema_check(spark: SparkSession) -> Iterator[None]:
             conf.set(_SCHEMA_CHECK, before)
 
 
-def _sweep(but: Collection[str] = ()) -> None:
+def _sweep(runs: Collection[str] | None = None) -> None:
     """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue.
 
-    `but`: not of these runs.
+    `runs`: of these alone; None: of all.
     """
     with _sweeping:  # nobody starts a query whose run before is half let go of
         for run, (query, runner, temporary) in list(_runners.items()):
-            if run in but or query.isActive:
+            if (runs is not None and run not in runs) or query.isActive:
                 continue
             runner.end(resumable=not temporary)
             with _lock:
@@ -233,7 +233,7 @@ class _Sweeper:
     """Sweeps where no query starts, which sweeps as well: runs that had ended by the look before."""
 
     def __init__(self) -> None:
-        self._active: set[str] = set()
+        self._ended: set[str] = set()
         self._task = BackgroundTask(self._step, "pyslash ended queries", self._warn, _SWEEP_SECONDS)
 
     def wake(self) -> None:
@@ -241,10 +241,11 @@ class _Sweeper:
         self._task.wake()
 
     def _step(self) -> bool:
-        _sweep(but=self._active)
+        _sweep(self._ended)
         with _lock:
-            self._active = {run for run, (query, _, _) in _runners.items() if query.isActive}
-            return bool(_runners)
+            known = list(_runners.items())
+        self._ended = {run for run, (query, _, _) in known if not query.isActive}
+        return bool(known)
 
     @staticmethod
     def _warn(error: Exception) -> None:
