@@ -28,6 +28,7 @@ from pyslash.migrate.state_source import StateSource
 from pyslash.migrate.utc import utc
 from pyslash.operators.transform.function import GROUP_STATE, UserFunction
 from pyslash.operators.transform.plan import TransformPlan
+from pyslash.operators.transform.rows import in_parts
 from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
 from pyslash.operators.transform.state.values import RowForm, Values
 from pyslash.operators.transform.state.variables import LIST, MAP, STATE_OF_GROUP, VALUE, Variable
@@ -215,7 +216,7 @@ class _WriteHomes:
 
     def __call__(self, partition: int, keys: Iterable[tuple[HomeKey, Iterable[Part]]]) -> Iterator[AdoptedFile]:
         entries = sorted((home, key, _state(parts)) for (home, key), parts in keys)
-        for number, block in enumerate(_blocks(entries)):
+        for number, block in enumerate(in_parts(entries, lambda entry: len(entry[1]) + len(entry[2]), _BLOCK_BYTES)):
             accumulator = Accumulator(Plan(self.plan), NO_WATERMARK_US, self.epoch, partition)
             for home, of_home in groupby(block, key=itemgetter(0)):
                 add_entries(accumulator, first_home(_FIRST_PANE) + home, [(key, kept) for _, key, kept in of_home])
@@ -236,17 +237,3 @@ def _state(parts: Iterable[Part]) -> bytes:
         else:
             state.timers.add(found)
     return state.kept()
-
-
-def _blocks(entries: list[tuple[int, bytes, bytes]]) -> Iterator[list[tuple[int, bytes, bytes]]]:
-    """As many of them as make one block."""
-    block: list[tuple[int, bytes, bytes]] = []
-    size = 0
-    for entry in entries:
-        block.append(entry)
-        size += len(entry[1]) + len(entry[2])
-        if size >= _BLOCK_BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block

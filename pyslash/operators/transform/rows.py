@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ _MOST_ROWS = 10_000
 _MOST_BYTES = 4 << 20
 # Of a value that holds them.
 _PACKED_BYTES = 64 << 20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,19 @@ def runs(keys: list[pa.Array]) -> Iterator[tuple[int, int]]:
         differs = pc.fill_null(pc.not_equal(before, after), pc.xor(before.is_null(), after.is_null()))
         changed |= differs.to_numpy(zero_copy_only=False)
     return pairwise([0, *(np.flatnonzero(changed) + 1).tolist(), len(keys[0])])
+
+
+def in_parts(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Iterator[list[T]]:
+    """Lists of them, each ended by the item with which it has `enough` bytes."""
+    part, size = list[T](), 0
+    for item in items:
+        part.append(item)
+        size += size_of(item)
+        if size >= enough:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def listed(column: pa.Array) -> list[Any]:
@@ -184,15 +199,7 @@ class Given:
         """All of them, as Arrow IPC streams one after the other: what is in one value stays in order."""
         self._convert()
         self._unite()
-        streams, size = list[bytes](), 0
-        for stream in map(_stream, self._batches):
-            streams.append(stream)
-            size += len(stream)
-            if size >= _PACKED_BYTES:
-                yield b"".join(streams)
-                streams, size = [], 0
-        if streams:
-            yield b"".join(streams)
+        return map(b"".join, in_parts(map(_stream, self._batches), len, _PACKED_BYTES))
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:

@@ -20,13 +20,13 @@ from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import FrameConf
 from pyslash.operators.transform.function import FRAMES, ROWS, UserFunction
 from pyslash.operators.transform.processor import Calls, RowCalls
-from pyslash.operators.transform.rows import Given, HomeRows, InputRows, InputShape
+from pyslash.operators.transform.rows import Given, HomeRows, InputRows, InputShape, in_parts
 from pyslash.operators.transform.state.home import HOMES, Home
 from pyslash.operators.transform.state.values import RowForm
 
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
 _TIME = pa.timestamp("us", "UTC")
-_PART_BYTES = 64 << 20
+_PART_BYTES = 64 << 20  # of keys and what they have: an Arrow array has room for 2 GiB
 
 
 @dataclass(frozen=True)
@@ -177,23 +177,10 @@ def _growth(home: Home, changes: dict[bytes, bytes]) -> int:
 
 def add_entries(accumulator: Accumulator, pane: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
     """Keys of a pane, and the bytes that each has."""
-    for part in _parts(entries):
+    for part in in_parts(entries, lambda entry: len(entry[0]) + len(entry[1]), _PART_BYTES):
         columns = [
             pa.repeat(pa.scalar(pane, pa.int64()), len(part)).cast(_TIME),
             pa.array([key for key, _ in part], pa.binary()),
             pa.array([value for _, value in part], pa.binary()),
         ]
         accumulator.add(pa.record_batch(columns, names=["time", "key", "value"]))
-
-
-def _parts(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Lists of about so many bytes: an Arrow array of them has room for 2 GiB."""
-    part, size = list[tuple[bytes, bytes]](), 0
-    for entry in entries:
-        part.append(entry)
-        size += len(entry[0]) + len(entry[1])
-        if size >= _PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
