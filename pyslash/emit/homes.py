@@ -15,6 +15,7 @@ from pyslash.cluster.find_agents import executors
 from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge
 from pyslash.emit.merge import HomeUpdate
+from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.state.version import Size
 
 logger = logging.getLogger("pyslash")
@@ -42,27 +43,26 @@ class Opened:
 class Homes:
     """The homes of one query."""
 
-    def __init__(self, what: str, conf: Conf) -> None:
-        """`what`: the name of what they keep, for messages."""
+    def __init__(self, what: str, conf: Conf, columns: ColumnMerge) -> None:
+        """`what`: the name of what they keep, for messages; `columns`: makes the tasks that keep it."""
         self.ranges = 0  # of keys, once executors keep some
         self._what = what
         self._conf = conf
+        self._columns = columns
         self._has_told_room = False  # that there is not enough
         self._task_ns: deque[float] = deque(maxlen=_EPOCHS_OF_LONG_TASKS)  # of a task, in the last epochs that had any
 
-    def open(
-        self, session: SparkSession, columns: ColumnMerge, kept: HomeUpdate, needed: int, changed: int
-    ) -> Opened | None:
+    def open(self, session: SparkSession, kept: HomeUpdate, needed: int, changed: int) -> Opened | None:
         """Executors keep homes of `needed` bytes in all, of which an epoch has changed so many bytes in blocks.
 
         None: they have no memory for them, and drop those that they keep.
         """
         if not self._have_room(session, needed):
-            self.forget(columns)
+            self.forget()
             return None
         wanted = self._wanted(session.sparkContext.defaultParallelism, needed, changed)
         if is_new := wanted >= 2 * self.ranges:
-            self.forget(columns)
+            self.forget()
             self.ranges = wanted
         return Opened(self.ranges, follow=not is_new and kept.step.before != "")
 
@@ -93,17 +93,19 @@ class Homes:
         by_memory = -(-needed // max(1, min(self._conf.home_bytes // 2, _LARGE_HOME)))
         return max(1, min(cores, max(by_work, by_memory)))
 
-    def took(self, nanoseconds: int) -> None:
-        """Tasks have taken so long in an epoch, all together."""
-        if nanoseconds and self.ranges:
-            self._task_ns.append(nanoseconds / self.ranges)
+    def new_counts(self) -> dict[str, int]:
+        """What tasks have done since the last call, as `ColumnMerge.new_counts`."""
+        counts = self._columns.new_counts()
+        if self.ranges and (took := counts[MERGE_NS] + counts[ABOVE_NS]):
+            self._task_ns.append(took / self.ranges)
+        return counts
 
-    def forget(self, columns: ColumnMerge) -> None:
+    def forget(self) -> None:
         """Have executors drop what they keep."""
         if not self.ranges:
             return
         try:
-            columns.forget()
+            self._columns.forget()
         except Py4JJavaError as error:
             logger.warning(
                 "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception

@@ -15,7 +15,6 @@ from pyslash.conf import Conf
 from pyslash.emit.column_merge import ColumnMerge, ReadOptions
 from pyslash.emit.homes import Homes, Opened, bytes_of
 from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
-from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.plan.emission import Emission
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.version import LiveBlock, StateVersion, heads_of, length_of
@@ -56,7 +55,7 @@ class Merging:
         self._bridge = JvmBridge(session)
         self._takes_rows = bool(self._bridge.java.takesMerged())
         self._columns = ColumnMerge(session, reading)
-        self._homes = Homes("groups", conf)
+        self._homes = Homes("groups", conf, self._columns)
 
     def merge(
         self,
@@ -102,7 +101,7 @@ class Merging:
             return self._by_driver(session, request)
         if emission.keeps_groups:
             changed = self._changed_bytes(version, kept.epoch, produced)
-            opened = self._homes.open(session, self._columns, kept, self._kept_bytes(version), changed)
+            opened = self._homes.open(session, kept, self._kept_bytes(version), changed)
             if opened is not None:
                 return self._by_homes(session, request, version, kept, opened)
         segments = max((block.head.prefix_ranges for block in holding), default=1)
@@ -158,13 +157,11 @@ class Merging:
 
     def new_counts(self) -> dict[str, int]:
         """What merge tasks have read, and the rows that they have returned, since the last call."""
-        counts = self._columns.new_counts()
-        self._homes.took(counts[MERGE_NS] + counts[ABOVE_NS])
-        return counts
+        return self._homes.new_counts()
 
     def forget(self) -> None:
         """Have executors drop the groups that they keep."""
-        self._homes.forget(self._columns)
+        self._homes.forget()
 
     def close(self) -> None:
         """The run is over."""

@@ -17,7 +17,6 @@ from pyslash.emit.column_merge import ColumnMerge, JoinRequest
 from pyslash.emit.homes import Homes, bytes_of
 from pyslash.emit.merge import HomeUpdate
 from pyslash.emit.merging import MergeFigures
-from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.operators.base import Merged, MergeInputs, RunTools, StatefulOperator
 from pyslash.plan.catalyst import JavaObject, understood
 from pyslash.plan.change.identity import PlanIdentity
@@ -184,14 +183,14 @@ class StreamJoin(StatefulOperator):
     def __init__(self, plan: JoinPlan, run: RunTools) -> None:
         super().__init__(plan, run)
         self._columns = ColumnMerge(run.session, run.reading)
-        self._homes = Homes("rows of the join", run.conf)
+        self._homes = Homes("rows of the join", run.conf, self._columns)
 
     def merge(self, batch: SparkBatch, inputs: MergeInputs) -> Merged:
         """Join the rows of the epoch, which are read and joined when the sink runs the plan."""
         manifest, version, session = inputs.manifest, inputs.version, batch.session
         kept = HomeUpdate(manifest.evicting_step, manifest.epoch, manifest.emitted_us, closing_us=manifest.watermark_us)
         changed = version.of_epoch(manifest.epoch)
-        opened = self._homes.open(session, self._columns, kept, bytes_of(version.size), length_of(changed))
+        opened = self._homes.open(session, kept, bytes_of(version.size), length_of(changed))
         rest, blocks = (version, changed) if opened is not None and opened.follow else (None, version.blocks())
         tasks = opened.ranges if opened is not None else session.sparkContext.defaultParallelism
         request = JoinRequest(
@@ -204,13 +203,11 @@ class StreamJoin(StatefulOperator):
 
     def new_counts(self) -> dict[str, int]:
         """What tasks have read and returned since the last call."""
-        counts = self._columns.new_counts()
-        self._homes.took(counts[MERGE_NS] + counts[ABOVE_NS])
-        return counts
+        return self._homes.new_counts()
 
     def forget(self) -> None:
         """Have executors drop the rows that they keep."""
-        self._homes.forget(self._columns)
+        self._homes.forget()
 
     def close(self) -> None:
         """The run is over."""

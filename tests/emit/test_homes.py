@@ -9,6 +9,7 @@ import pytest
 from pyslash.conf import Conf
 from pyslash.emit.homes import Homes, Opened
 from pyslash.emit.merge import HomeUpdate
+from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.state.version import VersionStep
 from pyslash.units import Epoch, Micros
 
@@ -25,12 +26,16 @@ class Session:
 
 
 class Columns:
-    """Executors that are told to forget."""
+    """Executors that are told to forget, and whose tasks take so long."""
 
     forgotten = 0
+    task_ns = 0
 
     def forget(self) -> None:
         self.forgotten += 1
+
+    def new_counts(self) -> dict[str, int]:
+        return {MERGE_NS: self.task_ns - self.task_ns // 3, ABOVE_NS: self.task_ns // 3}
 
 
 @pytest.fixture
@@ -48,16 +53,21 @@ class Query:
         self._epoch = 0
 
     def with_conf(self, conf: dict[str, str]) -> Homes:
-        self.homes = Homes("groups", Conf.read(lambda key, default: conf.get(key, default)))
+        columns: Any = self.columns
+        self.homes = Homes("groups", Conf.read(lambda key, default: conf.get(key, default)), columns)
         return self.homes
+
+    def took(self, nanoseconds: int) -> None:
+        """Its tasks, in an epoch, all together."""
+        self.columns.task_ns = nanoseconds
+        self.homes.new_counts()
 
     def epoch(self, changed: int, needed: int = MIB, cores: int = 16) -> Opened | None:
         session: Any = Session(cores)
-        columns: Any = self.columns
         before = f"version {self._epoch}" if self._epoch else ""
         self._epoch += 1
         kept = HomeUpdate(VersionStep(before, f"version {self._epoch}"), Epoch(self._epoch), Micros(0))
-        return self.homes.open(session, columns, kept, needed, changed)
+        return self.homes.open(session, kept, needed, changed)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +103,11 @@ def test_a_home_is_no_larger_than_an_executors_memory(query: Query) -> None:
 def test_all_cores_share_what_keeps_tasks_for_long(query: Query) -> None:
     assert query.epoch(24 * KIB) == Opened(1, follow=False)
     for nanoseconds in (*[SECOND_NS] * 7, 1000, *[SECOND_NS] * 7):
-        query.homes.took(nanoseconds)
+        query.took(nanoseconds)
         assert query.epoch(24 * KIB) == Opened(1, follow=True)
-    query.homes.took(0)  # an epoch without rows says nothing
+    query.took(0)  # an epoch without rows says nothing
     assert query.epoch(24 * KIB) == Opened(1, follow=True)
-    query.homes.took(SECOND_NS)
+    query.took(SECOND_NS)
     assert query.epoch(24 * KIB) == Opened(16, follow=False)
 
 
