@@ -30,7 +30,7 @@ _MOST_SECONDS_IN_USE = 60.0
 
 @dataclass(frozen=True)
 class _Choice:
-    """A block that is to be spilled, pinned."""
+    """A block to spill."""
 
     query: bytes
     block_set: BlockSet
@@ -59,21 +59,18 @@ class Spiller:
                 with state.lock:
                     self._check(query, request)
                     free, largest = free_bytes(state.arena)
-                    if largest >= request.bytes and free >= goal:
+                    enough = largest >= request.bytes
+                    if enough and free >= goal:
                         break
                     choice = self._choose(query)
                     room_on_disk = request.max_bytes - state.holding.disk.bytes
-                    enough = largest >= request.bytes
-                    is_over = choice is None and (time.monotonic() >= deadline or not self._are_in_use(query))
-                    if is_over or (choice is not None and choice.block.length > room_on_disk):
-                        if choice is not None:
-                            self._let_go(choice)
-                        if enough:
-                            break
+                    if choice is not None and choice.block.length <= room_on_disk:
+                        self._take(choice)
+                    elif enough:
+                        break
+                    elif choice is not None or time.monotonic() >= deadline or not self._are_in_use(query):
                         raise SpillError(self._numbers(request, free, largest, choice))
                 if choice is None:
-                    if enough:
-                        break
                     time.sleep(0.05)  # polling, up to the deadline
                     continue
                 try:
@@ -109,11 +106,7 @@ class Spiller:
         ]
         if not found and own is not None:
             found = [_Choice(query, own.own, block) for block in self._spillable(own.own)]
-        if not found:
-            return None
-        coldest = max(found, key=lambda choice: (_first_read(choice.block, own), choice.block.length))
-        self._take(coldest)
-        return coldest
+        return max(found, key=lambda choice: (_first_read(choice.block, own), choice.block.length), default=None)
 
     def _take(self, choice: _Choice) -> None:
         self._state.holding.pin([choice.block.offset])
