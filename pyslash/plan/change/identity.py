@@ -234,7 +234,7 @@ def differences(before: PlanIdentity, now: PlanIdentity, aggregates: bool = True
 def changed_types(before: PlanIdentity, now: PlanIdentity) -> list[str]:
     """What has another type of Spark's under the same name, as one line each, as far as both queries tell."""
     found = []
-    if before.time == now.time and _differ(before.types[:1], now.types[:1]):
+    if before.time == now.time and any(map(_differ, before.types[:1], now.types[:1])):
         found.append(f"the event time {now.time}: {before.types[0]} -> {now.types[0]}")
     known = {sql: kind for sql, kind in zip(before.columns, before.types[1:], strict=False) if kind}
     for sql, kind in zip(now.columns, now.types[1:], strict=False):
@@ -253,12 +253,12 @@ def may_be_renamed(before: PlanIdentity, now: PlanIdentity) -> bool:
     if any(old.is_buffer and old.sql != new.sql for old, new in zip(before.aggregates, now.aggregates, strict=True)):
         return False
     same_places = key_order(before, now) == [*range(len(now.keys))]
-    return same_places and not any(map(_differ, zip(before.types), zip(now.types)))
+    return same_places and not any(map(_differ, before.types, now.types))
 
 
-def _differ(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _differ(one: str, other: str) -> bool:
     """Whether two types differ, if both are told."""
-    return bool(one and other and one[0] and other[0] and one[0] != other[0])
+    return bool(one and other and one != other)
 
 
 def key_order(before: PlanIdentity, now: PlanIdentity) -> list[int]:
