@@ -23,10 +23,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def submit(args: argparse.Namespace) -> None:
     """Have the session that the job makes get these settings, in a driver that is this process, with the jar."""
+    if not (args.properties_file or args.conf):
+        return
     told = ["--properties-file", args.properties_file] if args.properties_file else []
     told += [word for setting in [*args.conf, "spark.submit.deployMode=client"] for word in ("--conf", setting)]
-    if args.properties_file or args.conf:
-        given = read_properties(Path(args.properties_file)) if args.properties_file else {}
-        given |= dict(setting.split("=", 1) for setting in args.conf if "=" in setting)
-        jars = ",".join(filter(None, [given.get("spark.jars"), str(jar_path())]))
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "--jars", jars, "pyspark-shell"])
+    given = read_properties(Path(args.properties_file)) if args.properties_file else {}
+    given |= dict(setting.split("=", 1) for setting in args.conf if "=" in setting)
+    jars = ",".join(filter(None, [given.get("spark.jars"), str(jar_path())]))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "--jars", jars, "pyspark-shell"])

@@ -83,15 +83,14 @@ class Room:
     def _make(self, epoch: Epoch, size: int, agents: set[str], empties: bool) -> None:
         request = MakeRoom(epoch, self._run, size, *self._spill, empties)
 
-        def make(client: AgentClient) -> LiveReply | None:
+        def make(client: AgentClient) -> None:
             name = name_of(client)
             if name not in agents:
-                return None
+                return
             try:
                 client.make_room(request, self._timeout)
             finally:  # some blocks may have moved
                 reply = client.live(self._run, self._version.known(name))
                 self._version.apply(self._group.agent(name), reply.edit)
-            return reply
 
         self._group.each(make)
