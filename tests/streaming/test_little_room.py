@@ -6,31 +6,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from tests.support.little_room import arenas_of
+from tests.support.little_room import little_room, long_lived
 from tests.support.processors import COVERED, WHY_NOT, transformed
 from tests.support.ran import Query, ran
-from tests.support.stream import Stream, seconds
+from tests.support.stream import Stream
 
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 KEYS, BATCHES, PROCESSED = 20_000, 8, 6_000
-ARENA_BYTES = 4 << 20  # a quarter of it is its tables
 
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
-    """Each batch has a row of each key, and nothing is over before the last one."""
-    made = Stream(spark, tmp_path, SCHEMA, delay_seconds=1000)
-    for batch in range(BATCHES):
-        times = [seconds(1000 + 10 * batch)] * KEYS
-        made.add(pa.table({"ts": times, "k": range(KEYS), "v": [key * batch for key in range(KEYS)]}, SCHEMA))
-    made.add(pa.table({"ts": [seconds(5000)], "k": [0], "v": [0]}, SCHEMA))
-    with arenas_of(spark, ARENA_BYTES, tmp_path):
+    made = long_lived(spark, tmp_path, KEYS, BATCHES)
+    with little_room(spark, tmp_path):
         yield made
 
 
