@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from eval import meter
 from eval.meter import MARK, Meter
 
 MIB = 1 << 20
+MINE = secrets.token_hex(8)  # tests beside this one start applications, too
 # A process that leaves its parent behind, as an agent does, and holds memory until its input ends.
 ORPHAN = """
 import os, sys
@@ -27,13 +29,13 @@ sys.stdin.read()
 
 @pytest.fixture
 def orphan() -> int:
-    """The process, with the mark `test`; it ends with the test."""
+    """The process, with the mark `MINE`; it ends with the test."""
     text = ORPHAN.format(private=64 * MIB, shared=32 * MIB)
     process = subprocess.Popen(
         [sys.executable, "-c", text],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, MARK: "test"},
+        env={**os.environ, MARK: MINE},
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -44,8 +46,8 @@ def orphan() -> int:
 
 
 def test_a_process_that_left_its_parent_is_found_by_its_mark(orphan: int) -> None:
-    assert Meter("test").processes() == [orphan]
-    assert Meter("another").processes() == []
+    assert Meter(MINE).processes() == [orphan]
+    assert Meter(secrets.token_hex(8)).processes() == []
 
 
 def test_memory_counts_private_pages_and_memfds_that_nobody_maps(orphan: int) -> None:
@@ -56,7 +58,7 @@ def test_memory_counts_private_pages_and_memfds_that_nobody_maps(orphan: int) ->
 
 
 def test_a_peak_is_measured_however_short_the_block(orphan: int) -> None:
-    with Meter("test") as measured:
+    with Meter(MINE) as measured:
         pass
     assert measured.peak_bytes >= 96 * MIB
     assert measured.cpu_seconds < 1
