@@ -238,12 +238,9 @@ def deduplication(rows: int) -> list[Comparison]:
 
 def arbitrary(rows: int) -> list[Comparison]:
     """The user's own code over his own state, 20,000 keys of which each micro-batch has all."""
-    found = []
-    for kind in KINDS:
-        workload = Arbitrary(rows=rows // 25, span_s=rows / PACE, keys=20_000, kind=kind)
-        engines = ("slash-processors", BASELINE)
-        found.append(Comparison(kind, workload, engines, _first(workload, 2), repeats=1))
-    return found
+    workload = Arbitrary(rows=rows // 25, span_s=rows / PACE, keys=20_000).lasting(LONG)
+    engines = ("slash-processors", BASELINE)
+    return [Comparison(kind, replace(workload, kind=kind), engines, steady=STEADY) for kind in KINDS]
 
 
 def memory(rows: int) -> list[Comparison]:
