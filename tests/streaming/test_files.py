@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from pyslash.spark.session import changed
 from tests.support.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
+from tests.support.ran import ran as by_mode
 from tests.support.stream import in_order
 
 QUERIES: dict[str, tuple[Query, str]] = {
@@ -66,6 +67,19 @@ QUERIES: dict[str, tuple[Query, str]] = {
 def test_rows_watermark_and_figures_are_spark_s(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query, path = QUERIES[name]
     assert same_as_spark(spark, query, tmp_path) == {path}
+
+
+@pytest.mark.parametrize("output", ["complete", "update"])
+def test_rows_are_counted_of_which_no_column_is_read(spark: SparkSession, tmp_path: Path, output: str) -> None:
+    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
+    results = {
+        mode: by_mode(
+            stream(spark, folder), tmp_path, lambda rows: rows.groupBy().count(), output, mode, ingest="files"
+        )
+        for mode in ("off", "require")
+    }
+    assert results["require"].batches == results["off"].batches
+    assert {epoch["ingest"] for epoch in results["require"].progress} == {"files"}
 
 
 def old(rows: pa.Table) -> pa.Table:
