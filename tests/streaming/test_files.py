@@ -82,6 +82,24 @@ def test_rows_are_counted_of_which_no_column_is_read(spark: SparkSession, tmp_pa
     assert {epoch["ingest"] for epoch in results["require"].progress} == {"files"}
 
 
+def test_a_micro_batch_without_a_file_of_the_wanted_partition_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    for batch, day in enumerate(("other", "wanted", "other", "wanted")):
+        path = tmp_path / "in" / f"day={day}" / f"{batch}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table(batch), path)
+        in_order(path, batch)
+
+    def query() -> DataFrame:
+        return counts(watermarked(stream(spark, tmp_path / "in").where("day = 'wanted'")))
+
+    expected, plain, _ = ran(query(), tmp_path, mode="off")
+    found, ours, taken = ran(query(), tmp_path, ingest="files")
+    assert expected
+    assert found == expected
+    assert [entry["numInputRows"] for entry in ours] == [entry["numInputRows"] for entry in plain]
+    assert taken == {"files"}
+
+
 def old(rows: pa.Table) -> pa.Table:
     """A time of before the Gregorian calendar."""
     return rows.set_column(0, "ts", pa.array([datetime(1500, 1, 1, tzinfo=UTC)] * len(rows), pa.timestamp("us", "UTC")))
