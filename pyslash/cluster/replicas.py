@@ -39,28 +39,30 @@ class Replicas:
     def send(self, epoch: Epoch, receipts: list[Receipt], transport: str) -> tuple[dict[str, str], int]:
         """Have every agent write its blocks of the epoch to its standby, all at once. Returns standbys and bytes.
 
+        Where a standby is full, agents spill, and those that had no room for their blocks write them again.
+
         Raises:
-            ArenaFullError: a standby has no room.
+            SpillError, ArenaFullError: a standby has no room.
             StateLostError: an agent is gone.
         """
         self._group.add_agents([receipt.agent for receipt in receipts])
         reported = ReportedBlocks.by(receipts)
-        chosen = choose_standbys(self._group.agents, self.standbys)
+        chosen, sent = choose_standbys(self._group.agents, self.standbys), dict[str, int]()
 
-        def send(client: AgentClient) -> int:
+        def send(client: AgentClient) -> None:
             source = name_of(client)
             standby, own = chosen.get(source), reported.of(source)
             whole = standby != self.standbys.get(source)
-            if standby is None or not (own or whole):
-                return 0
+            if standby is None or source in sent or not (own or whole):
+                return
             to = self._group.agent(standby).to_json()
             heads = list(own.values())
             request = Replicate(epoch, list(own), self._plan, self._run, to, transport, whole, heads)
-            return client.replicate(request, self._timeout)
+            sent[source] = client.replicate(request, self._timeout)
 
-        size = sum(self._group.each(send).values())
+        self._room.make_for(epoch, lambda: self._group.each(send))
         self.standbys = chosen
-        return chosen, size
+        return chosen, sum(sent.values())
 
     def missing(self) -> dict[str, str]:
         """Agents with state of which no replica is complete, each with the standby that is to have one.

@@ -150,9 +150,7 @@ class OperatorRun:
             stored = Stored(files, checkpoint_bytes=sum(file.bytes for file in added))
         if self._conf.replicates:
             with timed("replica"):
-                standbys, size = coordinator.room.make_for(
-                    epoch, lambda: coordinator.replicas.send(epoch, update.written, self._conf.transport)
-                )
+                standbys, size = coordinator.replicas.send(epoch, update.written, self._conf.transport)
             stored = Stored(stored.files, standbys, stored.checkpoint_bytes, size)
         return stored
 
