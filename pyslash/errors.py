@@ -150,7 +150,7 @@ class AgentBusyError(AgentTimeoutError):
 
 
 class MessageTooLongError(AgentError):
-    """A request or an answer is longer than a message may be. It was not sent; the message has both sizes."""
+    """A request to an agent is longer than a message may be. It was not sent; the message has both sizes."""
 
 
 class AgentUnavailableError(AgentError):

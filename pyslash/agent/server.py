@@ -233,7 +233,7 @@ class AgentServer:
                     act(channel, caller, call)
                     return True
                 answer = self._acted(caller, call)
-            channel.send(Kind.RESULT, json.dumps(answer, separators=(",", ":")).encode(), _soon())
+            channel.send_result(json.dumps(answer, separators=(",", ":")).encode(), _soon())
         except (SlashError, OSError) as error:
             if isinstance(error, (OSError, wire.ConnectionEndedError, UnauthenticatedError)):
                 raise

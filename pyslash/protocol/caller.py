@@ -82,7 +82,7 @@ class AgentCaller:
     def act(self, name: str, request: Request, timeout_seconds: float | None = None) -> dict[str, Any]:
         """Calls any action, and returns the answer's fields. Prefer a method of `AgentClient` where there is one."""
         with self.called(name, request, timeout_seconds) as (channel, until):
-            return result(*channel.receive(until))
+            return result(channel, until)
 
     @contextmanager
     def called(
@@ -205,16 +205,22 @@ class _RefusedError(Exception):
         self.kind = kind
 
 
-def result(kind: Kind, answer: bytes) -> dict[str, Any]:
+def result(channel: Channel, deadline: float) -> dict[str, Any]:
     """The fields of an answer.
 
     Raises:
         _RefusedError: the agent has refused.
+        Otherwise: as `Channel.receive`.
     """
+    kind, answer = channel.receive(deadline)
+    parts = []
+    while kind is Kind.PART:
+        parts.append(answer)
+        kind, answer = channel.receive(deadline)
     if kind is Kind.ERROR:
         name, _, message = answer.decode().partition("\n")
         raise _RefusedError(errors.class_of(name) or errors.AgentError, message)
     if kind is not Kind.RESULT:
         raise errors.AgentError(f"an answer of kind {kind.name} where a result was expected")
-    fields: dict[str, Any] = json.loads(answer)
+    fields: dict[str, Any] = json.loads(b"".join([*parts, answer]))
     return fields

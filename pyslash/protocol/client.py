@@ -225,7 +225,7 @@ class AgentClient(AgentCaller):
             while not places.are_full and channel.receive_data(places, until):
                 pass
             # Only with its answer has the agent let go of the blocks.
-            result(*channel.receive(until))
+            result(channel, until)
             if not places.are_full:
                 raise errors.AgentError(f"{self.descriptor}: a read got a shorter stream than it requested")
 
@@ -234,12 +234,12 @@ class AgentClient(AgentCaller):
         source = memoryview(data).cast("B")
         ticket = Write(offset, source.nbytes, self.descriptor.incarnation)
         with self.called("write", ticket, None, f"of {source.nbytes} bytes") as (channel, until):
-            result(*channel.receive(until))
+            result(channel, until)
             for at in range(0, source.nbytes, CHUNK_BYTES):
                 channel.send(Kind.DATA, source[at : at + CHUNK_BYTES], until)
             channel.send(Kind.DONE, b"", until)
             # Only the end of the answer says that the agent has taken all of it.
-            result(*channel.receive(until))
+            result(channel, until)
 
     @contextmanager
     def writable(self, offset: ArenaOffset, length: int) -> Iterator[None]:
@@ -249,10 +249,10 @@ class AgentClient(AgentCaller):
         """
         ticket = Write(offset, length, self.descriptor.incarnation)
         with self.called("lend", ticket, None, f"of {length} bytes") as (channel, until):
-            result(*channel.receive(until))
+            result(channel, until)
             yield
             channel.send(Kind.DONE, b"", until)
-            result(*channel.receive(until))
+            result(channel, until)
 
 
 def _requests(blocks: Sequence[Wanted]) -> list[list[Wanted]]:

@@ -68,6 +68,8 @@ class Kind(enum.IntEnum):
     """A piece of a block."""
     DONE = 5
     """The caller has written all of it."""
+    PART = 6
+    """The beginning of a long result, or what follows that; a `RESULT` has the end."""
 
 
 class ConnectionEndedError(AgentError):
@@ -120,6 +122,17 @@ class Channel:
         while left:
             self._socket.settimeout(_left(deadline))
             left = _without(left, self._socket.sendmsg(left))
+
+    def send_result(self, body: bytes, deadline: float) -> None:
+        """A result, however long it is.
+
+        Raises: as `send`.
+        """
+        left = memoryview(body)
+        while left.nbytes > MAX_BODY_BYTES:
+            self.send(Kind.PART, left[:MAX_BODY_BYTES], deadline)
+            left = left[MAX_BODY_BYTES:]
+        self.send(Kind.RESULT, left, deadline)
 
     @property
     def is_local(self) -> bool:

@@ -22,7 +22,7 @@ from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Empty
 from pyslash.protocol.token import query_token
-from pyslash.protocol.wire import Kind
+from pyslash.protocol.wire import MAX_BODY_BYTES, Kind
 from pyslash.state.block_state import BlockState
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.agent.raw import opened, soon
@@ -65,6 +65,14 @@ def test_commits_accumulate(agent: AgentDescriptor, client: AgentClient) -> None
         reply = client.commit(epoch, [write(agent, epoch, [0]).arena_offset], PLAN)
     assert len(reply.blocks) == 3
     assert merged(agent, reply.blocks, [0]) == [(0, key, 3 * key) for key in range(100)]
+
+
+def test_the_head_of_a_block_of_very_many_panes_is_told(agent: AgentDescriptor, client: AgentClient) -> None:
+    head = write(agent, 0, [*range(0, 700_000, 10)], keys=range(1))
+    assert 4 * head.head_length // 3 > MAX_BODY_BYTES
+    (told,) = client.commit(0, [head.arena_offset], PLAN).blocks
+    assert told == bytes(attach(agent).view(head.arena_offset, head.head_length))
+    assert client.live().blocks == [told]
 
 
 def test_an_epoch_without_blocks_is_an_epoch(agent: AgentDescriptor, client: AgentClient) -> None:
