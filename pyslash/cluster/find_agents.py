@@ -82,8 +82,13 @@ def executor_host(driver_host: str | None) -> str:
     """The address that other hosts reach this executor at: the one from which it reaches the driver."""
     configured = os.environ.get("SPARK_LOCAL_IP")
     if configured or driver_host is None:
-        return configured or "127.0.0.1"
-    family, _, _, _, address = socket.getaddrinfo(driver_host, 9, type=socket.SOCK_DGRAM)[0]
+        return _bare(configured or "127.0.0.1")
+    family, _, _, _, address = socket.getaddrinfo(_bare(driver_host), 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(address)  # a datagram socket: chooses the route, sends nothing
         return str(probe.getsockname()[0])
+
+
+def _bare(host: str) -> str:
+    """Without the brackets that Spark puts around an IPv6 address: sockets take none."""
+    return host.removeprefix("[").removesuffix("]")

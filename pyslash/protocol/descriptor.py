@@ -82,7 +82,8 @@ class AgentDescriptor:
 
     def __str__(self) -> str:
         """Short form for messages: who and where."""
-        return f"agent {self.incarnation[:8]} (pid {self.pid}, {self.host}:{self.port})"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"agent {self.incarnation[:8]} (pid {self.pid}, {host}:{self.port})"
 
     def to_record(self) -> dict[str, Any]:
         """The fields as a plain dictionary."""
