@@ -11,13 +11,14 @@ from pathlib import Path
 
 from pyslash import _native
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS, Compactor
-from pyslash.agent.compaction.folding import MAX_BLOCKS, choose_inputs
+from pyslash.agent.compaction.folding import MAX_BLOCKS, Folding, choose_inputs
 from pyslash.agent.store.block_set import LiveBlock
 from pyslash.agent.store.spiller import free_bytes
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Commit
-from pyslash.units import BEYOND_EPOCHS
+from pyslash.protocol.token import query_token
+from pyslash.units import AFTER_ALL_PANES, BEYOND_EPOCHS
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.transport.in_process import serving
 
@@ -97,6 +98,30 @@ def test_dead_panes_go_with_a_fold(agent: AgentDescriptor, client: AgentClient) 
     reply = client.commit(1, [], PLAN)
     assert [pane for pane, _, _ in _native.Head(reply.blocks[0]).panes] == [20_000_000]
     assert reply.used_bytes < head.length
+
+
+def test_a_query_that_ends_leaves_no_fold_that_waits_for_its_next_commit(
+    agent: AgentDescriptor, client: AgentClient
+) -> None:
+    for epoch in range(MAX_BLOCKS + 1):
+        client.commit(epoch, [write(agent, epoch, [0]).arena_offset], PLAN)
+    assert eventually(lambda: compactions(client) == 1)
+    client.release(AFTER_ALL_PANES)
+    assert attach(agent).blocks() == []
+
+
+def test_a_fold_that_ends_after_its_query_is_not_kept(secret: bytes, tmp_path: Path) -> None:
+    with serving(secret, tmp_path) as agent:
+        with AgentClient(agent.descriptor, QUERY, query_token(secret, QUERY)) as client:
+            for epoch in range(MAX_BLOCKS + 1):
+                client.commit(epoch, [write(agent.descriptor, epoch, [0]).arena_offset], PLAN)
+            folding = Folding(agent.state)
+            job = folding.begin()
+            assert job is not None
+            folded = folding.fold(job)
+            client.release(AFTER_ALL_PANES)
+        folding.end(job, folded)
+        assert agent.arena.blocks() == []
 
 
 def test_a_fold_whose_panes_died_meanwhile_is_not_kept(agent: AgentDescriptor, client: AgentClient) -> None:

@@ -124,6 +124,7 @@ class Folding:
             if held is not None and any(block_set is job.block_set for block_set in held.block_sets()):
                 job.block_set.compacting = False
                 job.block_set.compacted = outcome
+                job.block_set.let_go_of_dead(state.holding, held.first_live_pane)
                 state.counters["compactions" if outcome else "failed compactions"] += 1
             elif outcome is not None:
                 state.holding.free_when_unpinned(outcome.offsets())

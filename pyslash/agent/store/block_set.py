@@ -123,6 +123,10 @@ class Outcome:
         """Where the new block lies; empty if there is none."""
         return [] if self.block is None else [self.block.offset]
 
+    def is_dead(self, first_live_pane: int) -> bool:
+        """Whether there is a new block, and no pane of it is alive."""
+        return self.block is not None and self.block.is_dead(first_live_pane)
+
 
 @dataclass
 class BlockSet:
@@ -153,7 +157,14 @@ class BlockSet:
         """Blocks without a live pane go; how many."""
         dead = [block.offset for block in self.live.values() if block.is_dead(first_live_pane)]
         self.retire(holding, dead)
+        self.let_go_of_dead(holding, first_live_pane)
         return len(dead)
+
+    def let_go_of_dead(self, holding: Holding, first_live_pane: int) -> None:
+        """A finished compaction goes if no pane of it is alive: of a query that has ended, no commit would take it."""
+        if self.compacted is not None and self.compacted.is_dead(first_live_pane):
+            holding.free_when_unpinned(self.compacted.offsets())
+            self.compacted = None
 
     def swap(self, holding: Holding, query: bytes, first_live_pane: int) -> None:
         """A finished compaction takes its inputs' place."""
